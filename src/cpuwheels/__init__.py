@@ -1,0 +1,1 @@
+"""Reproducible source builds of vLLM wheels for CPUs."""

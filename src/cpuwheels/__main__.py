@@ -1,0 +1,5 @@
+"""Run the command line with ``python -m cpuwheels``."""
+
+from cpuwheels.cli import main
+
+main()

@@ -1,0 +1,211 @@
+"""Every way a build can end early: one class per kind of fault, each with its own exit code.
+
+A message has three parts, always in this order: what is wrong (with the offending value), where it was
+found, and the next step for the person who reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class CpuwheelsError(Exception):
+    """A fault that ends the run with one message.
+
+    Args:
+        what: The fault and the value that caused it.
+        where: File, option, URL or stage the value came from.
+        next_step: What the reader can do about it.
+        log: Log file of the step that failed, if it has one.
+        output: Last lines of the failed step's output, shown indented under the message.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | Path = "",
+        next_step: str = "",
+        log: Path | None = None,
+        output: str = "",
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = str(where)
+        self.next_step = next_step
+        self.log = log
+        self.output = output
+
+    def __str__(self) -> str:
+        """Return the message as shown to a person."""
+        lines = [self.what]
+        if self.where:
+            lines.append(f"  where: {self.where}")
+        if self.output:
+            lines.extend(f"    | {line}" for line in self.output.rstrip().splitlines())
+        if self.log is not None:
+            lines.append(f"  log:   {self.log}")
+        if self.next_step:
+            lines.append(f"  next:  {self.next_step}")
+        return "\n".join(lines)
+
+
+class UsageError(CpuwheelsError):
+    """An option or argument on the command line is wrong."""
+
+    exit_code = 2
+
+
+class MatrixError(CpuwheelsError):
+    """A configuration file (matrix, patch series, lock) does not say what its model allows."""
+
+    exit_code = 10
+
+
+class UnknownTargetError(CpuwheelsError):
+    """The target asked for is not in the matrix."""
+
+    exit_code = 11
+
+
+class TargetNotBuiltError(CpuwheelsError):
+    """The target is in the matrix but cannot be built yet, or not on this machine."""
+
+    exit_code = 12
+
+
+class SourceError(CpuwheelsError):
+    """The vLLM source asked for cannot be identified or read."""
+
+    exit_code = 13
+
+
+class DigestMismatchError(CpuwheelsError):
+    """Bytes do not have the pinned sha256."""
+
+    exit_code = 14
+
+
+class DownloadError(CpuwheelsError):
+    """A file could not be fetched from any of its mirrors, or came in truncated."""
+
+    exit_code = 15
+
+
+class UnsafeArchiveError(CpuwheelsError):
+    """An archive holds a member that may not be unpacked (outside path, link, device)."""
+
+    exit_code = 16
+
+
+class PatchError(CpuwheelsError):
+    """A patch neither applies nor is already upstream."""
+
+    exit_code = 17
+
+
+class ToolchainError(CpuwheelsError):
+    """No compiler meets the target's gate, or the toolchain could not be prepared."""
+
+    exit_code = 18
+
+
+class TorchError(CpuwheelsError):
+    """The torch that the source pins cannot be had as a CPU build."""
+
+    exit_code = 19
+
+
+class EnvironmentError_(CpuwheelsError):  # noqa: N801  (the built-in name is taken)
+    """The Python environment for the build could not be made."""
+
+    exit_code = 20
+
+
+class OneDnnError(CpuwheelsError):
+    """OneDNN's pinned source cannot be had."""
+
+    exit_code = 21
+
+
+class LockedError(CpuwheelsError):
+    """``--locked`` was asked for and something is not exactly as pinned."""
+
+    exit_code = 22
+
+
+class MemoryCapError(CpuwheelsError):
+    """The memory cap is below what a single file needs, or not a size."""
+
+    exit_code = 23
+
+
+class StoreError(CpuwheelsError):
+    """The cache or the output folder cannot be written or read."""
+
+    exit_code = 24
+
+
+class DiskFullError(CpuwheelsError):
+    """The disk ran out of space."""
+
+    exit_code = 25
+
+
+class ConfigureError(CpuwheelsError):
+    """CMake could not configure the kernels."""
+
+    exit_code = 26
+
+
+class CompileError(CpuwheelsError):
+    """A kernel did not compile or link."""
+
+    exit_code = 27
+
+
+class OutOfMemoryError(CpuwheelsError):
+    """A compiler was killed for memory."""
+
+    exit_code = 28
+
+
+class WheelError(CpuwheelsError):
+    """The wheel could not be assembled, or what was given is not a wheel."""
+
+    exit_code = 29
+
+
+class AuditError(CpuwheelsError):
+    """The finished wheel breaks the target's policy (glibc floor, missing library, tags)."""
+
+    exit_code = 30
+
+
+class InstallCheckError(CpuwheelsError):
+    """The installed wheel does not load, or registers no operators."""
+
+    exit_code = 31
+
+
+class ReproducibilityError(CpuwheelsError):
+    """Two builds of the same key differ."""
+
+    exit_code = 32
+
+
+class CommandError(CpuwheelsError):
+    """A helper command failed in a way no stage claims."""
+
+    exit_code = 33
+
+
+class InterruptedError_(CpuwheelsError):  # noqa: N801  (the built-in name is taken)
+    """The run was stopped by Ctrl-C or a termination signal."""
+
+    exit_code = 130

@@ -1,0 +1,81 @@
+"""Keys: a digest of everything a result depends on. Same key, same bytes, no work."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path, PurePath
+from typing import Any
+
+from pydantic import BaseModel
+
+KEY_LENGTH = 24
+"""Hex digits of a key: 96 bits, far from any collision among the entries of one store."""
+
+_CHUNK = 1 << 20
+
+
+def file_digest(path: Path) -> str:
+    """Return the sha256 of a file as 64 hex digits."""
+    digest = hashlib.sha256()
+    with path.open("rb") as stream:
+        while chunk := stream.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def text_digest(text: str) -> str:
+    """Return the sha256 of a text's UTF-8 bytes as 64 hex digits."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def tree_files(root: Path) -> list[Path]:
+    """List every file and symbolic link below a folder, sorted by their relative POSIX path."""
+    found = (path for path in root.rglob("*") if path.is_symlink() or path.is_file())
+    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+
+
+def entry_digest(path: Path) -> str:
+    """Return the digest of one tree entry: a file's content and executable bit, or a link's target."""
+    if path.is_symlink():
+        return "link:" + text_digest(str(path.readlink()))
+    executable = "x" if path.stat().st_mode & 0o100 else "-"
+    return f"{executable}:{file_digest(path)}"
+
+
+def tree_digest(root: Path, parts: list[str] | None = None) -> str:
+    """Return one digest of a folder's files: names, contents, executable bits and link targets.
+
+    Args:
+        root: The folder.
+        parts: Names below it (files or folders) to restrict the digest to; absent ones are left out.
+    """
+    starts = [root] if parts is None else [root / part for part in parts]
+    rows = []
+    for start in starts:
+        files = [start] if start.is_file() else tree_files(start) if start.is_dir() else []
+        rows.extend(f"{path.relative_to(root).as_posix()}\0{entry_digest(path)}" for path in files)
+    return text_digest("\n".join(sorted(rows)))
+
+
+def make_key(**inputs: Any) -> str:  # noqa: ANN401  (anything JSON or pydantic can write)
+    """Return the key of a result from its named inputs.
+
+    Inputs are written as canonical JSON (sorted names, no blanks), so their order does not matter.
+
+    Raises:
+        TypeError: An input is neither JSON, a path nor a pydantic model.
+    """
+    text = json.dumps(inputs, sort_keys=True, separators=(",", ":"), default=_plain)
+    return text_digest(text)[:KEY_LENGTH]
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, PurePath):
+        return value.as_posix()
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    msg = f"{type(value).__name__} cannot be part of a key"
+    raise TypeError(msg)

@@ -1,0 +1,45 @@
+"""The model of ``locks/<name>.yaml``: a set of Debian packages pinned by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from cpuwheels.model.base import Sha256, Strict, load_yaml
+
+
+class DebianPackage(Strict):
+    """One binary package."""
+
+    name: str
+    version: str
+    path: str
+    """Path below the mirror."""
+    size: int = Field(gt=0)
+    """Bytes."""
+    sha256: Sha256
+
+
+class DebianLock(Strict):
+    """A resolved set of packages, unpacked over one another into one root.
+
+    Written by ``nox -s lock``; ``suites`` and ``leave_out`` are what it was resolved from.
+    """
+
+    suites: dict[str, tuple[str, ...]]
+    """Suite → packages to take from it together with what they depend on."""
+    architecture: str
+    """Debian's name, such as ``amd64``."""
+    leave_out: tuple[str, ...] = ()
+    """Dependencies that are not needed for compiling."""
+    packages: tuple[DebianPackage, ...] = ()
+
+
+def load_lock(root: Path, name: str) -> DebianLock:
+    """Read ``locks/<name>.yaml`` from the project's folder.
+
+    Raises:
+        MatrixError: It is missing or does not fit the model.
+    """
+    return load_yaml(root / "locks" / f"{name}.yaml", DebianLock)

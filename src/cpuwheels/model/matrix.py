@@ -1,0 +1,219 @@
+"""The model of ``matrix.yaml``: what can be built, from which pinned inputs, under which limits."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path
+from typing import Annotated, Literal
+
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, Field, model_validator
+
+from cpuwheels.errors import TargetNotBuiltError, UnknownTargetError
+from cpuwheels.model.base import Commit, Identifier, Sha256, Strict, load_yaml
+from cpuwheels.model.units import ByteSize
+
+
+def _version(text: str) -> str:
+    try:
+        Version(text)
+    except InvalidVersion as error:
+        msg = f"{text!r} is not a version (PEP 440)"
+        raise ValueError(msg) from error
+    return text
+
+
+PepVersion = Annotated[str, AfterValidator(_version)]
+
+
+class Archive(Strict):
+    """A file pinned by content."""
+
+    urls: tuple[str, ...] = Field(min_length=1)
+    """Mirrors, tried in order; all must serve the same bytes."""
+    sha256: Sha256
+    size: int = Field(gt=0)
+    """Bytes."""
+
+
+class TorchWheel(Strict):
+    """One torch wheel whose bytes are known."""
+
+    python: str = Field(pattern=r"^cp3\d+$")
+    machine: str
+    sha256: Sha256
+
+
+class TorchPin(Strict):
+    """A torch version and where its CPU builds are."""
+
+    local: str = "cpu"
+    """Local version label of the CPU build on Linux; a plain version there is a CUDA build."""
+    index: str
+    """Package index with CPU builds, asked after the find-links and indexes that the user configured."""
+    wheels: tuple[TorchWheel, ...] = ()
+    """Wheels pinned by content. Any other CPU build of the version is announced and refused if locked."""
+
+
+class OneDnnAlternate(Strict):
+    """Another oneDNN source, used only when the pinned commit cannot be reached."""
+
+    version: PepVersion
+    debian: str
+    """Path of the archive below a Debian mirror."""
+    sha256: Sha256
+    size: int = Field(gt=0)
+
+
+class OneDnnPin(Strict):
+    """OneDNN by commit."""
+
+    commit: Commit
+    repositories: tuple[str, ...] = Field(min_length=1)
+    """Git remotes, tried in order. ``CPUWHEELS_ONEDNN_REPO`` puts one in front."""
+    alternates: tuple[OneDnnAlternate, ...] = ()
+
+
+class Debian(Strict):
+    """Where pinned Debian packages come from."""
+
+    mirrors: tuple[str, ...] = Field(min_length=1)
+    """Tried in order, after ``CPUWHEELS_DEBIAN_MIRROR`` and the mirror of the machine's apt sources."""
+
+
+class CompilerGate(Strict):
+    """Which host compilers a target accepts."""
+
+    family: Literal["GNU", "AppleClang"]
+    minimum: PepVersion
+    commands: tuple[str, ...] = Field(min_length=1)
+    """C++ compilers looked for on PATH, in order of preference, after CXX."""
+
+
+class Library(Strict):
+    """One ISA library of a target."""
+
+    name: str
+    """Module name inside the ``vllm`` package."""
+    isa: tuple[str, ...]
+    """Instruction sets it is compiled for."""
+    needs: tuple[str, ...] = ()
+    """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
+
+
+class Target(Strict):
+    """A row of the matrix."""
+
+    id: Identifier
+    """The same everywhere: session names, logs, folders, index."""
+    description: str
+    """One line, shown by ``nox -l`` and in the README."""
+    status: Literal["ready", "planned"]
+    system: Literal["Linux", "Darwin"]
+    machine: str
+    """As ``platform.machine()`` says on the target."""
+    floor: str
+    """Highest platform policy the wheel may need, such as ``manylinux_2_28``."""
+    compiler: CompilerGate
+    toolchain: str | None = None
+    """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
+    sysroot: str | None = None
+    """Lock of the packages whose headers and libraries the kernels are built against."""
+    libraries: tuple[Library, ...] = Field(min_length=1)
+    excluded_libraries: tuple[str, ...] = ()
+    """Sonames that come with torch and must not be copied into the wheel."""
+    defines: dict[str, str] = {}
+    """CMake cache entries that decide what upstream would otherwise probe."""
+    cpuinfo: str = ""
+    """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
+    worst_peak: ByteSize
+    """Peak memory of the largest single compilation; from ``benchmarks/`` or docs/performance.md."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the target can be built."""
+        return self.status == "ready"
+
+
+class Release(Strict):
+    """A vLLM release on PyPI."""
+
+    version: PepVersion
+    sdist: Archive
+
+
+class Matrix(Strict):
+    """The whole of ``matrix.yaml``."""
+
+    default_source: PepVersion
+    python: tuple[str, ...] = Field(min_length=1)
+    """Build interpreters in order of preference; the wheels are abi3."""
+    debian: Debian
+    releases: tuple[Release, ...] = Field(min_length=1)
+    torch: dict[PepVersion, TorchPin]
+    onednn: dict[str, OneDnnPin]
+    """By the GIT_TAG that vLLM's CMake names."""
+    targets: tuple[Target, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Matrix:
+        for name, values in (
+            ("target", [target.id for target in self.targets]),
+            ("release", [release.version for release in self.releases]),
+        ):
+            twice = {value for value in values if values.count(value) > 1}
+            if twice:
+                msg = f"{name} {', '.join(sorted(twice))} stands there twice"
+                raise ValueError(msg)
+        if self.release(self.default_source) is None:
+            msg = f"default_source {self.default_source} is not among the releases"
+            raise ValueError(msg)
+        return self
+
+    def release(self, version: str) -> Release | None:
+        """Return the pinned release of a version, or None."""
+        wanted = Version(version)
+        return next((release for release in self.releases if Version(release.version) == wanted), None)
+
+    def target(self, name: str) -> Target:
+        """Return a target by its id.
+
+        Raises:
+            UnknownTargetError: There is none; the nearest id is named.
+        """
+        ids = [target.id for target in self.targets]
+        if name not in ids:
+            near = difflib.get_close_matches(name, ids, n=1)
+            hint = f"did you mean '{near[0]}'? " if near else ""
+            raise UnknownTargetError(
+                f"unknown target '{name}'",
+                where="command line",
+                next_step=f"{hint}the matrix has: {', '.join(ids)}",
+            )
+        return self.targets[ids.index(name)]
+
+    def buildable(self, name: str) -> Target:
+        """Return a target that can be built.
+
+        Raises:
+            UnknownTargetError: There is no such target.
+            TargetNotBuiltError: The target is only planned.
+        """
+        target = self.target(name)
+        if not target.is_ready:
+            ready = ", ".join(other.id for other in self.targets if other.is_ready)
+            raise TargetNotBuiltError(
+                f"target '{name}' ({target.description}) is planned but cannot be built yet",
+                where="matrix.yaml: its status is 'planned'",
+                next_step=f"ready now: {ready}",
+            )
+        return target
+
+
+def load_matrix(root: Path) -> Matrix:
+    """Read ``matrix.yaml`` from the project's folder.
+
+    Raises:
+        MatrixError: It is missing or does not fit the model.
+    """
+    return load_yaml(root / "matrix.yaml", Matrix)

@@ -1,0 +1,179 @@
+"""The one door to child processes: a log file each, a closed environment, and no orphan left behind."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import ctypes
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import CommandError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+TAIL_LINES = 30
+_GRACE_SECONDS = 10
+_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>: signal a child when its parent dies
+
+KEPT = ("HOME", "PATH", "LANG", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME")
+"""Variables a closed environment takes over from the caller; everything else must be passed on purpose."""
+
+NETWORK_KEPT = (
+    "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO",
+    "http_proxy", "https_proxy", "no_proxy", "all_proxy",
+    "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "ALL_PROXY",
+)  # fmt: skip
+"""Variables that commands which use the network take over as well: certificates and proxies."""
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A finished command.
+
+    Attributes:
+        returncode: Exit status; negative for a signal.
+        output: Its last lines of stdout and stderr, in the order written.
+    """
+
+    returncode: int
+    output: str
+
+
+def closed_environment(
+    extra: Mapping[str, str] | None = None, *, path_first: Sequence[Path] = (), network: bool = False
+) -> dict[str, str]:
+    """Return an environment with only what a build may depend on.
+
+    Args:
+        extra: Variables to set on top.
+        path_first: Folders put in front of ``PATH``.
+        network: Whether certificate and proxy settings are passed on.
+    """
+    names = KEPT + NETWORK_KEPT if network else KEPT
+    env = {name: os.environ[name] for name in names if name in os.environ}
+    env |= {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
+    folders = [str(folder) for folder in path_first]
+    env["PATH"] = os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])
+    return env | dict(extra or {})
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    log: Path,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    on_line: Callable[[str], None] | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a command to its end, every line of its output into ``log``.
+
+    The command gets a process group of its own; when this process is interrupted the whole group is ended
+    first, and when this process dies the command is told to stop.
+
+    Args:
+        argv: The command; never passed to a shell.
+        log: Appended to; its folder is made.
+        env: The whole environment; `closed_environment()` if not given.
+        cwd: Working folder.
+        on_line: Called with each line, without its end.
+        check: Whether a status other than 0 raises.
+
+    Raises:
+        CommandError: The program is not there, or failed while ``check`` is set.
+    """
+    command = [str(part) for part in argv]
+    log.parent.mkdir(parents=True, exist_ok=True)
+    tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
+    with log.open("a", encoding="utf-8") as stream:
+        stream.write(f"$ {shlex.join(command)}\n")
+        stream.flush()
+        try:
+            child = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                env=dict(closed_environment() if env is None else env),
+                cwd=cwd,
+                start_new_session=True,
+                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+            )
+        except OSError as error:
+            raise CommandError(
+                f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command), log=log
+            ) from error
+        try:
+            assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
+            for line in child.stdout:
+                stream.write(line)
+                stream.flush()
+                tail.append(line.rstrip("\n"))
+                if on_line is not None:
+                    on_line(tail[-1])
+            child.wait()
+        finally:
+            _end_group(child)
+        stream.write(f"# exit status {child.returncode}\n")
+    completed = Completed(child.returncode, "\n".join(tail))
+    if check and completed.returncode != 0:
+        raise CommandError(
+            f"{command[0].rsplit('/', 1)[-1]} failed with status {completed.returncode}",
+            where=shlex.join(command),
+            log=log,
+            output=completed.output,
+        )
+    return completed
+
+
+def capture(
+    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, timeout: float = 60
+) -> Completed:
+    """Run a short question such as ``g++ --version`` and return its stdout; a missing program is status 127.
+
+    A program that does not answer within ``timeout`` seconds is ended and counts as status 124.
+    """
+    command = [str(part) for part in argv]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env=dict(closed_environment() if env is None else env),
+            timeout=timeout,
+            check=False,
+        )
+    except OSError as error:
+        return Completed(127, str(error))
+    except subprocess.TimeoutExpired:
+        return Completed(124, f"no answer within {timeout:g} s")
+    return Completed(done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr)
+
+
+def _die_with_parent() -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end_group(child: subprocess.Popen[str]) -> None:
+    if child.poll() is not None:
+        return
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    try:
+        child.wait(_GRACE_SECONDS)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()

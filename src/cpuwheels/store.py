@@ -1,0 +1,143 @@
+"""The stores: finished results on disk, one folder per kind and key.
+
+An entry is made under a temporary name, sealed with a manifest of its files' digests and renamed into
+place, so a reader sees all of it or nothing. It is read back against the manifest; an entry that no longer
+matches is set aside and made again. A lock per key lets several builds share one store.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from filelock import FileLock
+
+from cpuwheels.keys import entry_digest, tree_files
+from cpuwheels.storage import remove_tree, storage_errors, sync_folder, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MANIFEST = ".cpuwheels-manifest.json"
+
+log = logging.getLogger(__name__)
+
+
+def default_root() -> Path:
+    """Return where the stores live: ``CPUWHEELS_CACHE``, else the user's cache folder."""
+    if chosen := os.environ.get("CPUWHEELS_CACHE"):
+        return Path(chosen).expanduser().resolve()
+    if sys.platform == "darwin":
+        base = Path("~/Library/Caches").expanduser()
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    return base / "cpuwheels"
+
+
+class Store:
+    """A folder of sealed results.
+
+    Args:
+        root: Folder of all stores; made when first written to.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def path(self, kind: str, key: str) -> Path:
+        """Return where an entry lies, whether or not it is there."""
+        return self.root / kind / key
+
+    def work(self, kind: str, key: str) -> Path:
+        """Return the folder in which an entry's making may be interrupted and resumed."""
+        return self.root / "work" / f"{kind}-{key}"
+
+    def lock(self, kind: str, key: str) -> FileLock:
+        """Return the lock of one entry, not yet taken."""
+        folder = self.root / "locks"
+        with storage_errors(self.root):
+            folder.mkdir(parents=True, exist_ok=True)
+            return FileLock(folder / f"{kind}-{key}.lock")
+
+    def find(self, kind: str, key: str) -> Path | None:
+        """Return a sealed entry whose files all match its manifest, or None.
+
+        An entry that does not match is moved aside, so the next `make` writes a new one.
+        """
+        entry = self.path(kind, key)
+        if not entry.is_dir():
+            return None
+        if faults := check_entry(entry):
+            log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
+            self.discard(kind, key)
+            return None
+        return entry
+
+    def discard(self, kind: str, key: str) -> None:
+        """Take an entry out of the store."""
+        entry = self.path(kind, key)
+        aside = entry.with_name(f".discarded-{key}-{os.getpid()}")
+        with storage_errors(self.root):
+            if entry.exists():
+                entry.rename(aside)
+            remove_tree(aside)
+
+    def get(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+        """Return an entry, calling ``make`` with an empty folder to fill if it is not there.
+
+        Raises:
+            StoreError: The store cannot be written.
+            DiskFullError: No space is left.
+        """
+        with self.lock(kind, key):
+            if found := self.find(kind, key):
+                return found
+            fresh = self.path(kind, f".new-{key}")
+            with storage_errors(self.root):
+                remove_tree(fresh)
+                fresh.mkdir(parents=True)
+            try:
+                with storage_errors(self.root):
+                    make(fresh)
+                    return self._seal(fresh, kind, key)
+            except BaseException:
+                remove_tree(fresh)
+                raise
+
+    def _seal(self, fresh: Path, kind: str, key: str) -> Path:
+        entry = self.path(kind, key)
+        files = {path.relative_to(fresh).as_posix(): entry_digest(path) for path in tree_files(fresh)}
+        manifest = {"kind": kind, "key": key, "place": str(entry), "files": files}
+        write_atomic(fresh / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
+        fresh.rename(entry)
+        sync_folder(entry.parent)
+        return entry
+
+
+def check_entry(entry: Path) -> list[str]:
+    """Return everything wrong with a sealed entry; an empty list means it is as it was made.
+
+    An entry that was moved counts as wrong: unpacked toolchains hold their own absolute path.
+    """
+    try:
+        manifest = json.loads((entry / MANIFEST).read_text())
+        files: dict[str, str] = manifest["files"]
+        place: str = manifest["place"]
+    except (OSError, ValueError, KeyError) as error:
+        return [f"manifest unreadable: {error}"]
+    if place != str(entry):
+        return [f"it was made for {place}"]
+    present = {path.relative_to(entry).as_posix(): path for path in tree_files(entry)}
+    present.pop(MANIFEST, None)
+    faults = [f"{name} is missing" for name in sorted(files.keys() - present.keys())]
+    faults += [f"{name} is not in the manifest" for name in sorted(present.keys() - files.keys())]
+    faults += [
+        f"{name} has other bytes"
+        for name in sorted(files.keys() & present.keys())
+        if entry_digest(present[name]) != files[name]
+    ]
+    return faults
