@@ -51,7 +51,7 @@ def tree_digest(root: Path, parts: list[str] | None = None) -> str:
         parts: Names below it (files or folders) to restrict the digest to; absent ones are left out.
     """
     starts = [root] if parts is None else [root / part for part in parts]
-    rows = []
+    rows: list[str] = []
     for start in starts:
         files = [start] if start.is_file() else tree_files(start) if start.is_dir() else []
         rows.extend(f"{path.relative_to(root).as_posix()}\0{entry_digest(path)}" for path in files)

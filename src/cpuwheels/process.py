@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 TAIL_LINES = 30
 _GRACE_SECONDS = 10
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>: signal a child when its parent dies
+_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 KEPT = ("HOME", "PATH", "LANG", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME")
 """Variables a closed environment takes over from the caller; everything else must be passed on purpose."""
@@ -108,7 +109,8 @@ def run(
                 env=dict(closed_environment() if env is None else env),
                 cwd=cwd,
                 start_new_session=True,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                umask=0o022,
+                preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
             )
         except OSError as error:
             raise CommandError(
@@ -163,7 +165,8 @@ def capture(
 
 
 def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    assert _LIBC is not None  # noqa: S101
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

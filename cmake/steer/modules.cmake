@@ -1,0 +1,16 @@
+# Settings for upstream's extension modules, made after all of them exist, and the list of them.
+function(cpuwheels_tune_modules)
+  get_property(_targets DIRECTORY "${CMAKE_SOURCE_DIR}" PROPERTY BUILDSYSTEM_TARGETS)
+  set(_modules "")
+  foreach(_target IN LISTS _targets)
+    get_target_property(_type ${_target} TYPE)
+    if(_type STREQUAL "MODULE_LIBRARY")
+      list(APPEND _modules ${_target})
+      # Upstream would put the build folder and torch's into RUNPATH; torch is loaded before any of these.
+      set_target_properties(${_target} PROPERTIES SKIP_BUILD_RPATH ON INSTALL_RPATH "")
+    endif()
+  endforeach()
+  list(SORT _modules)
+  list(JOIN _modules "\n" _lines)
+  file(WRITE "${CMAKE_BINARY_DIR}/cpuwheels-modules.txt" "${_lines}\n")
+endfunction()

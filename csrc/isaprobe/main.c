@@ -1,0 +1,54 @@
+/* Writes the CPU features of this machine as one JSON object to standard output. */
+#include "report.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+void add_feature(struct report *report, const char *name) {
+    if (report->count < MAX_FEATURES)
+        report->features[report->count++] = name;
+}
+
+void add_capabilities(struct report *report, unsigned long word, const struct capability *table,
+                      size_t rows) {
+    for (size_t row = 0; row < rows; row++)
+        if (word >> table[row].bit & 1)
+            add_feature(report, table[row].name);
+}
+
+static void write_string(const char *text) {
+    putchar('"');
+    for (; *text; text++) {
+        const unsigned char byte = (unsigned char)*text;
+        if (byte == '"' || byte == '\\')
+            printf("\\%c", byte);
+        else if (byte < 0x20 || byte > 0x7e)
+            printf("\\u%04x", byte); /* vendor strings are ASCII; anything else is shown, not trusted */
+        else
+            putchar(byte);
+    }
+    putchar('"');
+}
+
+int main(void) {
+    static struct report report;
+    probe(&report);
+    printf("{\"architecture\": ");
+    write_string(report.architecture);
+    printf(", \"vendor\": ");
+    write_string(report.vendor);
+    printf(", \"model\": ");
+    write_string(report.model);
+    printf(", \"features\": [");
+    for (size_t index = 0; index < report.count; index++) {
+        printf("%s", index ? ", " : "");
+        write_string(report.features[index]);
+    }
+    printf("], \"xcr0\": ");
+    if (report.has_xcr0)
+        printf("\"0x%llx\"", (unsigned long long)report.xcr0);
+    else
+        printf("null");
+    printf("}\n");
+    return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
+}

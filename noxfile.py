@@ -1,0 +1,118 @@
+# /// script
+# requires-python = ">=3.11"
+# dependencies = ["nox[uv]==2026.10.20", "pyyaml==6.0.3"]
+# ///
+"""Sessions: one for each thing a person does with this project. `nox -l` lists them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nox
+import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+nox.needs_version = ">=2025.10.14"
+nox.options.default_venv_backend = "uv"
+nox.options.reuse_existing_virtualenvs = True
+nox.options.sessions = ["lint", "types", "tests"]
+
+ROOT = Path(__file__).parent
+TARGETS = yaml.safe_load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))["targets"]
+
+
+def _install(session: nox.Session, lock: str) -> None:
+    """Install a lock and this project.
+
+    The lock names exact versions and hashes, so what uv's cache has is as good as what the index has; the
+    index is asked only for what is missing, and nothing is once a lock has been installed.
+    """
+    requirements = ["--quiet", "--require-hashes", "-r", f"locks/{lock}.txt"]
+    try:
+        session.install("--offline", *requirements, silent=True, log=False)
+    except nox.command.CommandFailed:
+        session.install(*requirements)
+    session.install("--quiet", "--offline", "--no-deps", "--no-build-isolation", "-e", ".", silent=True, log=False)
+
+
+def _cpuwheels(session: nox.Session, *arguments: str) -> None:
+    """Run the command line; its exit code becomes nox's own, which would turn any failure into 1."""
+    _install(session, "run")
+    command = [Path(session.bin) / "cpuwheels", *arguments]
+    process = subprocess.Popen(command, cwd=ROOT)
+    while True:
+        try:
+            code = process.wait()
+            break
+        except KeyboardInterrupt:
+            continue  # the command has got the signal too and is ending tidily
+    if code != 0:
+        sys.exit(code)
+
+
+def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:
+    """Register a session that runs one command of the command line."""
+
+    def run(session: nox.Session) -> None:
+        _cpuwheels(session, *arguments, *session.posargs)
+
+    run.__doc__ = summary
+    nox.session(name=name, default=False, tags=tags)(run)
+
+
+for _target in TARGETS:
+    _id = _target["id"]
+    _state = "" if _target["status"] == "ready" else " [planned]"
+    _command(
+        f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"]
+    )
+    _command(
+        f"parity-{_id}", f"Run the {_id} wheel's kernels against torch{_state}", "check", _id, tags=["parity"]
+    )
+    _command(
+        f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"]
+    )
+
+_command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
+_command("schema", "Write the JSON schemas and reference pages from the models", "schema", tags=["upkeep"])
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """Run the unit and integration tests."""
+    _install(session, "dev")
+    session.run("pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Check style: ruff for Python, clang-format for C, schemas up to date."""
+    _install(session, "dev")
+    session.run("ruff", "check", ".")
+    session.run("ruff", "format", "--check", ".")
+    sources = sorted(str(path) for path in (ROOT / "csrc").rglob("*.[ch]"))
+    session.run("clang-format", "--dry-run", "--Werror", *sources)
+    session.run("cpuwheels", "schema", "--check")
+
+
+@nox.session
+def types(session: nox.Session) -> None:
+    """Check types with mypy, strictly."""
+    _install(session, "dev")
+    session.run("mypy")
+
+
+@nox.session(default=False)
+def lock(session: nox.Session) -> None:
+    """Resolve all locks anew: Python tools and Debian packages."""
+    _install(session, "dev")
+    compile_lock = ("uv", "pip", "compile", "--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-header")
+    session.run(*compile_lock, "locks/build-tools.in", "-o", "locks/build-tools.txt")
+    session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
+    session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
+    session.run("cpuwheels", "lock")

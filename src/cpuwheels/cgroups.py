@@ -1,0 +1,187 @@
+"""The control groups that this process runs under: what a container or service manager allows it."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+PROC = Path("/proc")
+
+_NO_LIMIT_V1 = 1 << 60
+"""cgroup v1 writes "no limit" as the largest multiple of the page size below 2**63."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """One control group that counts this process.
+
+    Attributes:
+        version: 1 or 2.
+        folder: Where its files are.
+    """
+
+    version: Literal[1, 2]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class MemoryGroup:
+    """A control group with a memory limit.
+
+    Attributes:
+        limit: Bytes.
+        used: Bytes, without file cache that the kernel would give up first.
+        file: The file that holds the limit.
+    """
+
+    limit: int
+    used: int
+    file: Path
+
+
+@dataclass(frozen=True)
+class CpuQuota:
+    """A limit on CPU time.
+
+    Attributes:
+        cpus: CPUs' worth of time; may be a fraction.
+        file: The file that holds it.
+    """
+
+    cpus: float
+    file: Path
+
+
+def groups(controller: str, proc: Path = PROC) -> list[Group]:
+    """List the groups of a controller from this process's own up to the highest one that can be seen.
+
+    Args:
+        controller: ``memory`` or ``cpu``, as cgroup v1 names it; cgroup v2 groups hold all of them.
+        proc: The proc file system.
+    """
+    mounts = _mounts(_read(proc / "self/mountinfo"))
+    found = []
+    for line in _read(proc / "self/cgroup").splitlines():
+        _, controllers, path = line.split(":", 2)
+        version: Literal[1, 2] = 1 if controllers else 2
+        if controllers and controller not in controllers.split(","):
+            continue
+        for mount in mounts:
+            if mount.version == version and (version == 2 or controller in mount.controllers):  # noqa: PLR2004
+                found += [Group(version, folder) for folder in mount.chain(path)]
+                break
+    return found
+
+
+def memory_groups(proc: Path = PROC) -> list[MemoryGroup]:
+    """List the memory limits that hold for this process, its own group's first."""
+    found = []
+    for group in groups("memory", proc):
+        # Above memory.high the kernel throttles until nothing gets done, so it limits a build like memory.max.
+        names = ("memory.max", "memory.high") if group.version == 2 else ("memory.limit_in_bytes",)  # noqa: PLR2004
+        for name in names:
+            limit = _number(group.folder / name)
+            if limit is not None and limit < _NO_LIMIT_V1:
+                found.append(MemoryGroup(limit, _used(group), group.folder / name))
+    return found
+
+
+def cpu_quotas(proc: Path = PROC) -> list[CpuQuota]:
+    """List the limits on CPU time that hold for this process."""
+    found = []
+    for group in groups("cpu", proc):
+        if group.version == 2:  # noqa: PLR2004
+            file = group.folder / "cpu.max"
+            quota, _, period = _read(file).strip().partition(" ")
+        else:
+            file = group.folder / "cpu.cfs_quota_us"
+            quota, period = _read(file).strip(), _read(group.folder / "cpu.cfs_period_us").strip()
+        if quota.isdecimal() and period.isdecimal() and int(period) > 0:
+            found.append(CpuQuota(int(quota) / int(period), file))
+    return found
+
+
+def oom_kills(proc: Path = PROC) -> int:
+    """Return how many processes were killed for memory so far in this process's group, else on this machine.
+
+    Compare it before and after a command to learn whether one of its processes was among them: a compiler
+    driver whose compiler was killed exits with status 1, like any other failure.
+    """
+    for group in groups("memory", proc):
+        name = "memory.events" if group.version == 2 else "memory.oom_control"  # noqa: PLR2004
+        # The file counts kills in groups below as well, whoever's limit was hit.
+        if (count := _field(_read(group.folder / name), "oom_kill")) is not None:
+            return count
+    return _field(_read(proc / "vmstat"), "oom_kill") or 0
+
+
+@dataclass(frozen=True)
+class _Mount:
+    version: Literal[1, 2]
+    root: Path
+    point: Path
+    controllers: tuple[str, ...]
+
+    def chain(self, path: str) -> list[Path]:
+        """Return the folders of a group and all its visible parents."""
+        try:
+            below = Path(path).relative_to(self.root)
+        except ValueError:
+            # Without a cgroup namespace a container sees its own group as the mount's root.
+            below = Path()
+        if ".." in below.parts:
+            below = Path()
+        return [self.point / below, *[self.point / parent for parent in below.parents]]
+
+
+def _mounts(mountinfo: str) -> list[_Mount]:
+    """Return the cgroup mounts; format: proc_pid_mountinfo(5)."""
+    found = []
+    for line in mountinfo.splitlines():
+        before, _, after = line.partition(" - ")
+        fields, kind = before.split(" "), after.split(" ")
+        if kind[0] == "cgroup2":
+            found.append(_Mount(2, _path(fields[3]), _path(fields[4]), ()))
+        elif kind[0] == "cgroup":
+            found.append(_Mount(1, _path(fields[3]), _path(fields[4]), tuple(kind[-1].split(","))))
+    return found
+
+
+def _path(field: str) -> Path:
+    return Path(re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), field))
+
+
+def _used(group: Group) -> int:
+    current, cache = (
+        ("memory.current", "inactive_file")
+        if group.version == 2  # noqa: PLR2004
+        else ("memory.usage_in_bytes", "total_inactive_file")
+    )
+    used = _number(group.folder / current) or 0
+    return max(0, used - (_field(_read(group.folder / "memory.stat"), cache) or 0))
+
+
+def _field(text: str, name: str) -> int | None:
+    match = re.search(rf"^{name} (\d+)$", text, re.MULTILINE)
+    return int(match[1]) if match else None
+
+
+def _number(path: Path) -> int | None:
+    text = _read(path).strip()
+    return int(text) if text.isdecimal() else None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        # A group that is gone, hidden or of another kernel version sets no limit that can be honoured.
+        return ""
+
+
+def whole_cpus(quota: float) -> int:
+    """Return how many jobs a quota keeps busy: a started CPU counts, since unused time is lost."""
+    return max(1, math.ceil(quota))

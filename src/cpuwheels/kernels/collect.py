@@ -1,0 +1,52 @@
+"""Taking finished modules out of the build folder: stripped, with debug symbols aside if asked for."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import CompileError
+from cpuwheels.kernels.result import DEBUG, LEDGER, MODULES, SUMMARY
+from cpuwheels.process import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.kernels.request import KernelRequest
+    from cpuwheels.kernels.workspace import Workspace
+    from cpuwheels.patching import AppliedPatch
+
+
+def collect(
+    request: KernelRequest, workspace: Workspace, patches: tuple[AppliedPatch, ...], folder: Path, log: Path
+) -> None:
+    """Fill a store folder with the modules and what is known of their making.
+
+    Raises:
+        CompileError: The target declares a library that upstream's CMake did not define.
+    """
+    modules = workspace.modules()
+    missing = [library.name for library in request.target.libraries if library.name not in modules]
+    if missing:
+        raise CompileError(
+            f"upstream's CMake defines no {', '.join(missing)} for target {request.target.id}",
+            where=workspace.modules_list,
+            next_step="correct the target's libraries in matrix.yaml for this vLLM version",
+        )
+    (folder / MODULES).mkdir()
+    for module in modules:
+        name = f"{module}.abi3.so"
+        built, kept = workspace.build / name, folder / MODULES / name
+        run([request.toolchain.strip, "--strip-unneeded", "-o", kept, built], log=log)
+        if request.debug_symbols:
+            debug = folder / DEBUG / f"{name}.debug"
+            debug.parent.mkdir(exist_ok=True)
+            run([request.toolchain.objcopy, "--only-keep-debug", built, debug], log=log)
+            run([request.toolchain.objcopy, f"--add-gnu-debuglink={debug}", kept], log=log)
+        kept.chmod(0o755)
+    summary = {"modules": modules, "patches": [asdict(patch) for patch in patches]}
+    (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
+    if workspace.ledger.is_file():
+        shutil.copyfile(workspace.ledger, folder / LEDGER)

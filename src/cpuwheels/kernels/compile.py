@@ -1,0 +1,116 @@
+"""Running ninja: progress for people, and a failed compilation told apart from one killed for memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from cpuwheels.console import Progress
+from cpuwheels.errors import CommandError, CompileError, OutOfMemoryError
+from cpuwheels.kernels.configure import build_environment_variables
+from cpuwheels.memory import tree_memory
+from cpuwheels.process import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.kernels.request import KernelRequest
+    from cpuwheels.kernels.workspace import Workspace
+
+_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)")
+_FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(?P<output>\S+)")
+# GCC's driver ends with status 1 whether the compiler proper found an error or was killed; only its words
+# differ (gcc/gcc.cc, execute(): "%s signal terminated program %s"). Messages are in English under LC_ALL=C.
+_KILLED = re.compile(r"fatal error: Killed signal terminated program (?P<program>\S+)")
+_CONTEXT_LINES = 25
+
+
+def compile_modules(
+    request: KernelRequest, workspace: Workspace, jobs: int, reporter: Reporter, log: Path
+) -> None:
+    """Build every extension module with ninja.
+
+    Raises:
+        OutOfMemoryError: A compiler was killed for memory.
+        CompileError: A file did not compile or link.
+    """
+    watch = _Watch(reporter)
+    command = [request.environment.scripts / "ninja", "-C", workspace.build, f"-j{jobs}", *workspace.modules()]
+    try:
+        with watch:
+            run(command, log=log, env=build_environment_variables(request, workspace), on_line=watch.line)
+    except CommandError as error:
+        raise explain_failure(watch.failure, jobs, log) from error
+
+
+def explain_failure(lines: list[str], jobs: int, log: Path) -> CompileError | OutOfMemoryError:
+    """Return the error that ninja's output from the first failed job on amounts to."""
+    text = "\n".join(lines)
+    failed = _FAILED.search(text)
+    output = failed["output"] if failed else "an unnamed file"
+    shown = "\n".join(line for line in lines[:_CONTEXT_LINES] if not line.startswith(("FAILED:", "/")))
+    if killed := _KILLED.search(text):
+        return OutOfMemoryError(
+            f"{killed['program']} was killed for memory while making {output}",
+            where=f"{jobs} jobs at once",
+            log=log,
+            next_step="run again with fewer --jobs, or give the build more memory; what is built is kept",
+        )
+    return CompileError(
+        f"{output} could not be made",
+        where="the first failed job",
+        log=log,
+        output=shown,
+        next_step="read the log; running again goes on from here",
+    )
+
+
+class _Watch:
+    """Reads ninja's lines and shows progress every second, also while one long file compiles."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self.failure: list[str] = []
+        self._reporter = reporter
+        self._done = self._total = 0
+        self._first: tuple[float, int] | None = None
+        self._detail = ""
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._show, daemon=True)
+
+    def __enter__(self) -> _Watch:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def line(self, line: str) -> None:
+        if match := _STATUS.fullmatch(line):
+            self._done, self._total = int(match["done"]), int(match["total"])
+            self._detail = match["what"].rsplit("/", 1)[-1]
+            self._first = self._first or (time.monotonic(), self._done)
+        if line.startswith("FAILED:") or self.failure:
+            self.failure.append(line)
+
+    def _show(self) -> None:
+        while not self._stop.wait(1):
+            self._reporter.progress(
+                Progress(
+                    self._done,
+                    self._total,
+                    memory=tree_memory(os.getpid()),
+                    eta=self._eta(),
+                    detail=self._detail,
+                )
+            )
+
+    def _eta(self) -> float | None:
+        if self._first is None or self._done <= self._first[1]:
+            return None
+        began, at = self._first
+        return (time.monotonic() - began) / (self._done - at) * (self._total - self._done)

@@ -1,0 +1,73 @@
+"""What a set of kernels is made from, and the key that names it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.keys import file_digest, make_key, tree_digest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.environment import Environment
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.series import Patch
+    from cpuwheels.onednn import OneDnn
+    from cpuwheels.source.result import Source
+    from cpuwheels.toolchain.result import Toolchain
+
+KERNEL_INPUTS = ["CMakeLists.txt", "cmake", "csrc"]
+"""Upstream files that the kernels can depend on; Python-only changes leave them alone."""
+
+OPTIMISATION = "-O2 -DNDEBUG"
+"""What upstream's RelWithDebInfo means without its -g, which costs half of the compile time."""
+
+
+@dataclass(frozen=True)
+class KernelRequest:
+    """The inputs of the kernel stage.
+
+    Attributes:
+        root: The project's folder, for cmake/ and patches/.
+        target: What is built.
+        source: Upstream's tree, read only.
+        patches: Those for this version and target, in order.
+        toolchain: Compilers and sysroot.
+        environment: CMake, ninja, and torch.
+        onednn: oneDNN's sources.
+        debug_symbols: Whether separate ``.debug`` files are written.
+    """
+
+    root: Path
+    target: Target
+    source: Source
+    patches: tuple[Patch, ...]
+    toolchain: Toolchain
+    environment: Environment
+    onednn: OneDnn
+    debug_symbols: bool = False
+
+    def key(self) -> str:
+        """Return the kernels' key: a digest of everything their bytes depend on.
+
+        Where the build happens, how many jobs it uses and which Python drives it are not part of it.
+        """
+        return make_key(
+            layout=1,
+            source=tree_digest(self.source.folder, KERNEL_INPUTS),
+            patches=[file_digest(self.root / "patches" / patch.file) for patch in self.patches],
+            steering=tree_digest(self.root / "cmake"),
+            target={
+                "machine": self.target.machine,
+                "defines": self.target.defines,
+                "cpuinfo": self.target.cpuinfo,
+                "floor": self.target.floor,
+            },
+            toolchain=self.toolchain.digest,
+            torch=[self.environment.torch_version, self.environment.torch_digest],
+            cmake=self.environment.tools["cmake"],
+            onednn=self.onednn.digest,
+            optimisation=OPTIMISATION,
+            debug_symbols=self.debug_symbols,
+        )

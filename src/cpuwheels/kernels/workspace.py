@@ -1,0 +1,81 @@
+"""The folder a kernel build happens in; it outlives an interruption, so the next run goes on from there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from typing import TYPE_CHECKING
+
+from cpuwheels.kernels.result import LEDGER
+from cpuwheels.patching import AppliedPatch, apply_series
+from cpuwheels.storage import remove_tree, storage_errors, write_atomic
+from cpuwheels.store import MANIFEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.kernels.request import KernelRequest
+
+
+class Workspace:
+    """Paths of one kernel build, and how far it is.
+
+    Args:
+        folder: Named after the kernels' key, so it is only ever resumed with the same inputs.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.source = folder / "vllm"
+        self.onednn = folder / "onednn"
+        self.build = folder / "build"
+        self.cpuinfo = folder / "cpuinfo"
+        self.init_cache = folder / "init-cache.cmake"
+        self.toolchain_values = folder / "toolchain-values.cmake"
+        self.ledger = folder / LEDGER
+        self.modules_list = self.build / "cpuwheels-modules.txt"
+        self._prepared = folder / "prepared.json"
+        self._configured = folder / "configured"
+
+    def prepare(self, request: KernelRequest) -> tuple[AppliedPatch, ...]:
+        """Copy the sources and apply the patches, unless that was finished before.
+
+        The trees in the store are never built in: upstream's build generates headers among its sources.
+
+        Raises:
+            PatchError: A patch does not apply.
+        """
+        if self._prepared.is_file():
+            return tuple(AppliedPatch(**row) for row in json.loads(self._prepared.read_text()))
+        with storage_errors(self.folder):
+            remove_tree(self.folder)
+            self.folder.mkdir(parents=True)
+            ignore = shutil.ignore_patterns(MANIFEST)
+            shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
+            shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
+            applied = apply_series(request.patches, request.root / "patches", self.source)
+            write_atomic(self.cpuinfo, request.target.cpuinfo)
+            write_atomic(self._prepared, json.dumps([asdict(patch) for patch in applied]))
+        return applied
+
+    def is_configured(self, init_cache: str, values: str) -> bool:
+        """Return whether CMake finished here with the same settings."""
+        return (
+            self._configured.is_file()
+            and self.init_cache.read_text() == init_cache
+            and self.toolchain_values.read_text() == values
+        )
+
+    def mark_configured(self) -> None:
+        """Note that CMake finished."""
+        write_atomic(self._configured, "")
+
+    def forget_configuration(self) -> None:
+        """Start over with an empty build folder: its settings have another origin."""
+        self._configured.unlink(missing_ok=True)
+        remove_tree(self.build)
+
+    def modules(self) -> list[str]:
+        """Return the extension modules that upstream's CMake defines for this target."""
+        return self.modules_list.read_text().split()

@@ -1,0 +1,31 @@
+"""The options of a build, as the command line gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+ToolchainChoice = Literal["auto", "host", "debian"]
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What the user may choose for one build.
+
+    Attributes:
+        source: Version or path; the matrix's default when None.
+        sha256: Digest of the sdist, for a version the matrix does not pin.
+        toolchain: Which compilers may be used.
+        memory: Cap in bytes; what the machine has when None.
+        jobs: Upper bound for compilations at once.
+        locked: Refuse alternates and anything not pinned by content.
+        debug_symbols: Write separate ``.debug`` files.
+    """
+
+    source: str | None = None
+    sha256: str | None = None
+    toolchain: ToolchainChoice = "auto"
+    memory: int | None = None
+    jobs: int | None = None
+    locked: bool = False
+    debug_symbols: bool = False

@@ -1,0 +1,104 @@
+"""The build record: what a wheel was made from, how long it took, and what stood in for something else."""
+
+from __future__ import annotations
+
+import json
+import platform
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels.storage import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.environment import Environment
+    from cpuwheels.kernels.result import Kernels
+    from cpuwheels.memory import JobPlan
+    from cpuwheels.onednn import OneDnn
+    from cpuwheels.source.result import Source
+    from cpuwheels.toolchain.result import Toolchain
+
+FORMAT = 1
+"""Version of the record's layout; raised when a field changes its meaning."""
+
+
+def provenance(
+    *, target: str, source: Source, toolchain: Toolchain, environment: Environment, onednn: OneDnn, kernels: Kernels
+) -> dict[str, Any]:
+    """Return the inputs of a wheel with their digests, the same for every build of the same key.
+
+    It goes into the wheel itself, so it holds nothing of the machine, the time or the place of the build.
+    """
+    return {
+        "format": FORMAT,
+        "target": target,
+        "source": {"version": source.version, "digest": source.digest, "epoch": source.epoch},
+        "patches": [asdict(patch) for patch in kernels.patches],
+        "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
+        "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
+        "onednn": {"tag": onednn.tag, "version": onednn.version, "digest": onednn.digest, "kind": onednn.kind},
+        "alternates": alternates(onednn),
+        "kernel_key": kernels.key,
+    }
+
+
+def alternates(onednn: OneDnn) -> list[str]:
+    """Return what was built with something else than the matrix's first choice."""
+    return [f"oneDNN {onednn.version} in place of {onednn.tag}"] if onednn.kind == "alternate" else []
+
+
+def write_record(
+    path: Path,
+    *,
+    inputs: Mapping[str, Any],
+    source: Source,
+    toolchain: Toolchain,
+    environment: Environment,
+    kernels: Kernels,
+    plan: JobPlan,
+    wheel: Mapping[str, Any],
+    timings: Mapping[str, float],
+    announcements: list[str],
+) -> None:
+    """Write ``record.json``.
+
+    Args:
+        path: Where.
+        inputs: From `provenance`.
+        source: For its origin.
+        toolchain: For its flags and the host compilers it refused.
+        environment: For its tools.
+        kernels: For the time and peak memory of each file.
+        plan: Jobs and the memory cap they came from.
+        wheel: File name, sha256, size, tags, moved requirements.
+        timings: Seconds of each stage of this run.
+        announcements: What the run said aloud.
+    """
+    record = {
+        **inputs,
+        "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
+        "wheel": dict(wheel),
+        "compilers": {
+            "description": toolchain.description,
+            "compile_flags": list(toolchain.compile_flags),
+            "cxx_flags": list(toolchain.cxx_flags),
+            "link_flags": list(toolchain.link_flags),
+            "refused": list(toolchain.refused),
+        },
+        "tools": environment.tools | {"cpuwheels": version("cpuwheels")},
+        "machine": {
+            "system": f"{platform.system()} {platform.release()}",
+            "processor": platform.machine(),
+            "python": environment.python_version,
+        },
+        "built": datetime.now(UTC).isoformat(timespec="seconds"),
+        "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
+        "seconds": {stage: round(seconds, 2) for stage, seconds in timings.items()},
+        "notes": announcements,
+        "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),
+    }
+    write_atomic(path, json.dumps(record, indent=1) + "\n")

@@ -1,0 +1,78 @@
+"""What a vLLM source itself pins: its torch and its oneDNN."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
+
+from cpuwheels.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_DECLARE = re.compile(r"FetchContent_Declare\s*\(\s*oneDNN\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"\bGIT_TAG\s+(?P<tag>\S+)")
+
+
+@dataclass(frozen=True)
+class SourcePins:
+    """The versions a source must be built with.
+
+    Attributes:
+        torch: Version without a local label.
+        onednn: GIT_TAGs that the source's CMake names, in the order they stand there. Which of them is used
+            depends on the processor; the steering checks the choice when CMake asks for it.
+    """
+
+    torch: str
+    onednn: tuple[str, ...]
+
+
+def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
+    """Read the pins of a vLLM tree.
+
+    Args:
+        folder: The tree.
+        markers: PEP 508 environment of the target, such as ``platform_machine``.
+
+    Raises:
+        SourceError: A file is missing or names no pin.
+    """
+    requirements = folder / "requirements" / "cpu.txt"
+    torch = _torch_pin(_read(requirements), markers)
+    if torch is None:
+        raise SourceError(
+            f"the source pins no torch for {markers.get('platform_machine')}", where=requirements
+        )
+    extension = folder / "cmake" / "cpu_extension.cmake"
+    tags = [
+        match["tag"]
+        for declare in _DECLARE.finditer(_read(extension))
+        if (match := _TAG.search(declare["body"]))
+    ]
+    return SourcePins(torch, tuple(dict.fromkeys(tags)))
+
+
+def _torch_pin(text: str, markers: Mapping[str, str]) -> str | None:
+    for line in text.splitlines():
+        try:
+            requirement = Requirement(line.split(" #")[0].strip())
+        except InvalidRequirement:
+            continue  # comments, options and includes
+        applies = requirement.marker is None or requirement.marker.evaluate(dict(markers))
+        exact = [spec.version for spec in requirement.specifier if spec.operator == "=="]
+        if requirement.name == "torch" and applies and exact:
+            return Version(exact[0]).public
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise SourceError(f"cannot read {path.name} of the source: {error.strerror}", where=path) from error

@@ -1,0 +1,172 @@
+"""vLLM releases: sdists from a package index, pinned by sha256."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from typing import TYPE_CHECKING
+from urllib.parse import urljoin, urlsplit
+
+import httpx
+from packaging.utils import InvalidSdistFilename, parse_sdist_filename
+from packaging.version import Version
+
+from cpuwheels.download import Pinned, fetch
+from cpuwheels.errors import DownloadError, SourceError
+from cpuwheels.keys import make_key
+from cpuwheels.source.result import Source
+from cpuwheels.source.unpack import unpack_tar
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.store import Store
+
+PROJECT = "vllm"
+DEFAULT_INDEX = "https://pypi.org/simple"
+_FORMATS = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_EPOCH_FILE = ".cpuwheels-epoch"
+
+
+@dataclass(frozen=True)
+class SdistRequest:
+    """A release to be had from an index.
+
+    Attributes:
+        version: PEP 440 version.
+        sha256: Pinned digest of the sdist.
+        size: Its bytes, if known.
+        urls: Where it is; looked up on the index when empty.
+        pinned_by: For people: who vouches for the digest.
+    """
+
+    version: str
+    sha256: str
+    size: int | None
+    urls: tuple[str, ...]
+    pinned_by: str
+
+    def get(self, store: Store, reporter: Reporter) -> Source:
+        """Fetch, verify and unpack the sdist, or find it in the store.
+
+        Raises:
+            DownloadError: It is on no mirror and not in the store.
+            DigestMismatchError: The bytes are not the pinned ones.
+            UnsafeArchiveError: It holds members that may not be unpacked.
+            SourceError: It is not an sdist of this version.
+        """
+        name = f"{PROJECT} {self.version} sdist"
+
+        def unpack(folder: Path) -> None:
+            reporter.info(f"fetching the {name}")
+            archive = fetch(
+                Pinned(name, self._urls(store), self.sha256, self.size),
+                store,
+                on_bytes=lambda done, total: reporter.download(name, done, total),
+            )
+            epoch = unpack_tar(archive, folder)
+            _check_version(folder, self.version)
+            (folder / _EPOCH_FILE).write_text(f"{epoch}\n")
+
+        folder = store.get("sources", make_key(sdist=self.sha256, layout=1), unpack)
+        return Source(
+            version=str(Version(self.version)),
+            folder=folder,
+            digest=self.sha256,
+            epoch=int((folder / _EPOCH_FILE).read_text()),
+            origin=f"sdist sha256:{self.sha256}, {self.pinned_by}",
+            version_from="release",
+        )
+
+    def _urls(self, store: Store) -> tuple[str, ...]:
+        index = os.environ.get("CPUWHEELS_PYPI_INDEX")
+        if self.urls and not index:
+            return self.urls
+        if store.find("downloads", self.sha256[:24]):
+            return self.urls or (f"{PROJECT}-{self.version}.tar.gz",)
+        found = find_sdist(index or DEFAULT_INDEX, PROJECT, self.version)
+        return (found, *self.urls) if found else self.urls
+
+
+def check_sha256(text: str) -> str:
+    """Return a digest given on the command line.
+
+    Raises:
+        SourceError: It is not 64 hex digits.
+    """
+    digest = text.strip().lower().removeprefix("sha256:")
+    if not _SHA256.fullmatch(digest):
+        raise SourceError(
+            f"{text!r} is not a sha256: 64 hex digits are needed, got {len(digest)} characters",
+            where="--sha256",
+            next_step="copy it from the file's page on the package index",
+        )
+    return digest
+
+
+def find_sdist(index: str, project: str, version: str) -> str | None:
+    """Return the URL of a version's sdist on a simple index (PEP 503 or PEP 691), or None.
+
+    Raises:
+        DownloadError: The index does not answer.
+    """
+    page = f"{index.rstrip('/')}/{project}/"
+    try:
+        answer = httpx.get(page, headers={"Accept": _FORMATS}, follow_redirects=True, timeout=30)
+        answer.raise_for_status()
+    except httpx.HTTPError as error:
+        raise DownloadError(
+            f"cannot read the package index: {error}",
+            where=page,
+            next_step="check the network, or set CPUWHEELS_PYPI_INDEX to an index that can be reached",
+        ) from error
+    for name, url in _links(answer.text, answer.headers.get("content-type", "")):
+        try:
+            found = parse_sdist_filename(name)
+        except InvalidSdistFilename:
+            continue
+        if found == (project, Version(version)):
+            return urljoin(str(answer.url), url).split("#", 1)[0]
+    return None
+
+
+def _links(text: str, content_type: str) -> list[tuple[str, str]]:
+    if "json" in content_type:
+        return [(file["filename"], file["url"]) for file in json.loads(text)["files"]]
+    parser = _Anchors()
+    parser.feed(text)
+    return [(urlsplit(url).path.rsplit("/", 1)[-1], url) for url in parser.urls]
+
+
+class _Anchors(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.urls: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "a":
+            self.urls.extend(value for name, value in attrs if name == "href" and value)
+
+
+def _check_version(folder: Path, version: str) -> None:
+    found = sdist_version(folder)
+    if found is None or Version(found) != Version(version):
+        raise SourceError(
+            f"the archive is {found or 'not an sdist: it has no PKG-INFO'}, not {PROJECT} {version}",
+            where="PKG-INFO in the archive",
+            next_step="give the version and the sha256 of the same file",
+        )
+
+
+def sdist_version(folder: Path) -> str | None:
+    """Return the version that an unpacked sdist's PKG-INFO names, or None if it is not an sdist."""
+    info = folder / "PKG-INFO"
+    if not info.is_file():
+        return None
+    lines = info.read_text(encoding="utf-8").splitlines()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("Version:")), None)

@@ -1,0 +1,132 @@
+"""What upstream says its package is: metadata and package files, from the source's own ``setup.py``.
+
+Upstream computes both in code (version label, requirements per device, package data), and they change from
+commit to commit, so they are asked for and never copied here: the metadata through the PEP 517 hook, the
+files through setuptools' ``build_py``. Neither builds an extension.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from cpuwheels.errors import CommandError, WheelError
+from cpuwheels.keys import tree_files
+from cpuwheels.process import closed_environment, run
+from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.wheel.project import Project, read_project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+_HOOK = (
+    "import sys; from setuptools import build_meta; "
+    "print(build_meta.prepare_metadata_for_build_wheel(sys.argv[1]))"
+)
+_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+
+
+@dataclass(frozen=True)
+class UpstreamPackage:
+    """Upstream's package without its extension modules.
+
+    Attributes:
+        project: Its metadata, URL requirements made plain.
+        package: Folder that holds the package folders as they go into the wheel.
+        licenses: Folder with the licence files that the metadata names.
+    """
+
+    project: Project
+    package: Path
+    licenses: Path
+
+
+def local_version(version: str, label: str) -> str:
+    """Return a version with a local label added, after a dot if it has a local part already."""
+    return f"{version}{'.' if '+' in version else '+'}{label}"
+
+
+def upstream_package(
+    source: Path, *, version: str, python: Path, work: Path, log: Path, device: str = "cpu"
+) -> UpstreamPackage:
+    """Ask the source's own ``setup.py`` for metadata and package files.
+
+    Args:
+        source: The prepared (patched) source tree; only read.
+        version: Version without the device's label, such as ``0.32.0`` or ``0.32.1.dev5+g0123abc``.
+        python: Interpreter of the build environment.
+        work: Emptied, then filled with a private copy of the source and the results.
+        log: Log file of the step.
+        device: Upstream's name of the device, which is also the version's label.
+
+    Raises:
+        WheelError: ``setup.py`` fails, or gives another version.
+        StoreError: ``work`` cannot be written.
+    """
+    copy, metadata, package = work / "source", work / "metadata", work / "package"
+    with storage_errors(work):
+        remove_tree(work)
+        metadata.mkdir(parents=True)
+        shutil.copytree(source, copy, symlinks=True, ignore=_LEFT_OUT)
+        _list_files(copy)
+    # setup.py adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
+    env = closed_environment(
+        {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}, path_first=[python.parent]
+    )
+    steps: list[Sequence[str | Path]] = [
+        [python, "-c", _HOOK, metadata],
+        [python, "setup.py", "--quiet", "build_py", "--build-lib", package],
+    ]
+    for argv in steps:
+        try:
+            run(argv, log=log, env=env, cwd=copy)
+        except CommandError as error:
+            raise WheelError(
+                "the source's setup.py does not give its metadata and package files",
+                where=source / "setup.py",
+                log=log,
+                output=error.output,
+                next_step="read the log; a missing module belongs into the locked build environment",
+            ) from error
+    dist_info = _only(metadata.glob("*.dist-info"), source)
+    entry_points = dist_info / "entry_points.txt"
+    project = read_project(
+        (dist_info / "METADATA").read_bytes(),
+        entry_points.read_text(encoding="utf-8") if entry_points.is_file() else "",
+    )
+    expected = local_version(version, device)
+    if Version(project.version) != Version(expected):
+        raise WheelError(
+            f"the source gives version {project.version}, expected {expected}",
+            where=source / "setup.py",
+            log=log,
+            next_step="see how its get_vllm_version() makes the version",
+        )
+    return UpstreamPackage(project=project, package=package, licenses=dist_info / "licenses")
+
+
+def _list_files(copy: Path) -> None:
+    """Give a tree that is not an sdist the list of files that an sdist of it would bring along.
+
+    setuptools takes package data from that list; without it, only what ``package_data`` names would be
+    packaged, and a commit's wheel would miss files that the release's wheel has.
+    """
+    table = tomllib.loads((copy / "pyproject.toml").read_text(encoding="utf-8"))
+    listing = copy / f"{table['project']['name'].replace('-', '_')}.egg-info" / "SOURCES.txt"
+    if listing.is_file():
+        return
+    names = (path.relative_to(copy).as_posix() for path in tree_files(copy) if path.suffix != ".so")
+    listing.parent.mkdir(exist_ok=True)
+    listing.write_text("\n".join(names) + "\n", encoding="utf-8")
+
+
+def _only(found: Iterable[Path], source: Path) -> Path:
+    paths = sorted(found)
+    if len(paths) != 1:
+        raise WheelError(f"setup.py wrote {len(paths)} metadata folders, expected one", where=source / "setup.py")
+    return paths[0]

@@ -1,0 +1,140 @@
+"""The overlay: a small project of our own that any PEP 517 front end can build into the wheel.
+
+It holds upstream's package files, the finished kernels and upstream's metadata as a static ``[project]``
+table. CMake only installs the kernels; nothing is compiled here.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import tomli_w
+
+from cpuwheels.errors import WheelError
+from cpuwheels.keys import tree_files
+from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.wheel.project import project_table
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.wheel.project import Project
+
+BACKEND = "scikit-build-core==1.1.2"
+"""Build backend of the overlay; the same pin as in this project's own ``pyproject.toml``."""
+
+CMAKE_MINIMUM = "3.26"
+"""Also upstream's own minimum, so the overlay asks for nothing new."""
+
+# No language: there is nothing to compile, and no compiler may be looked for.
+_CMAKE = f"""\
+cmake_minimum_required(VERSION {CMAKE_MINIMUM})
+project(kernels LANGUAGES NONE)
+install(DIRECTORY "${{CMAKE_CURRENT_SOURCE_DIR}}/kernels/"
+        DESTINATION "${{SKBUILD_PLATLIB_DIR}}"
+        USE_SOURCE_PERMISSIONS)
+"""
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """A written overlay project.
+
+    Attributes:
+        folder: The project.
+        files: Paths that its wheel must hold outside ``.dist-info``.
+    """
+
+    folder: Path
+    files: frozenset[str]
+
+
+def write_overlay(
+    folder: Path, project: Project, *, package: Path, kernels: Path, licenses: Path, py_api: str = "cp38"
+) -> Overlay:
+    """Write the overlay project.
+
+    Args:
+        folder: Emptied first.
+        project: The metadata.
+        package: Folder that holds upstream's package folders.
+        kernels: Folder with the extension modules as they lie in the wheel: ``vllm/_C.abi3.so``,
+            ``vllm/libs/…``.
+        licenses: Folder with the licence files that the metadata names.
+        py_api: Oldest Python whose stable ABI the kernels use, as scikit-build-core writes it.
+
+    Raises:
+        WheelError: There are no kernels, or a kernel is also among the package files.
+        StoreError: ``folder`` cannot be written.
+    """
+    package_files, kernel_files = _names(package), _names(kernels)
+    if not kernel_files:
+        raise WheelError("no kernels to put into the wheel", where=kernels, next_step="build them first")
+    if both := sorted(package_files & kernel_files):
+        raise WheelError(
+            f"{both[0]} is both a package file and a kernel",
+            where=package,
+            next_step="the source tree holds built modules; build from a clean checkout",
+        )
+    with storage_errors(folder):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        _link_tree(package, folder / "package")
+        _link_tree(kernels, folder / "kernels")
+        for name in project.license_files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(licenses / name, folder / name)
+        if project.readme:
+            (folder / project.readme_name).write_text(project.readme + "\n", encoding="utf-8")
+        (folder / "CMakeLists.txt").write_text(_CMAKE, encoding="utf-8")
+        packages = sorted({name.partition("/")[0] for name in package_files})
+        table = overlay_table(project, packages=packages, py_api=py_api)
+        (folder / "pyproject.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
+    return Overlay(folder, frozenset(package_files | kernel_files))
+
+
+def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict[str, Any]:
+    """Return the overlay's ``pyproject.toml``."""
+    table = project_table(project)
+    wheel: dict[str, Any] = {
+        "py-api": py_api,
+        "packages": [f"package/{name}" for name in packages],
+        "platlib": True,
+    }
+    if project.license_files and "license-files" not in table:
+        wheel["license-files"] = list(project.license_files)
+    return {
+        "build-system": {"requires": [BACKEND], "build-backend": "scikit_build_core.build"},
+        "project": table,
+        "tool": {
+            "scikit-build": {
+                "minimum-version": "build-system.requires",
+                "build-dir": "build",
+                "cmake": {"version": f">={CMAKE_MINIMUM}", "build-type": "Release"},
+                # The kernels come stripped; the backend must not touch them again.
+                "install": {"strip": False},
+                # "explicit": every file counts, also one that some .gitignore above would leave out.
+                "sdist": {"inclusion-mode": "explicit", "include": ["package", "kernels"]},
+                "wheel": wheel,
+            }
+        },
+    }
+
+
+def _names(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in tree_files(folder)}
+
+
+def _link_tree(source: Path, target: Path) -> None:
+    """Copy a tree by hard links where the file system allows; nobody writes to either side."""
+    shutil.copytree(source, target, copy_function=_link)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
