@@ -112,7 +112,8 @@ def lock(session: nox.Session) -> None:
     """Resolve all locks anew: Python tools and Debian packages."""
     _install(session, "dev")
     compile_lock = ("uv", "pip", "compile", "--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-header")
-    session.run(*compile_lock, "locks/build-tools.in", "-o", "locks/build-tools.txt")
+    for name in ("build-tools", "parity"):
+        session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
     session.run("cpuwheels", "lock")

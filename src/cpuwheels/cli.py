@@ -14,8 +14,7 @@ from rich.console import Console
 
 from cpuwheels import commands
 from cpuwheels.config import Places, find_root
-from cpuwheels.errors import CpuwheelsError, InterruptedError_, MemoryCapError, UsageError
-from cpuwheels.model.units import parse_size
+from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
 from cpuwheels.options import BuildOptions
 from cpuwheels.store import default_root
 
@@ -64,7 +63,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.pass_obj
 def build(places: Places, target: str, **options: Any) -> None:
     """Build the wheel of TARGET."""
-    commands.build(places, target, _options(**options))
+    commands.build(places, target, BuildOptions(**options))
 
 
 @cli.command()
@@ -73,7 +72,7 @@ def build(places: Places, target: str, **options: Any) -> None:
 @click.pass_obj
 def verify(places: Places, target: str, **options: Any) -> None:
     """Build TARGET again, elsewhere and differently, and compare the wheels byte by byte."""
-    commands.verify(places, target, _options(**options))
+    commands.verify(places, target, BuildOptions(**options))
 
 
 @cli.command()
@@ -107,16 +106,6 @@ def schema(places: Places, only_check: bool) -> None:
 def lock(places: Places) -> None:
     """Resolve the Debian package locks anew."""
     commands.lock(places)
-
-
-def _options(*, memory: str | None, jobs: str | None, **others: Any) -> BuildOptions:
-    try:
-        cap = parse_size(memory) if memory else None
-    except ValueError as error:
-        raise MemoryCapError(str(error), where="--memory", next_step="give a size such as 8G") from error
-    if jobs is not None and not (jobs.isdecimal() and int(jobs) > 0):
-        raise UsageError(f"--jobs {jobs!r} is not a whole number above zero", where="--jobs")
-    return BuildOptions(memory=cap, jobs=int(jobs) if jobs else None, **others)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

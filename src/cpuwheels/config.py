@@ -26,10 +26,6 @@ class Places:
         """Return the folder of one target's wheel of one version."""
         return self.dist / target / version
 
-    def logs(self, target: str, version: str) -> Path:
-        """Return the folder of a run's logs."""
-        return self.dist / "logs" / target / version
-
 
 def find_root(start: Path) -> Path:
     """Return the nearest folder, from ``start`` upwards, that has a matrix.yaml.

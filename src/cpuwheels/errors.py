@@ -199,6 +199,12 @@ class ReproducibilityError(CpuwheelsError):
     exit_code = 32
 
 
+class ParityError(CpuwheelsError):
+    """A kernel's result does not agree with its oracle."""
+
+    exit_code = 34
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

@@ -16,8 +16,8 @@ class BuildOptions:
         source: Version or path; the matrix's default when None.
         sha256: Digest of the sdist, for a version the matrix does not pin.
         toolchain: Which compilers may be used.
-        memory: Cap in bytes; what the machine has when None.
-        jobs: Upper bound for compilations at once.
+        memory: Cap as given, such as ``8G``; what the machine has when None.
+        jobs: Upper bound for compilations at once, as given.
         locked: Refuse alternates and anything not pinned by content.
         debug_symbols: Write separate ``.debug`` files.
     """
@@ -25,7 +25,7 @@ class BuildOptions:
     source: str | None = None
     sha256: str | None = None
     toolchain: ToolchainChoice = "auto"
-    memory: int | None = None
-    jobs: int | None = None
+    memory: str | None = None
+    jobs: str | None = None
     locked: bool = False
     debug_symbols: bool = False

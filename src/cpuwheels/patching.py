@@ -6,6 +6,7 @@ upstream; anything else stops the build with the patch, the file and the hunk.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
@@ -77,7 +78,7 @@ def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
         state = judge(hunk, text)
         states.append(state)
         if state == "applies":
-            text = text.replace(hunk.old, hunk.new)
+            text = re.sub(f"^{re.escape(hunk.old)}", lambda _, new=hunk.new: new, text, flags=re.MULTILINE)
         elif state != "upstream":
             raise _failed(patch, hunk, state)
         contents[hunk.path] = text
@@ -95,13 +96,17 @@ def judge(hunk: Hunk, text: str) -> HunkState:
     A hunk that only adds lines beside its context also has its old lines in a patched file, so the new
     lines are looked for first.
     """
-    padded, old, new = f"\n{text}", f"\n{hunk.old}", f"\n{hunk.new}"
-    found_old, found_new = padded.count(old), padded.count(new)
-    if found_new and (found_old == 0 or old in new):
+    found_old, found_new = _occurrences(hunk.old, text), _occurrences(hunk.new, text)
+    if found_new and (found_old == 0 or _occurrences(hunk.old, hunk.new)):
         return "upstream"
     if found_old == 1:
         return "applies"
     return "ambiguous" if found_old else "missing"
+
+
+def _occurrences(lines: str, text: str) -> int:
+    """Count the line starts of a text at which the lines stand, overlapping ones too."""
+    return len(re.findall(f"^(?={re.escape(lines)})", text, re.MULTILINE))
 
 
 def read_hunks(path: Path) -> list[Hunk]:

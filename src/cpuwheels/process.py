@@ -127,6 +127,8 @@ def run(
             child.wait()
         finally:
             _end_group(child)
+            if child.stdout is not None:
+                child.stdout.close()
         stream.write(f"# exit status {child.returncode}\n")
     completed = Completed(child.returncode, "\n".join(tail))
     if check and completed.returncode != 0:
@@ -140,11 +142,16 @@ def run(
 
 
 def capture(
-    argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, timeout: float = 60
+    argv: Sequence[str | Path],
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float = 60,
+    both: bool = False,
 ) -> Completed:
     """Run a short question such as ``g++ --version`` and return its stdout; a missing program is status 127.
 
-    A program that does not answer within ``timeout`` seconds is ended and counts as status 124.
+    A program that does not answer within ``timeout`` seconds is ended and counts as status 124. With
+    ``both``, stderr follows stdout even when the program succeeds.
     """
     command = [str(part) for part in argv]
     try:
@@ -161,7 +168,8 @@ def capture(
         return Completed(127, str(error))
     except subprocess.TimeoutExpired:
         return Completed(124, f"no answer within {timeout:g} s")
-    return Completed(done.returncode, done.stdout if done.returncode == 0 else done.stdout + done.stderr)
+    wanted = done.stdout if done.returncode == 0 and not both else done.stdout + done.stderr
+    return Completed(done.returncode, wanted)
 
 
 def _die_with_parent() -> None:

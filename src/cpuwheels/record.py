@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
     from cpuwheels.onednn import OneDnn
+    from cpuwheels.prepare import PreparedSource
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
 
@@ -27,7 +28,14 @@ FORMAT = 1
 
 
 def provenance(
-    *, target: str, source: Source, toolchain: Toolchain, environment: Environment, onednn: OneDnn, kernels: Kernels
+    *,
+    target: str,
+    source: Source,
+    prepared: PreparedSource,
+    toolchain: Toolchain,
+    environment: Environment,
+    onednn: OneDnn,
+    kernels: Kernels,
 ) -> dict[str, Any]:
     """Return the inputs of a wheel with their digests, the same for every build of the same key.
 
@@ -37,7 +45,7 @@ def provenance(
         "format": FORMAT,
         "target": target,
         "source": {"version": source.version, "digest": source.digest, "epoch": source.epoch},
-        "patches": [asdict(patch) for patch in kernels.patches],
+        "patches": [asdict(patch) for patch in prepared.patches],
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
         "onednn": {"tag": onednn.tag, "version": onednn.version, "digest": onednn.digest, "kind": onednn.kind},

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 MANIFEST = ".cpuwheels-manifest.json"
 
+MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn"})
+"""Kinds whose entries hold no path of their own, so that they may be moved or copied to another store."""
+
 log = logging.getLogger(__name__)
 
 
@@ -121,7 +124,8 @@ class Store:
 def check_entry(entry: Path) -> list[str]:
     """Return everything wrong with a sealed entry; an empty list means it is as it was made.
 
-    An entry that was moved counts as wrong: unpacked toolchains hold their own absolute path.
+    An entry that was moved counts as wrong unless its kind is movable: unpacked toolchains, for one, hold
+    their own absolute path.
     """
     try:
         manifest = json.loads((entry / MANIFEST).read_text())
@@ -129,7 +133,7 @@ def check_entry(entry: Path) -> list[str]:
         place: str = manifest["place"]
     except (OSError, ValueError, KeyError) as error:
         return [f"manifest unreadable: {error}"]
-    if place != str(entry):
+    if place != str(entry) and manifest["kind"] not in MOVABLE:
         return [f"it was made for {place}"]
     present = {path.relative_to(entry).as_posix(): path for path in tree_files(entry)}
     present.pop(MANIFEST, None)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CompileError
-from cpuwheels.kernels.result import DEBUG, LEDGER, MODULES, SUMMARY
+from cpuwheels.kernels.result import DEBUG, LEDGER, MODULES
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
@@ -16,12 +14,9 @@ if TYPE_CHECKING:
 
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
-    from cpuwheels.patching import AppliedPatch
 
 
-def collect(
-    request: KernelRequest, workspace: Workspace, patches: tuple[AppliedPatch, ...], folder: Path, log: Path
-) -> None:
+def collect(request: KernelRequest, workspace: Workspace, folder: Path, log: Path) -> None:
     """Fill a store folder with the modules and what is known of their making.
 
     Raises:
@@ -46,7 +41,5 @@ def collect(
             run([request.toolchain.objcopy, "--only-keep-debug", built, debug], log=log)
             run([request.toolchain.objcopy, f"--add-gnu-debuglink={debug}", kept], log=log)
         kept.chmod(0o755)
-    summary = {"modules": modules, "patches": [asdict(patch) for patch in patches]}
-    (folder / SUMMARY).write_text(json.dumps(summary, indent=1) + "\n")
     if workspace.ledger.is_file():
         shutil.copyfile(workspace.ledger, folder / LEDGER)

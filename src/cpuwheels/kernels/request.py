@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.keys import file_digest, make_key, tree_digest
+from cpuwheels.keys import make_key, tree_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.environment import Environment
     from cpuwheels.model.matrix import Target
-    from cpuwheels.model.series import Patch
     from cpuwheels.onednn import OneDnn
-    from cpuwheels.source.result import Source
+    from cpuwheels.prepare import PreparedSource
     from cpuwheels.toolchain.result import Toolchain
 
 KERNEL_INPUTS = ["CMakeLists.txt", "cmake", "csrc"]
@@ -29,10 +28,9 @@ class KernelRequest:
     """The inputs of the kernel stage.
 
     Attributes:
-        root: The project's folder, for cmake/ and patches/.
+        root: The project's folder, for cmake/.
         target: What is built.
-        source: Upstream's tree, read only.
-        patches: Those for this version and target, in order.
+        source: Upstream's tree with our patches, read only.
         toolchain: Compilers and sysroot.
         environment: CMake, ninja, and torch.
         onednn: oneDNN's sources.
@@ -41,8 +39,7 @@ class KernelRequest:
 
     root: Path
     target: Target
-    source: Source
-    patches: tuple[Patch, ...]
+    source: PreparedSource
     toolchain: Toolchain
     environment: Environment
     onednn: OneDnn
@@ -56,7 +53,6 @@ class KernelRequest:
         return make_key(
             layout=1,
             source=tree_digest(self.source.folder, KERNEL_INPUTS),
-            patches=[file_digest(self.root / "patches" / patch.file) for patch in self.patches],
             steering=tree_digest(self.root / "cmake"),
             target={
                 "machine": self.target.machine,

@@ -9,11 +9,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.patching import AppliedPatch
-
 MODULES = "vllm"
 DEBUG = "debug"
-SUMMARY = "kernels.json"
 LEDGER = "jobs.jsonl"
 
 
@@ -25,7 +22,6 @@ class Kernels:
         key: Names everything they depend on.
         folder: Holds ``vllm/<module>.abi3.so`` and, if asked for, ``debug/<module>.abi3.so.debug``.
         modules: Module names, sorted.
-        patches: What became of each patch.
         jobs: One record for each compilation and link: output, source, wall, user and system seconds, peak
             bytes.
         built: Whether this run compiled them.
@@ -34,7 +30,6 @@ class Kernels:
     key: str
     folder: Path
     modules: tuple[str, ...]
-    patches: tuple[AppliedPatch, ...]
     jobs: tuple[dict[str, object], ...]
     built: bool
 

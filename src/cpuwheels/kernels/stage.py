@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
-from cpuwheels.kernels.result import LEDGER, SUMMARY, Kernels, read_ledger
+from cpuwheels.kernels.result import LEDGER, MODULES, Kernels, read_ledger
 from cpuwheels.kernels.workspace import Workspace
-from cpuwheels.patching import AppliedPatch
 from cpuwheels.storage import remove_tree
 
 if TYPE_CHECKING:
@@ -37,7 +35,6 @@ def get_kernels(
         logs: Folder for the logs of each step.
 
     Raises:
-        PatchError: A patch does not apply.
         ConfigureError: CMake stopped.
         CompileError: A file did not compile.
         OutOfMemoryError: A compiler was killed for memory.
@@ -49,27 +46,23 @@ def get_kernels(
     def make(folder: Path) -> None:
         nonlocal built
         built = True
-        patches = workspace.prepare(request)
-        for patch in patches:
-            reporter.info(f"patch {patch.file}: {patch.state}")
+        workspace.prepare(request)
         launcher = [str(memgate), "--ledger", str(workspace.ledger), "--"] if memgate else []
         reporter.info("configuring upstream's CMake project")
         configure(request, workspace, launcher, logs / "configure.log")
         reporter.info(f"compiling {', '.join(workspace.modules())} with {jobs} jobs; log: {logs / 'compile.log'}")
         compile_modules(request, workspace, jobs, reporter, logs / "compile.log")
-        collect(request, workspace, patches, folder, logs / "collect.log")
+        collect(request, workspace, folder, logs / "collect.log")
 
     folder = store.get(KIND, key, make)
     if built:
         remove_tree(workspace.folder)
     else:
         reporter.info(f"kernels {key} are in the store; nothing to compile")
-    summary = json.loads((folder / SUMMARY).read_text())
     return Kernels(
         key=key,
         folder=folder,
-        modules=tuple(summary["modules"]),
-        patches=tuple(AppliedPatch(**row) for row in summary["patches"]),
+        modules=tuple(sorted(path.name.partition(".")[0] for path in (folder / MODULES).iterdir())),
         jobs=read_ledger(folder / LEDGER),
         built=built,
     )

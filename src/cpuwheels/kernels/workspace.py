@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cpuwheels.kernels.result import LEDGER
-from cpuwheels.patching import AppliedPatch, apply_series
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.store import MANIFEST
 
@@ -35,29 +32,24 @@ class Workspace:
         self.toolchain_values = folder / "toolchain-values.cmake"
         self.ledger = folder / LEDGER
         self.modules_list = self.build / "cpuwheels-modules.txt"
-        self._prepared = folder / "prepared.json"
+        self._prepared = folder / "prepared"
         self._configured = folder / "configured"
 
-    def prepare(self, request: KernelRequest) -> tuple[AppliedPatch, ...]:
-        """Copy the sources and apply the patches, unless that was finished before.
+    def prepare(self, request: KernelRequest) -> None:
+        """Copy the sources, unless that was finished before.
 
         The trees in the store are never built in: upstream's build generates headers among its sources.
-
-        Raises:
-            PatchError: A patch does not apply.
         """
         if self._prepared.is_file():
-            return tuple(AppliedPatch(**row) for row in json.loads(self._prepared.read_text()))
+            return
         with storage_errors(self.folder):
             remove_tree(self.folder)
             self.folder.mkdir(parents=True)
             ignore = shutil.ignore_patterns(MANIFEST)
             shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
             shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
-            applied = apply_series(request.patches, request.root / "patches", self.source)
             write_atomic(self.cpuinfo, request.target.cpuinfo)
-            write_atomic(self._prepared, json.dumps([asdict(patch) for patch in applied]))
-        return applied
+            write_atomic(self._prepared, "")
 
     def is_configured(self, init_cache: str, values: str) -> bool:
         """Return whether CMake finished here with the same settings."""

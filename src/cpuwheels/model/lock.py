@@ -24,15 +24,19 @@ class DebianPackage(Strict):
 class DebianLock(Strict):
     """A resolved set of packages, unpacked over one another into one root.
 
-    Written by ``nox -s lock``; ``suites`` and ``leave_out`` are what it was resolved from.
+    ``nox -s lock`` writes ``packages``; everything above it is what they are resolved from.
     """
 
     suites: dict[str, tuple[str, ...]]
     """Suite → packages to take from it together with what they depend on."""
     architecture: str
     """Debian's name, such as ``amd64``."""
+    dependencies: bool = True
+    """Whether what the packages depend on is taken too."""
     leave_out: tuple[str, ...] = ()
     """Dependencies that are not needed for compiling."""
+    leave_out_files: tuple[str, ...] = ()
+    """Files that are not unpacked: glob patterns of paths below the root, ``*`` also matching ``/``."""
     packages: tuple[DebianPackage, ...] = ()
 
 

@@ -7,16 +7,197 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from packaging.utils import parse_wheel_filename
+
+from cpuwheels.audit import Audited, Bundled, audit_wheel
 from cpuwheels.errors import CommandError, WheelError
 from cpuwheels.keys import file_digest
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
-from cpuwheels.wheel.canonical import dist_info_of
-from cpuwheels.wheel.project import differences, read_project
+from cpuwheels.wheel.canonical import canonicalize, dist_info_of
+from cpuwheels.wheel.project import Project, differences, read_project
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.wheel.overlay import Overlay
-    from cpuwheels.wheel.project import Project
     from cpuwheels.wheel.requirements import MovedRequirement
+
+NOTE = "cpuwheels.json"
+"""File below ``.dist-info`` that says what the wheel was made from."""
+
+AUDITWHEEL_SBOM = "sboms/auditwheel.cdx.json"
+"""auditwheel's own list of bundled libraries; it digests their paths on the building machine."""
+
+# The umask is set in the child: this process may have other threads that write files.
+_HOOK = (
+    "import os, sys; os.umask(0o022); "
+    "from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
+)
+
+
+@dataclass(frozen=True)
+class BuiltWheel:
+    """A finished wheel.
+
+    Attributes:
+        path: The file.
+        sha256: Of its bytes.
+        size: Bytes.
+        tags: Its compatibility tags, sorted.
+        policy: The strictest platform policy its symbols satisfy.
+        versions: Highest symbol version needed of each system library family.
+        bundled: Libraries brought in.
+        moved_requirements: URL requirements that were made plain.
+    """
+
+    path: Path
+    sha256: str
+    size: int
+    tags: tuple[str, ...]
+    policy: str
+    versions: tuple[str, ...]
+    bundled: tuple[Bundled, ...]
+    moved_requirements: tuple[MovedRequirement, ...]
+
+
+def build_wheel(
+    overlay: Overlay,
+    project: Project,
+    *,
+    python: Path,
+    epoch: int,
+    note: Mapping[str, Any],
+    floor: str,
+    machine: str,
+    excluded: Sequence[str],
+    library_folders: Sequence[Path],
+    work: Path,
+    out: Path,
+    log: Path,
+) -> BuiltWheel:
+    """Build, audit and canonicalize the wheel.
+
+    Args:
+        overlay: The written overlay project.
+        project: The metadata it was written from; the wheel has to say all of it.
+        python: Interpreter of the build environment.
+        epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
+        note: What the wheel was made from (kernel key, alternates, toolchain, source digest); written into
+            the wheel as ``cpuwheels.json``, so it must not hold times or paths.
+        floor: Newest platform policy the wheel may need.
+        machine: As in platform tags.
+        excluded: Sonames that come with torch.
+        library_folders: Where libraries to bundle are looked for.
+        work: For the steps between; emptied.
+        out: Where the wheel goes, in one rename.
+        log: Log file of the step.
+
+    Raises:
+        WheelError: The build fails, or the wheel lacks a file or a piece of metadata.
+        AuditError: The wheel breaks the target's policy.
+    """
+    python, work, out = python.absolute(), work.absolute(), out.absolute()
+    raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log)
+    check_complete(raw, overlay.files, project)
+    audited = audit_wheel(
+        raw,
+        work / "audited",
+        floor=floor,
+        machine=machine,
+        excluded=excluded,
+        library_folders=library_folders,
+        log=log,
+    )
+    path = out / audited.path.name
+    canonicalize(
+        audited.path,
+        path,
+        epoch=epoch,
+        add={NOTE: render_note(note, audited, project)},
+        leave_out=[AUDITWHEEL_SBOM],
+    )
+    return BuiltWheel(
+        path=path,
+        sha256=file_digest(path),
+        size=path.stat().st_size,
+        tags=tuple(sorted(str(tag) for tag in parse_wheel_filename(path.name)[3])),
+        policy=audited.policy,
+        versions=audited.versions,
+        bundled=audited.bundled,
+        moved_requirements=project.moved,
+    )
+
+
+def build_overlay(overlay: Overlay, *, python: Path, epoch: int, out: Path, log: Path) -> Path:
+    """Call the overlay's PEP 517 hook and return the wheel it wrote.
+
+    Raises:
+        WheelError: The hook fails.
+    """
+    with storage_errors(out):
+        remove_tree(out)
+        out.mkdir(parents=True)
+        remove_tree(overlay.folder / "build")
+    env = closed_environment({"SOURCE_DATE_EPOCH": str(epoch)}, path_first=[python.parent])
+    try:
+        run([python, "-c", _HOOK, out], log=log, env=env, cwd=overlay.folder)
+    except CommandError as error:
+        raise WheelError(
+            "the wheel cannot be built from its overlay project",
+            where=overlay.folder,
+            log=log,
+            output=error.output,
+            next_step=f"try it by hand: uv build --wheel --no-build-isolation {overlay.folder}",
+        ) from error
+    wheels = sorted(out.glob("*.whl"))
+    if len(wheels) != 1:
+        raise WheelError(f"the build left {len(wheels)} wheels, expected one", where=out, log=log)
+    return wheels[0]
+
+
+def check_complete(wheel: Path, files: frozenset[str], project: Project) -> None:
+    """Raise if a wheel lacks a file or says other metadata than declared.
+
+    Raises:
+        WheelError: The first missing or additional file, or field, is named.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = {info.filename for info in archive.infolist() if not info.is_dir()}
+        dist_info = dist_info_of(names)
+        entry_points = f"{dist_info}/entry_points.txt"
+        written = read_project(
+            archive.read(f"{dist_info}/METADATA"),
+            archive.read(entry_points).decode() if entry_points in names else "",
+        )
+    content = {name for name in names if not name.startswith(f"{dist_info}/")}
+    faults = [f"{name} is missing" for name in sorted(files - content)]
+    faults += [f"{name} should not be there" for name in sorted(content - files)]
+    faults += differences(project, written)
+    faults += [
+        f"licence file {name} is missing"
+        for name in project.license_files
+        if f"{dist_info}/licenses/{name}" not in names
+    ]
+    if faults:
+        raise WheelError(
+            f"the wheel is not what the source declares ({len(faults)} differences)",
+            where=wheel,
+            output="\n".join(faults[:20]),
+            next_step="report this with the log: the build backend changed something on the way",
+        )
+
+
+def render_note(note: Mapping[str, Any], audited: Audited, project: Project) -> bytes:
+    """Return the content of ``cpuwheels.json``: the caller's facts and what the wheel's making added."""
+    facts = {
+        **note,
+        "bundled_libraries": {library.path: library.soname for library in audited.bundled},
+        "moved_requirements": [
+            {"declared": move.original, "now": move.replacement, "extra": move.extra}
+            for move in project.moved
+        ],
+        "symbol_versions": list(audited.versions),
+    }
+    return (json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -52,7 +52,9 @@ def dist_info_of(names: Collection[str]) -> str:
     Raises:
         WheelError: There is not exactly one.
     """
-    found = sorted({name.partition("/")[0] for name in names if name.partition("/")[0].endswith(".dist-info")})
+    found = sorted(
+        {name.partition("/")[0] for name in names if name.partition("/")[0].endswith(".dist-info")}
+    )
     if len(found) != 1:
         raise WheelError(f"a wheel has one .dist-info folder, this has {len(found)}", where=", ".join(found))
     return found[0]

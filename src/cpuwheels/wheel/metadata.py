@@ -68,6 +68,7 @@ def upstream_package(
         WheelError: ``setup.py`` fails, or gives another version.
         StoreError: ``work`` cannot be written.
     """
+    python, work = python.absolute(), work.absolute()
     copy, metadata, package = work / "source", work / "metadata", work / "package"
     with storage_errors(work):
         remove_tree(work)
@@ -128,5 +129,7 @@ def _list_files(copy: Path) -> None:
 def _only(found: Iterable[Path], source: Path) -> Path:
     paths = sorted(found)
     if len(paths) != 1:
-        raise WheelError(f"setup.py wrote {len(paths)} metadata folders, expected one", where=source / "setup.py")
+        raise WheelError(
+            f"setup.py wrote {len(paths)} metadata folders, expected one", where=source / "setup.py"
+        )
     return paths[0]

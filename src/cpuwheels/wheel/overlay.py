@@ -61,8 +61,8 @@ def write_overlay(
         folder: Emptied first.
         project: The metadata.
         package: Folder that holds upstream's package folders.
-        kernels: Folder with the extension modules as they lie in the wheel: ``vllm/_C.abi3.so``,
-            ``vllm/libs/…``.
+        kernels: Folder with the extension modules as they lie in the wheel (``vllm/_C.abi3.so``,
+            ``vllm/libs/…``); folders beside upstream's packages, such as debug symbols, stay out.
         licenses: Folder with the licence files that the metadata names.
         py_api: Oldest Python whose stable ABI the kernels use, as scikit-build-core writes it.
 
@@ -70,7 +70,9 @@ def write_overlay(
         WheelError: There are no kernels, or a kernel is also among the package files.
         StoreError: ``folder`` cannot be written.
     """
-    package_files, kernel_files = _names(package), _names(kernels)
+    package_files = _names(package)
+    packages = sorted({name.partition("/")[0] for name in package_files})
+    kernel_files = {name for name in _names(kernels) if name.partition("/")[0] in packages}
     if not kernel_files:
         raise WheelError("no kernels to put into the wheel", where=kernels, next_step="build them first")
     if both := sorted(package_files & kernel_files):
@@ -82,15 +84,16 @@ def write_overlay(
     with storage_errors(folder):
         remove_tree(folder)
         folder.mkdir(parents=True)
-        _link_tree(package, folder / "package")
-        _link_tree(kernels, folder / "kernels")
+        shutil.copytree(package, folder / "package", copy_function=_link)
+        for name in sorted(kernel_files):
+            (folder / "kernels" / name).parent.mkdir(parents=True, exist_ok=True)
+            _link(str(kernels / name), str(folder / "kernels" / name))
         for name in project.license_files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(licenses / name, folder / name)
         if project.readme:
             (folder / project.readme_name).write_text(project.readme + "\n", encoding="utf-8")
         (folder / "CMakeLists.txt").write_text(_CMAKE, encoding="utf-8")
-        packages = sorted({name.partition("/")[0] for name in package_files})
         table = overlay_table(project, packages=packages, py_api=py_api)
         (folder / "pyproject.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
     return Overlay(folder, frozenset(package_files | kernel_files))
@@ -128,12 +131,8 @@ def _names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in tree_files(folder)}
 
 
-def _link_tree(source: Path, target: Path) -> None:
-    """Copy a tree by hard links where the file system allows; nobody writes to either side."""
-    shutil.copytree(source, target, copy_function=_link)
-
-
 def _link(source: str, target: str) -> None:
+    """Hard-link a file where the file system allows, else copy it; nobody writes to either side."""
     try:
         os.link(source, target)
     except OSError:

@@ -129,7 +129,7 @@ def _without_extra(line: str) -> tuple[Requirement, str | None]:
         raise WheelError(
             f"cannot tell which extra {line!r} belongs to",
             where="Requires-Dist",
-            next_step="the marker should end in: and extra == \"name\"",
+            next_step='the marker should end in: and extra == "name"',
         )
     if match is None:
         return requirement, None

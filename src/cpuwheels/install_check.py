@@ -1,0 +1,223 @@
+"""The install check: the wheel in a fresh environment, every library loaded in a process of its own.
+
+vLLM swallows the error of a library that cannot be loaded and dies later, at the first operator that it
+misses. Here each library is loaded by its path, and what it registers is read from torch's dispatcher.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_wheel_filename
+from packaging.version import Version
+from uv import find_uv_bin
+
+from cpuwheels.errors import CommandError, InstallCheckError
+from cpuwheels.process import Completed, capture, closed_environment, run
+from cpuwheels.storage import storage_errors, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+_PROBE = Path(__file__).with_name("operators_probe.py")
+_SUFFIX = ".abi3.so"
+_WHERE = (
+    "import importlib.metadata as m, json, sys, sysconfig; "
+    "print(json.dumps([m.version(sys.argv[1]), sysconfig.get_path('platlib')]))"
+)
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator in torch's registry.
+
+    Attributes:
+        name: With its namespace and overload, such as ``_C::rms_norm``.
+        schema: As torch prints it.
+    """
+
+    name: str
+    schema: str
+
+
+@dataclass(frozen=True)
+class CheckedLibrary:
+    """One extension module after the check.
+
+    Attributes:
+        name: Module name inside the package.
+        operators: What it registered, by name; none if it was not loaded, or is not a torch library.
+        not_loaded: Why it was not loaded, or empty.
+    """
+
+    name: str
+    operators: tuple[Operator, ...]
+    not_loaded: str = ""
+
+
+@dataclass(frozen=True)
+class InstallCheck:
+    """The outcome of the install check.
+
+    Attributes:
+        wheel: File name of the wheel.
+        version: Version that its installed metadata says.
+        torch: Version of the torch it was loaded into.
+        libraries: The libraries that register operators.
+        modules: Every other extension module of the package.
+        manifest: The file that all this was written to.
+    """
+
+    wheel: str
+    version: str
+    torch: str
+    libraries: tuple[CheckedLibrary, ...]
+    modules: tuple[CheckedLibrary, ...]
+    manifest: Path
+
+
+def check_install(
+    wheel: Path,
+    *,
+    python: Path,
+    libraries: Mapping[str, Sequence[str]],
+    modules: Sequence[str],
+    features: Collection[str],
+    manifest: Path,
+    work: Path,
+    log: Path,
+    announce: Callable[[str], None],
+    package: str = "vllm",
+) -> InstallCheck:
+    """Install a wheel and load each of its extension modules.
+
+    Args:
+        wheel: The finished wheel.
+        python: Interpreter of a fresh environment with torch, into which the wheel is installed.
+        libraries: Library → CPU features it needs; each has to register operators.
+        modules: Other extension modules that have to be there; any more that are found are loaded as well.
+        features: What this machine's CPU has. A library that needs more is left out and announced.
+        manifest: JSON file to write, beside the wheel.
+        work: For the probes' answers.
+        log: Log file of the step.
+        announce: Called with what must not be missed.
+        package: The package that holds the modules.
+
+    Raises:
+        InstallCheckError: The wheel cannot be installed, says another version, or a library is missing,
+            does not load or registers nothing.
+    """
+    python = python.absolute()  # not resolved: the environment is found by the link's place
+    version, platlib = _install(wheel, python, log)
+    folder = platlib / package
+    found = {path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}")}
+    if missing := sorted({*libraries, *modules} - found):
+        raise InstallCheckError(
+            f"the installed wheel has no {package}/{missing[0]}{_SUFFIX}",
+            where=wheel,
+            next_step=f"it has: {', '.join(sorted(found)) or 'no extension module at all'}",
+            log=log,
+        )
+    with storage_errors(work):
+        work.mkdir(parents=True, exist_ok=True)
+    torch = ""
+    checked: dict[str, CheckedLibrary] = {}
+    for name in [*libraries, *sorted(found - libraries.keys())]:
+        if lacking := sorted(set(libraries.get(name, ())) - set(features)):
+            reason = f"this CPU lacks {', '.join(lacking)}"
+            announce(f"{name} was not loaded: {reason}; its operators are not in the manifest")
+            checked[name] = CheckedLibrary(name, (), reason)
+            continue
+        kind = "library" if name in libraries else "module"
+        torch, operators = _load(python, kind, folder / f"{name}{_SUFFIX}", work, log)
+        if kind == "library" and not operators:
+            raise InstallCheckError(
+                f"{name} loads but registers no operator",
+                where=folder / f"{name}{_SUFFIX}",
+                next_step="its registrations were linked away; look at its link command in the kernel log",
+                log=log,
+            )
+        checked[name] = CheckedLibrary(name, operators)
+    check = InstallCheck(
+        wheel=wheel.name,
+        version=version,
+        torch=torch,
+        libraries=tuple(checked[name] for name in libraries),
+        modules=tuple(checked[name] for name in checked if name not in libraries),
+        manifest=manifest,
+    )
+    with storage_errors(manifest.parent):
+        write_atomic(manifest, render_manifest(check))
+    return check
+
+
+def render_manifest(check: InstallCheck) -> str:
+    """Return the operator manifest: what each library of the wheel registers, with schemas."""
+    table = asdict(check)
+    del table["manifest"]
+    return json.dumps(table, indent=1, sort_keys=True) + "\n"
+
+
+def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
+    name, expected, _, _ = parse_wheel_filename(wheel.name)
+    argv: list[str | Path] = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--offline",
+        "--no-deps",
+        "--reinstall",
+        "--python",
+        python,
+        wheel,
+    ]
+    try:
+        run(argv, log=log)
+    except CommandError as error:
+        raise InstallCheckError(
+            f"{wheel.name} cannot be installed", where=wheel, log=log, output=error.output
+        ) from error
+    asked = capture([python, "-I", "-c", _WHERE, name])
+    if asked.returncode != 0:
+        raise InstallCheckError(
+            f"{name} is not there after its installation", where=python, output=asked.output, log=log
+        )
+    version, platlib = json.loads(asked.output)
+    if Version(version) != expected:
+        raise InstallCheckError(
+            f"the installed metadata says version {version}, the file name {expected}", where=wheel, log=log
+        )
+    return version, Path(platlib)
+
+
+def _load(python: Path, kind: str, path: Path, work: Path, log: Path) -> tuple[str, tuple[Operator, ...]]:
+    answer = work / f"{path.name}.json"
+    answer.unlink(missing_ok=True)
+    # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
+    argv: list[str | Path] = [python, "-P", _PROBE, kind, path, answer]
+    done = run(argv, log=log, env=closed_environment(), cwd=work, check=False)
+    if done.returncode != 0 or not answer.is_file():
+        raise InstallCheckError(
+            f"{path.name.removesuffix(_SUFFIX)} does not load: {describe_end(done)}",
+            where=path,
+            log=log,
+            output=done.output,
+            next_step="the lines above are the loading process's own words",
+        )
+    said = json.loads(answer.read_text(encoding="utf-8"))
+    operators = tuple(Operator(name, schema) for name, schema in sorted(said["operators"].items()))
+    return said["torch"], operators
+
+
+def describe_end(done: Completed) -> str:
+    """Return how a process ended, in words; an illegal instruction is told as what it means here."""
+    if done.returncode >= 0:
+        return f"its process ended with status {done.returncode}"
+    number = -done.returncode
+    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+    meaning = " (an instruction this CPU does not have)" if number == signal.SIGILL else ""
+    return f"its process was ended by {name}{meaning}"

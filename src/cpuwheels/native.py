@@ -1,0 +1,150 @@
+"""The native helpers in ``csrc/``: compiled with the toolchain at hand, found, and asked."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.metadata
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from cpuwheels.errors import CommandError, ToolchainError
+from cpuwheels.keys import make_key, tree_digest
+from cpuwheels.model.base import Strict
+from cpuwheels.process import capture, closed_environment, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.store import Store
+
+KIND = "native"
+PROGRAMS = ("isaprobe", "memgate")
+_FLAGS = ("-std=c17", "-O2", "-Wall", "-Wextra")
+
+
+@dataclass(frozen=True)
+class NativeTools:
+    """The compiled helpers in the store.
+
+    Attributes:
+        isaprobe: Tells this machine's CPU features; see `probe`.
+        memgate: Launcher that measures each compilation: ``memgate --ledger FILE -- COMMAND…``.
+    """
+
+    isaprobe: Path
+    memgate: Path
+
+
+class CpuFeatures(Strict):
+    """What this machine's CPU and operating system let a program use."""
+
+    architecture: str
+    """As ``platform.machine()`` says."""
+    vendor: str
+    model: str
+    """For people; may be empty."""
+    features: frozenset[str]
+    """Names as in Linux's ``/proc/cpuinfo``; only those whose register state the system saves."""
+    xcr0: str | None
+    """x86's XCR0 in hexadecimal."""
+
+
+def native_tools(
+    root: Path, cc: Path, flags: Sequence[str], digest: str, *, store: Store, logs: Path
+) -> NativeTools:
+    """Return the helpers, compiling them if the store does not have them.
+
+    They are linked statically where that works: a launcher that starts 500 times should start fast, and it
+    must also run where the toolchain's C library is newer than the machine's.
+
+    Args:
+        root: The project's folder, with ``csrc/``.
+        cc: C compiler whose programs run on this machine.
+        flags: Options it needs, such as ``--sysroot`` and ``-B``.
+        digest: Names the compiler's content.
+        store: Where the programs are kept.
+        logs: Folder for the compiler's output.
+
+    Raises:
+        ToolchainError: They do not compile, or do not run on this machine.
+    """
+    key = make_key(sources=tree_digest(root / "csrc", list(PROGRAMS)), compiler=digest, flags=_FLAGS)
+
+    def make(folder: Path) -> None:
+        for program in PROGRAMS:
+            _compile(root / "csrc" / program, [cc, *flags, *_FLAGS], folder / program, logs / "native.log")
+        _check_runs(folder / "memgate", logs / "native.log")
+
+    folder = store.get(KIND, key, make)
+    return NativeTools(*(folder / program for program in PROGRAMS))
+
+
+def _compile(source: Path, command: Sequence[str | Path], program: Path, log: Path) -> None:
+    files = sorted(source.glob("*.c"))
+    env = closed_environment()
+    line = [*command, "-o", program, *files]
+    if run([*line, "-static"], log=log, env=env, check=False).returncode == 0:
+        return
+    try:
+        run(line, log=log, env=env)
+    except CommandError as error:
+        raise ToolchainError(
+            f"{command[0]} cannot compile {source.name}",
+            where=source,
+            log=log,
+            output=error.output,
+            next_step="check that the compiler works and has the C library's headers, or use another --toolchain",
+        ) from error
+
+
+def _check_runs(memgate: Path, log: Path) -> None:
+    done = capture([memgate, "--ledger", os.devnull, "--", memgate, "--ledger", os.devnull, "--", "true"])
+    if done.returncode != 0:
+        raise ToolchainError(
+            "programs of this C compiler do not run on this machine",
+            where=memgate.name,
+            log=log,
+            output=done.output,
+            next_step="use a compiler for this machine, also when the target is another one",
+        )
+
+
+def find_isaprobe(store: Store | None = None) -> Path | None:
+    """Return the isaprobe that was installed with the package, else one that a build left in the store."""
+    candidates = [Path(__file__).parent / "bin" / "isaprobe"]
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        # In an editable install the program lies with the metadata, away from the Python files.
+        installed = importlib.metadata.distribution("cpuwheels").locate_file("cpuwheels/bin/isaprobe")
+        candidates.append(Path(str(installed)))
+    if store is not None:
+        candidates += sorted(store.root.glob(f"{KIND}/*/isaprobe"), key=lambda path: -path.stat().st_mtime)
+    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def probe(isaprobe: Path) -> CpuFeatures:
+    """Return the CPU features of this machine.
+
+    Raises:
+        CommandError: The program does not run, or does not answer as it should.
+    """
+    done = capture([isaprobe], timeout=10)
+    if done.returncode == 0:
+        try:
+            return CpuFeatures.model_validate_json(done.output)
+        except ValidationError as error:
+            raise CommandError(
+                "isaprobe gave no usable answer",
+                where=isaprobe,
+                output=done.output,
+                next_step="install cpuwheels anew: its isaprobe is of another version",
+            ) from error
+    raise CommandError(
+        f"isaprobe failed with status {done.returncode}",
+        where=isaprobe,
+        output=done.output,
+        next_step="install cpuwheels anew on this machine",
+    )

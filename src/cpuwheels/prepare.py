@@ -1,0 +1,71 @@
+"""The prepared source: upstream's tree with our patches, in the store and read only."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.keys import file_digest, make_key
+from cpuwheels.patching import AppliedPatch, apply_series
+from cpuwheels.store import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.series import Patch
+    from cpuwheels.source.result import Source
+    from cpuwheels.store import Store
+
+_APPLIED = ".cpuwheels-patches.json"
+
+
+@dataclass(frozen=True)
+class PreparedSource:
+    """A source ready to be built.
+
+    Attributes:
+        version: As of the source.
+        folder: The patched tree; read only.
+        epoch: As of the source.
+        patches: What became of each patch.
+    """
+
+    version: str
+    folder: Path
+    epoch: int
+    patches: tuple[AppliedPatch, ...]
+
+
+def prepare_source(
+    source: Source, patches: Sequence[Patch], folder: Path, store: Store, reporter: Reporter
+) -> PreparedSource:
+    """Return the source with patches applied.
+
+    Args:
+        source: Upstream's tree.
+        patches: Those for this version and target, in order.
+        folder: Where the patch files are.
+        store: Where prepared sources are kept.
+        reporter: Told what became of each patch.
+
+    Raises:
+        PatchError: A patch is missing, or neither applies nor is already upstream.
+    """
+    digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
+    key = make_key(source=source.digest, patches=digests, names=[patch.file for patch in patches], layout=1)
+
+    def make(tree: Path) -> None:
+        ignore = shutil.ignore_patterns(MANIFEST)
+        shutil.copytree(source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True)
+        applied = apply_series(patches, folder, tree)
+        (tree / _APPLIED).write_text(json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
+
+    tree = store.get("prepared", key, make)
+    applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))
+    for patch in applied:
+        reporter.info(f"patch {patch.file}: {patch.state}")
+    return PreparedSource(source.version, tree, source.epoch, applied)

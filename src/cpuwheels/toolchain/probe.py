@@ -1,0 +1,154 @@
+"""Asking one compiler what it is and where its parts lie."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import ToolchainError
+from cpuwheels.keys import entry_digest, make_key, tree_digest
+from cpuwheels.process import capture, closed_environment
+from cpuwheels.toolchain.gate import Identity, identify, objections, search_list
+
+if TYPE_CHECKING:
+    from cpuwheels.model.matrix import Target
+
+TOOLS = ("ar", "ranlib", "strip", "objcopy")
+
+_PROGRAMS = ("cc1", "cc1plus", "collect2", "as", "ld")
+_FILES = ("libstdc++.a", "libgcc.a", "libgcc_eh.a", "libgomp.so", "crtbeginS.o", "crtendS.o")
+_SECONDS = 20
+
+
+@dataclass(frozen=True)
+class Compiler:
+    """A compiler that can build for a target.
+
+    Attributes:
+        cc: The C compiler.
+        cxx: The C++ compiler.
+        identity: Family, version and machine.
+        title: First line of its ``--version``.
+        cxx_folders: Its C++ library's header folders, in order.
+        own_folders: Header folders of the compiler itself, such as those with the intrinsics.
+        tools: The programs of `TOOLS`.
+    """
+
+    cc: Path
+    cxx: Path
+    identity: Identity
+    title: str
+    cxx_folders: tuple[Path, ...]
+    own_folders: tuple[Path, ...]
+    tools: dict[str, Path]
+
+
+class RefusedError(Exception):
+    """A compiler is not good for a target; the message says why and begins with what it is."""
+
+
+def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> Compiler:
+    """Ask a compiler everything that building for a target depends on.
+
+    Args:
+        cc: The C compiler.
+        cxx: The C++ compiler.
+        target: What it is to build for.
+        flags: Always passed, such as ``-B``.
+
+    Raises:
+        RefusedError: The target does not accept it, or a part of it is missing.
+    """
+    identity = _identity(cxx, flags, "c++")
+    if faults := objections(identity, target):
+        raise RefusedError(f"{identity}: {'; '.join(faults)}")
+    if not cc.is_file():
+        raise RefusedError(f"{identity}: there is no C compiler {cc.name} beside it")
+    if (c_identity := _identity(cc, flags, "c")) != identity:
+        raise RefusedError(f"{identity}: its C compiler {cc} is another one, {c_identity}")
+    if target.sysroot is not None and not _named_file(cxx, flags, "libstdc++.a").is_file():
+        raise RefusedError(
+            f"{identity}: it has no libstdc++.a, which keeps newer C++ symbols out of the wheel "
+            "(Fedora and RHEL: package libstdc++-static)"
+        )
+    tools = {name: _named_program(cxx, flags, name) for name in TOOLS}
+    if missing := [name for name, path in tools.items() if not path.is_absolute()]:
+        raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) beside it or on PATH")
+    c_list, cxx_list = (_headers(cxx, flags, language) for language in ("c", "c++"))
+    own = _named_file(cxx, flags, "include")
+    return Compiler(
+        cc=cc,
+        cxx=cxx,
+        identity=identity,
+        title=capture([cxx, "--version"], timeout=_SECONDS).output.partition("\n")[0].strip(),
+        cxx_folders=tuple(folder for folder in cxx_list if folder not in c_list),
+        own_folders=(own,) if own.is_dir() else (),
+        tools=tools,
+    )
+
+
+def compiler_digest(compiler: Compiler) -> str:
+    """Return the key of a compiler's own bytes, the same wherever it is installed.
+
+    It covers the programs that compile and link, the driver's built-in rules, the C++ headers and the
+    libraries that end in what it makes; not the C library, which comes from the sysroot.
+    """
+    programs = [_named_program(compiler.cxx, (), name) for name in _PROGRAMS]
+    files = [_named_file(compiler.cxx, (), name) for name in _FILES]
+    parts = {path.name: entry_digest(path.resolve()) for path in (*programs, *files) if path.is_file()}
+    folders = _outermost(compiler.cxx_folders + compiler.own_folders)
+    return make_key(
+        identity=str(compiler.identity),
+        machine=compiler.identity.machine,
+        rules=capture([compiler.cxx, "-dumpspecs"], timeout=_SECONDS).output,
+        parts=parts,
+        headers=[tree_digest(folder) for folder in folders],
+    )
+
+
+def _outermost(folders: tuple[Path, ...]) -> list[Path]:
+    return [folder for folder in folders if not any(other in folder.parents for other in folders)]
+
+
+def _identity(compiler: Path, flags: tuple[str, ...], language: str) -> Identity:
+    macros = _ask(compiler, *flags, "-dM", "-E", "-x", language, os.devnull)
+    identity = identify(macros, _ask(compiler, *flags, "-dumpmachine"))
+    if identity is None:
+        raise RefusedError("not a compiler of a known family (its predefined macros name none)")
+    return identity
+
+
+def _headers(compiler: Path, flags: tuple[str, ...], language: str) -> tuple[Path, ...]:
+    answer = _ask(compiler, *flags, "-E", "-v", "-x", language, os.devnull, both=True)
+    return tuple(Path(folder) for folder in search_list(answer))
+
+
+def _named_file(compiler: Path, flags: tuple[str, ...], name: str) -> Path:
+    """Return where the compiler has a file; it answers with the bare name when it has none."""
+    return Path(_ask(compiler, *flags, f"-print-file-name={name}").strip())
+
+
+def _named_program(compiler: Path, flags: tuple[str, ...], name: str) -> Path:
+    """Return the program the compiler itself would start; a bare name means it would search PATH."""
+    answer = _ask(compiler, *flags, f"-print-prog-name={name}").strip()
+    return Path(shutil.which(answer, path=closed_environment()["PATH"]) or answer)
+
+
+def _ask(compiler: Path, *arguments: str, both: bool = False) -> str:
+    answer = capture([compiler, *arguments], timeout=_SECONDS, both=both)
+    if answer.returncode != 0:
+        last = answer.output.strip().splitlines()[-1:] or ["no output"]
+        raise RefusedError(f"it does not work: {last[0]}")
+    return answer.output
+
+
+def unusable(error: RefusedError, compiler: Path) -> ToolchainError:
+    """Return the message for a compiler of ours that its own target refuses."""
+    return ToolchainError(
+        f"the unpacked compiler cannot be used: {error}",
+        where=compiler,
+        next_step="check that its lock in matrix.yaml is for this machine, or run with --toolchain host",
+    )

@@ -1,0 +1,195 @@
+"""Choosing a toolchain: a good compiler of this machine, else the pinned one, with one sysroot for both."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.debian.unpack import content_key
+from cpuwheels.errors import ToolchainError
+from cpuwheels.keys import make_key
+from cpuwheels.model.lock import load_lock
+from cpuwheels.toolchain import abi_stub, unpacked
+from cpuwheels.toolchain.flags import Flags, floor_flags, prefix_maps
+from cpuwheels.toolchain.host import verdicts
+from cpuwheels.toolchain.probe import Compiler, compiler_digest
+from cpuwheels.toolchain.result import Toolchain
+from cpuwheels.toolchain.sysroot import Sysroot, unpacked_sysroot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Debian, Target
+    from cpuwheels.store import Store
+
+Choice = Literal["auto", "host", "debian"]
+
+FLAGS_RECIPE = 1
+"""Raised when the flags change in a way that changes what is built."""
+
+
+@dataclass(frozen=True)
+class _Picked:
+    """A compiler with what names it."""
+
+    kind: Literal["host", "debian"]
+    compiler: Compiler
+    digest: str
+    flags: tuple[str, ...]
+    maps: tuple[tuple[Path, str], ...]
+    refused: tuple[str, ...]
+
+
+def resolve_toolchain(
+    target: Target,
+    *,
+    choice: Choice,
+    root: Path,
+    debian: Debian,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    environ: Mapping[str, str] | None = None,
+) -> Toolchain:
+    """Return the toolchain to build a target with, unpacking what it needs.
+
+    Args:
+        target: What is built.
+        choice: ``host`` or ``debian`` forces one; ``auto`` takes a host compiler that meets the gate, else
+            the target's lock.
+        root: The project's folder, with ``locks/``.
+        debian: The mirrors that the matrix names.
+        store: Where compilers, sysroots and stubs are kept.
+        reporter: Told which compilers are refused and why, and how far the unpacking is.
+        logs: Folder for log files.
+        environ: The environment; this process's if not given.
+
+    Raises:
+        ToolchainError: No compiler meets the gate, or one could not be prepared.
+        DownloadError: A package cannot be fetched.
+        UsageError: ``CPUWHEELS_DEBIAN_MIRROR`` is not a URL.
+    """
+    environ = os.environ if environ is None else environ
+    sources = mirrors(debian.mirrors, environ)
+    picked = _pick(
+        target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ
+    )
+    if target.sysroot is None:
+        return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
+    lock = load_lock(root, target.sysroot)
+    sysroot = unpacked_sysroot(lock, mirrors=sources, store=store, reporter=reporter)
+    stub = abi_stub.abi_stub(
+        sysroot.cxx_library,
+        target,
+        cc=picked.compiler.cc,
+        flags=picked.flags,
+        compiler=picked.digest,
+        store=store,
+        logs=logs,
+    )
+    flags = floor_flags(sysroot, stub, picked.compiler.cxx_folders, picked.flags)
+    digest = make_key(
+        recipe=FLAGS_RECIPE, compiler=picked.digest, sysroot=content_key(lock), floor=target.floor
+    )
+    maps = (*picked.maps, (sysroot.root, "/sysroot"), (stub.parent, "/toolchain/abi"))
+    return _result(target, picked, flags, sysroot=sysroot, digest=digest, maps=maps)
+
+
+def _pick(
+    target: Target,
+    choice: Choice,
+    *,
+    root: Path,
+    sources: tuple[str, ...],
+    store: Store,
+    reporter: Reporter,
+    environ: Mapping[str, str],
+) -> _Picked:
+    refused: list[str] = []
+    if choice != "debian":
+        for verdict in verdicts(target, environ):
+            if verdict.compiler is not None:
+                for line in refused:
+                    reporter.info(f"not used: {line}")
+                reporter.info(f"compiler of this machine: {verdict}")
+                return _host(verdict.compiler, tuple(refused))
+            refused.append(str(verdict))
+    if choice == "host" or target.toolchain is None:
+        raise _none_good(target, refused)
+    lock = load_lock(root, target.toolchain)
+    for line in refused:
+        reporter.announce(
+            f"not used: {line}; the pinned compiler locks/{target.toolchain}.yaml is used instead"
+        )
+    if choice == "auto" and not refused:
+        commands = ", ".join(target.compiler.commands)
+        reporter.info(f"this machine has no {commands}; using the pinned locks/{target.toolchain}.yaml")
+    compiler, folder = unpacked.unpacked_compiler(
+        lock, target, mirrors=sources, store=store, reporter=reporter
+    )
+    return _Picked(
+        kind="debian",
+        compiler=compiler,
+        digest=make_key(content=content_key(lock), relocation=unpacked.RECIPE),
+        flags=unpacked.binutils_flags(folder),
+        maps=((folder, "/toolchain"),),
+        refused=tuple(refused),
+    )
+
+
+def _host(compiler: Compiler, refused: tuple[str, ...]) -> _Picked:
+    folders = [(folder, f"/toolchain/c++/{number}") for number, folder in enumerate(compiler.cxx_folders)]
+    folders += [
+        (folder, f"/toolchain/include/{number}") for number, folder in enumerate(compiler.own_folders)
+    ]
+    return _Picked("host", compiler, compiler_digest(compiler), (), tuple(folders), refused)
+
+
+def _none_good(target: Target, refused: list[str]) -> ToolchainError:
+    gate = target.compiler
+    instead = (
+        "" if target.toolchain is None else ", or run with --toolchain debian, which unpacks one without root"
+    )
+    return ToolchainError(
+        f"no compiler of this machine can build {target.id}: it needs {gate.family} {gate.minimum} or newer",
+        where=f"CXX, CC and PATH ({', '.join(gate.commands)})",
+        output="\n".join(refused) or "none of them is there",
+        next_step=f"install one and name it in CXX{instead}",
+    )
+
+
+def _result(
+    target: Target,
+    picked: _Picked,
+    flags: Flags,
+    *,
+    sysroot: Sysroot | None,
+    digest: str,
+    maps: tuple[tuple[Path, str], ...],
+) -> Toolchain:
+    compiler = picked.compiler
+    origin = "of this machine" if picked.kind == "host" else f"from locks/{target.toolchain}.yaml"
+    return Toolchain(
+        kind=picked.kind,
+        description=f"{compiler.identity} {origin} ({compiler.title})",
+        family=compiler.identity.family,
+        version=compiler.identity.version,
+        cc=compiler.cc,
+        cxx=compiler.cxx,
+        **compiler.tools,
+        machine=target.machine,
+        sysroot=None if sysroot is None else sysroot.root,
+        compile_flags=flags.compile_flags,
+        cxx_flags=flags.cxx_flags,
+        link_flags=flags.link_flags,
+        cxx_libraries=flags.cxx_libraries,
+        prefix_maps=prefix_maps(maps),
+        library_folders=() if sysroot is None else sysroot.library_folders,
+        python_include=() if sysroot is None else sysroot.python_include,
+        digest=digest,
+        refused=picked.refused,
+    )

@@ -1,0 +1,1 @@
+float tiny_multiply(float a, float b);

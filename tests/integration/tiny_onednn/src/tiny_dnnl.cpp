@@ -1,0 +1,3 @@
+#include "tiny_dnnl.h"
+
+float tiny_multiply(float a, float b) { return a * b; }

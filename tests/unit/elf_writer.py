@@ -1,0 +1,91 @@
+"""Writes small ELF files with just the parts that an audit reads."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+_EM_X86_64 = 62
+_SHT = {"NULL": 0, "PROGBITS": 1, "SYMTAB": 2, "STRTAB": 3, "DYNAMIC": 6, "DYNSYM": 11}
+_SHT_VERNEED, _SHT_VERSYM = 0x6FFFFFFE, 0x6FFFFFFF
+_DT = {"NEEDED": 1, "SONAME": 14, "RPATH": 15, "RUNPATH": 29}
+_PT_DYNAMIC, _PT_GNU_STACK = 2, 0x6474E551
+
+
+@dataclass
+class Elf:
+    needed: tuple[str, ...] = ("libc.so.6",)
+    soname: str = ""
+    rpath: str = ""
+    runpath: str = ""
+    versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Library → version → a symbol that carries it."""
+    symtab: bool = False
+    stack: int | None = 6
+    """Flags of PT_GNU_STACK (7 is executable); None leaves the segment out."""
+    text: bytes = b"code"
+
+    def write(self) -> bytes:
+        strings = _Strings()
+        dynamic = [(_DT["NEEDED"], strings.add(name)) for name in self.needed]
+        for kind, value in (("SONAME", self.soname), ("RPATH", self.rpath), ("RUNPATH", self.runpath)):
+            if value:
+                dynamic.append((_DT[kind], strings.add(value)))
+        verneed, symbols, versym = b"", bytes(24), struct.pack("<H", 0)
+        index = 2
+        libraries = list(self.versions.items())
+        for position, (library, versions) in enumerate(libraries):
+            last = position == len(libraries) - 1
+            size = 16 + 16 * len(versions)
+            verneed += struct.pack("<HHIII", 1, len(versions), strings.add(library), 16, 0 if last else size)
+            for count, (version, symbol) in enumerate(versions.items()):
+                following = 0 if count == len(versions) - 1 else 16
+                verneed += struct.pack("<IHHII", 0, 0, index, strings.add(version), following)
+                symbols += struct.pack("<IBBHQQ", strings.add(symbol), 0x12, 0, 0, 0, 0)
+                versym += struct.pack("<H", index)
+                index += 1
+        dynamic.append((0, 0))
+        sections = [
+            ("", _SHT["NULL"], b"", 0, 0, 0),
+            (".dynstr", _SHT["STRTAB"], strings.data, 0, 0, 0),
+            (".dynamic", _SHT["DYNAMIC"], b"".join(struct.pack("<QQ", *tag) for tag in dynamic), 1, 0, 16),
+            (".dynsym", _SHT["DYNSYM"], symbols, 1, 1, 24),
+            (".gnu.version", _SHT_VERSYM, versym, 3, 0, 2),
+            (".gnu.version_r", _SHT_VERNEED, verneed, 1, len(libraries), 0),
+            (".text", _SHT["PROGBITS"], self.text, 0, 0, 0),
+        ]
+        if self.symtab:
+            sections.append((".symtab", _SHT["SYMTAB"], bytes(24), 1, 1, 24))
+        return self._layout(sections)
+
+    def _layout(self, sections: list[tuple[str, int, bytes, int, int, int]]) -> bytes:
+        names = _Strings()
+        labels = [names.add(name) for name, *_ in sections]
+        labels.append(names.add(".shstrtab"))
+        sections = [*sections, (".shstrtab", _SHT["STRTAB"], names.data, 0, 0, 0)]
+        segments = 1 if self.stack is None else 2
+        offset = 64 + 56 * segments
+        body, headers, where = b"", b"", {}
+        for label, (name, kind, data, link, info, size) in zip(labels, sections, strict=True):
+            where[name] = (offset + len(body), len(data))
+            headers += struct.pack("<IIQQQQIIQQ", label, kind, 0, 0, offset + len(body), len(data), link, info, 1, size)
+            body += data
+        start, length = where[".dynamic"]
+        table = struct.pack("<IIQQQQQQ", _PT_DYNAMIC, 6, start, 0, 0, length, length, 8)
+        if self.stack is not None:
+            table += struct.pack("<IIQQQQQQ", _PT_GNU_STACK, self.stack, 0, 0, 0, 0, 0, 16)
+        header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
+            "<HHIQQQIHHHHHH", 3, _EM_X86_64, 1, 0, 64, offset + len(body), 0, 64, 56, segments, 64,
+            len(sections), len(sections) - 1,
+        )  # fmt: skip
+        return header + table + body + headers
+
+
+class _Strings:
+    def __init__(self) -> None:
+        self.data = b"\0"
+
+    def add(self, text: str) -> int:
+        offset = len(self.data)
+        self.data += text.encode() + b"\0"
+        return offset

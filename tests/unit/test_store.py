@@ -1,0 +1,143 @@
+import errno
+import json
+import multiprocessing
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.errors import DiskFullError, StoreError
+from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.store import MANIFEST, Store, check_entry
+
+
+def fill(folder: Path) -> None:
+    (folder / "sub").mkdir()
+    (folder / "sub" / "a").write_text("a")
+    (folder / "link").symlink_to("sub/a")
+
+
+def test_an_entry_is_made_once(store: Store) -> None:
+    calls = []
+
+    def make(folder: Path) -> None:
+        calls.append(folder)
+        fill(folder)
+
+    first = store.get("kind", "key", make)
+    assert store.get("kind", "key", make) == first
+    assert len(calls) == 1
+    assert (first / "link").read_text() == "a"
+    assert check_entry(first) == []
+
+
+def test_a_failed_making_leaves_nothing(store: Store) -> None:
+    def make(folder: Path) -> None:
+        fill(folder)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        store.get("kind", "key", make)
+    assert store.find("kind", "key") is None
+    assert list((store.root / "kind").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("damage", "fault"),
+    [
+        (lambda entry: (entry / "sub" / "a").write_text("b"), "sub/a has other bytes"),
+        (lambda entry: (entry / "sub" / "a").unlink(), "sub/a is missing"),
+        (lambda entry: (entry / "more").write_text(""), "more is not in the manifest"),
+        (lambda entry: (entry / MANIFEST).unlink(), "manifest unreadable"),
+        (lambda entry: (entry / MANIFEST).write_text("{"), "manifest unreadable"),
+    ],
+)
+def test_damage_is_found_and_mended(store: Store, damage, fault: str) -> None:
+    entry = store.get("kind", "key", fill)
+    damage(entry)
+    assert any(fault in found for found in check_entry(entry))
+    assert check_entry(store.get("kind", "key", fill)) == []
+
+
+def test_a_moved_store_is_made_again(store: Store, tmp_path: Path) -> None:
+    store.get("kind", "key", fill)
+    store.root.rename(tmp_path / "moved")
+    assert Store(tmp_path / "moved").find("kind", "key") is None
+
+
+def _slow(root: Path, order: Path) -> None:
+    def make(folder: Path) -> None:
+        with order.open("a") as stream:
+            stream.write(f"{os.getpid()}\n")
+        time.sleep(0.3)
+        fill(folder)
+
+    Store(root).get("kind", "key", make)
+
+
+def test_two_processes_make_an_entry_once(store: Store, tmp_path: Path) -> None:
+    order = tmp_path / "order"
+    context = multiprocessing.get_context("spawn")
+    processes = [context.Process(target=_slow, args=(store.root, order)) for _ in range(2)]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(60)
+        assert process.exitcode == 0
+    assert len(order.read_text().splitlines()) == 1
+
+
+def _stuck(root: Path) -> None:
+    def make(folder: Path) -> None:
+        fill(folder)
+        (root / "started").write_text("")
+        time.sleep(60)
+
+    Store(root).get("kind", "key", make)
+
+
+def test_a_killed_making_is_not_seen_and_not_in_the_way(store: Store) -> None:
+    process = multiprocessing.get_context("spawn").Process(target=_stuck, args=(store.root,))
+    process.start()
+    deadline = time.monotonic() + 60
+    while not (store.root / "started").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert store.find("kind", "key") is None
+    assert check_entry(store.get("kind", "key", fill)) == []
+
+
+def test_write_atomic_replaces_in_one_step(tmp_path: Path) -> None:
+    path = tmp_path / "deep" / "file"
+    write_atomic(path, "one")
+    write_atomic(path, b"two")
+    assert path.read_text() == "two"
+    assert [item.name for item in path.parent.iterdir()] == ["file"]
+
+
+@pytest.mark.parametrize(
+    ("number", "expected"),
+    [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EACCES, StoreError), (errno.EROFS, StoreError)],
+)
+def test_system_errors_become_messages(tmp_path: Path, number: int, expected: type[Exception]) -> None:
+    with pytest.raises(expected) as raised, storage_errors(tmp_path):
+        raise OSError(number, os.strerror(number), str(tmp_path / "file"))
+    assert str(tmp_path) in str(raised.value)
+    assert "next:" in str(raised.value)
+
+
+def test_a_store_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("")
+    with pytest.raises(StoreError):
+        Store(tmp_path / "cache").get("kind", "key", fill)
+
+
+def test_manifest_names_kind_and_key(store: Store) -> None:
+    entry = store.get("kind", "key", fill)
+    manifest = json.loads((entry / MANIFEST).read_text())
+    assert (manifest["kind"], manifest["key"]) == ("kind", "key")
