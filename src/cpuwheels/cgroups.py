@@ -6,7 +6,6 @@ import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 PROC = Path("/proc")
 
@@ -19,11 +18,11 @@ class Group:
     """One control group that counts this process.
 
     Attributes:
-        version: 1 or 2.
+        unified: Whether it is a cgroup v2 group.
         folder: Where its files are.
     """
 
-    version: Literal[1, 2]
+    unified: bool
     folder: Path
 
 
@@ -66,12 +65,12 @@ def groups(controller: str, proc: Path = PROC) -> list[Group]:
     found = []
     for line in _read(proc / "self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        version: Literal[1, 2] = 1 if controllers else 2
+        unified = not controllers
         if controllers and controller not in controllers.split(","):
             continue
         for mount in mounts:
-            if mount.version == version and (version == 2 or controller in mount.controllers):  # noqa: PLR2004
-                found += [Group(version, folder) for folder in mount.chain(path)]
+            if mount.unified == unified and (unified or controller in mount.controllers):
+                found += [Group(unified, folder) for folder in mount.chain(path)]
                 break
     return found
 
@@ -80,8 +79,8 @@ def memory_groups(proc: Path = PROC) -> list[MemoryGroup]:
     """List the memory limits that hold for this process, its own group's first."""
     found = []
     for group in groups("memory", proc):
-        # Above memory.high the kernel throttles until nothing gets done, so it limits a build like memory.max.
-        names = ("memory.max", "memory.high") if group.version == 2 else ("memory.limit_in_bytes",)  # noqa: PLR2004
+        # Above memory.high the kernel throttles until nothing gets done: a limit like memory.max.
+        names = ("memory.max", "memory.high") if group.unified else ("memory.limit_in_bytes",)
         for name in names:
             limit = _number(group.folder / name)
             if limit is not None and limit < _NO_LIMIT_V1:
@@ -93,7 +92,7 @@ def cpu_quotas(proc: Path = PROC) -> list[CpuQuota]:
     """List the limits on CPU time that hold for this process."""
     found = []
     for group in groups("cpu", proc):
-        if group.version == 2:  # noqa: PLR2004
+        if group.unified:
             file = group.folder / "cpu.max"
             quota, _, period = _read(file).strip().partition(" ")
         else:
@@ -111,7 +110,7 @@ def oom_kills(proc: Path = PROC) -> int:
     driver whose compiler was killed exits with status 1, like any other failure.
     """
     for group in groups("memory", proc):
-        name = "memory.events" if group.version == 2 else "memory.oom_control"  # noqa: PLR2004
+        name = "memory.events" if group.unified else "memory.oom_control"
         # The file counts kills in groups below as well, whoever's limit was hit.
         if (count := _field(_read(group.folder / name), "oom_kill")) is not None:
             return count
@@ -120,7 +119,7 @@ def oom_kills(proc: Path = PROC) -> int:
 
 @dataclass(frozen=True)
 class _Mount:
-    version: Literal[1, 2]
+    unified: bool
     root: Path
     point: Path
     controllers: tuple[str, ...]
@@ -144,9 +143,16 @@ def _mounts(mountinfo: str) -> list[_Mount]:
         before, _, after = line.partition(" - ")
         fields, kind = before.split(" "), after.split(" ")
         if kind[0] == "cgroup2":
-            found.append(_Mount(2, _path(fields[3]), _path(fields[4]), ()))
+            found.append(_Mount(unified=True, root=_path(fields[3]), point=_path(fields[4]), controllers=()))
         elif kind[0] == "cgroup":
-            found.append(_Mount(1, _path(fields[3]), _path(fields[4]), tuple(kind[-1].split(","))))
+            found.append(
+                _Mount(
+                    unified=False,
+                    root=_path(fields[3]),
+                    point=_path(fields[4]),
+                    controllers=tuple(kind[-1].split(",")),
+                )
+            )
     return found
 
 
@@ -156,9 +162,7 @@ def _path(field: str) -> Path:
 
 def _used(group: Group) -> int:
     current, cache = (
-        ("memory.current", "inactive_file")
-        if group.version == 2  # noqa: PLR2004
-        else ("memory.usage_in_bytes", "total_inactive_file")
+        ("memory.current", "inactive_file") if group.unified else ("memory.usage_in_bytes", "total_inactive_file")
     )
     used = _number(group.folder / current) or 0
     return max(0, used - (_field(_read(group.folder / "memory.stat"), cache) or 0))

@@ -7,7 +7,7 @@ import logging
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypedDict, Unpack
 
 import click
 from rich.console import Console
@@ -15,7 +15,7 @@ from rich.console import Console
 from cpuwheels import commands
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
-from cpuwheels.options import BuildOptions
+from cpuwheels.options import BuildOptions, ToolchainChoice
 from cpuwheels.store import default_root
 
 if TYPE_CHECKING:
@@ -35,6 +35,18 @@ def cli(context: click.Context, root: Path | None, dist: Path | None, cache: Pat
         cache=cache.resolve() if cache else default_root(),
         dist=dist.resolve() if dist else project / "dist",
     )
+
+
+class _Options(TypedDict):
+    """The options of a build, as click names them."""
+
+    source: str | None
+    sha256: str | None
+    toolchain: ToolchainChoice
+    memory: str | None
+    jobs: str | None
+    locked: bool
+    debug_symbols: bool
 
 
 def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,7 +73,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("target")
 @build_options
 @click.pass_obj
-def build(places: Places, target: str, **options: Any) -> None:
+def build(places: Places, /, target: str, **options: Unpack[_Options]) -> None:
     """Build the wheel of TARGET."""
     commands.build(places, target, BuildOptions(**options))
 
@@ -70,7 +82,7 @@ def build(places: Places, target: str, **options: Any) -> None:
 @click.argument("target")
 @build_options
 @click.pass_obj
-def verify(places: Places, target: str, **options: Any) -> None:
+def verify(places: Places, /, target: str, **options: Unpack[_Options]) -> None:
     """Build TARGET again, elsewhere and differently, and compare the wheels byte by byte."""
     commands.verify(places, target, BuildOptions(**options))
 
@@ -90,7 +102,7 @@ def check(places: Places, target: str, wheel: Path | None) -> None:
 @click.pass_obj
 def doctor(places: Places, target: str | None, as_json: bool) -> None:
     """Check everything a build of TARGET needs before it starts."""
-    sys.exit(commands.doctor(places, target, as_json=as_json))
+    sys.exit(commands.diagnose(places, target, as_json=as_json))
 
 
 @cli.command()
@@ -124,9 +136,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        stopped = InterruptedError_(
-            "stopped", next_step="run the same command again; it goes on from what is finished"
-        )
+        stopped = InterruptedError_("stopped", next_step="run the same command again; it goes on from what is finished")
         console.print(f"\n{stopped}", style="yellow", markup=False)
         sys.exit(stopped.exit_code)
     sys.exit(0)

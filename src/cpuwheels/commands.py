@@ -6,18 +6,23 @@ import os
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from rich.console import Console
 
 from cpuwheels import pipeline
 from cpuwheels.console import Reporter
 from cpuwheels.debian.lock import relock
 from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.doctor import check as check_report
+from cpuwheels.doctor.diagnose import default_target
+from cpuwheels.doctor.diagnose import diagnose as doctor
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.units import format_size
 from cpuwheels.publish import published_wheel
 from cpuwheels.reference import write_reference
+from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
 
 if TYPE_CHECKING:
@@ -33,14 +38,14 @@ def build(places: Places, target: str, options: BuildOptions) -> Outcome:
     built = outcome.built
     reporter.info(f"{built.path.name}: {format_size(built.size)}, sha256 {built.sha256}")
     reporter.info(f"needs no more than {', '.join(built.versions)}: {built.policy}")
-    print(outcome.wheel)  # noqa: T201  (the result, for scripts)
+    print(built.path)
     return outcome
 
 
 def schema(places: Places, *, only_check: bool) -> None:
     """Write what is generated from the models, or check that it is up to date."""
     for path in write_reference(places.root, load_matrix(places.root), only_check=only_check):
-        print(f"written: {path.relative_to(places.root)}")  # noqa: T201
+        print(f"written: {path.relative_to(places.root)}")
 
 
 def lock(places: Places) -> None:
@@ -48,22 +53,58 @@ def lock(places: Places) -> None:
     places_to_ask = mirrors(load_matrix(places.root).debian.mirrors, os.environ)
     for path in sorted((places.root / "locks").glob("*.yaml")):
         found = relock(path, places_to_ask)
-        print(f"{path.name}: {len(found.packages)} packages")  # noqa: T201
+        print(f"{path.name}: {len(found.packages)} packages")
 
 
 def check(places: Places, target: str, wheel: Path | None) -> None:
     """Run the kernel tests on a wheel."""
     reporter = Reporter(target)
-    pipeline.check_wheel(
-        places, load_matrix(places.root), target, wheel or published_wheel(places, target), reporter
-    )
+    pipeline.check_wheel(places, load_matrix(places.root), target, wheel or published_wheel(places, target), reporter)
 
 
-def doctor(places: Places, target: str | None, *, as_json: bool) -> int:
-    """Check what a build needs and return the exit code."""
-    raise NotImplementedError
+def diagnose(places: Places, target: str | None, *, as_json: bool) -> int:
+    """Check what a build needs, print the checks, and return the exit code: 1 if a build cannot succeed."""
+    matrix = load_matrix(places.root)
+    wanted = matrix.buildable(target) if target else default_target(matrix)
+    checks = doctor(places, matrix, wanted)
+    if as_json:
+        print(check_report.as_json(wanted.id, checks))
+    else:
+        Console().print(check_report.as_table(wanted.id, checks))
+    return check_report.exit_code(checks)
 
 
 def verify(places: Places, target: str, options: BuildOptions) -> None:
-    """Build twice and compare."""
-    raise NotImplementedError
+    """Build a target twice and compare the wheels byte by byte.
+
+    The second build starts with empty stores in another folder, so every stage runs again; it has another
+    time zone, locale, umask and job count. Only what was downloaded is shared.
+
+    Raises:
+        ReproducibilityError: The wheels differ.
+    """
+    first = build(places, target, options)
+    reporter = Reporter(target)
+    with tempfile.TemporaryDirectory(prefix="verify-", dir=places.cache) as name:
+        again = Path(name)
+        Store(places.cache).share(MOVABLE, again / "other cache")
+        jobs = "1" if options.jobs != "1" else "2"
+        command = [
+            sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", again / "other cache",
+            "--dist", again / "other dist", "build", target, *options.as_arguments(jobs=jobs),
+        ]  # fmt: skip
+        reporter.info(f"building again in {again}, with --jobs {jobs}")
+        env = os.environ | {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "tr_TR.UTF-8"}
+        done = subprocess.run(
+            [str(part) for part in command],
+            env=env,
+            umask=0o077,
+            stdout=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+        if done.returncode != 0:
+            sys.exit(done.returncode)  # the second build has said why
+        second = Path(done.stdout.strip())
+        require_identical(first.built.path, second)
+    reporter.info(f"two builds, the same bytes: sha256 {first.built.sha256}")

@@ -27,6 +27,8 @@ ATTEMPTS = 3
 
 _TIMEOUT = httpx.Timeout(30, connect=15)
 _CHUNK = 1 << 18
+# The bytes are pinned as they lie on the server; it must not pack them for the journey.
+_HEADERS = {"Accept-Encoding": "identity"}
 
 
 @dataclass(frozen=True)
@@ -46,9 +48,7 @@ class Pinned:
     size: int | None = None
 
 
-def fetch(
-    pinned: Pinned, store: Store, *, on_bytes: Callable[[int, int | None], None] | None = None
-) -> Path:
+def fetch(pinned: Pinned, store: Store, *, on_bytes: Callable[[int, int | None], None] | None = None) -> Path:
     """Return the file from the store, fetching it first if it is not there.
 
     Args:
@@ -72,9 +72,12 @@ def fetch(
     return entry / file_name if (entry / file_name).is_file() else _only_file(entry)
 
 
-def download(
-    pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | None], None] | None = None
-) -> str:
+def is_stored(sha256: str, store: Store) -> bool:
+    """Return whether `fetch` has a file already, without reading it back."""
+    return store.path("downloads", sha256[:24]).is_dir()
+
+
+def download(pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | None], None] | None = None) -> str:
     """Write the file to ``target`` and return its sha256; nothing is left there if that fails.
 
     Raises:
@@ -84,6 +87,8 @@ def download(
     faults: list[str] = []
     mismatch: DigestMismatchError | None = None
     part = target.with_name(f".{target.name}.part")
+    with storage_errors(part.parent):
+        part.parent.mkdir(parents=True, exist_ok=True)
     for url in pinned.urls:
         try:
             digest = _from_mirror(url, pinned, part, on_bytes)
@@ -110,11 +115,7 @@ class _MirrorFaultError(Exception):
     """One mirror failed; another may do."""
 
 
-def _from_mirror(
-    url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None
-) -> str:
-    with storage_errors(part.parent):
-        part.parent.mkdir(parents=True, exist_ok=True)
+def _from_mirror(url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> str:
     for attempt in range(1, ATTEMPTS + 1):
         try:
             if url.startswith(("http://", "https://")):
@@ -144,7 +145,7 @@ class _PassingFaultError(Exception):
 
 def _stream(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> None:
     try:
-        with httpx.stream("GET", url, follow_redirects=True, timeout=_TIMEOUT) as answer:
+        with httpx.stream("GET", url, headers=_HEADERS, follow_redirects=True, timeout=_TIMEOUT) as answer:
             if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
                 raise _PassingFaultError(f"HTTP status {answer.status_code}")
             if answer.status_code != httpx.codes.OK:
@@ -166,9 +167,13 @@ def _stream(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | 
         raise _PassingFaultError(f"{type(error).__name__}: {error}") from error
     except httpx.InvalidURL as error:
         raise _MirrorFaultError(f"not a URL: {error}") from error
+    except httpx.TooManyRedirects as error:
+        raise _MirrorFaultError(str(error)) from error
 
 
 def _copy(url: str, part: Path) -> None:
+    if "://" in url and not url.startswith("file://"):
+        raise _MirrorFaultError("neither an http(s) nor a file URL")
     path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)) if "://" in url else Path(url)
     if not path.is_file():
         raise _MirrorFaultError(f"no file {path}")

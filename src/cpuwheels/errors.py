@@ -121,7 +121,7 @@ class TorchError(CpuwheelsError):
     exit_code = 19
 
 
-class EnvironmentError_(CpuwheelsError):  # noqa: N801  (the built-in name is taken)
+class EnvironmentError_(CpuwheelsError):
     """The Python environment for the build could not be made."""
 
     exit_code = 20
@@ -211,7 +211,7 @@ class CommandError(CpuwheelsError):
     exit_code = 33
 
 
-class InterruptedError_(CpuwheelsError):  # noqa: N801  (the built-in name is taken)
+class InterruptedError_(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
     exit_code = 130

@@ -170,6 +170,7 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
         "install",
         "--offline",
         "--no-deps",
+        "--no-cache",
         "--reinstall",
         "--python",
         python,

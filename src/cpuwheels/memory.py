@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -142,9 +143,7 @@ def _whole(name: str, value: str | int) -> int:
     return int(text)
 
 
-def plan_jobs(
-    cap: int, worst_peak: int, cpus: int, limits: Mapping[str, int], *, where: str = "memory cap"
-) -> JobPlan:
+def plan_jobs(cap: int, worst_peak: int, cpus: int, limits: Mapping[str, int], *, where: str = "memory cap") -> JobPlan:
     """Return how many compilations may run at once: ``min(cpus, cap // worst_peak, every limit)``.
 
     Every job is taken to need the worst known peak, so that any mix of files fits under the cap.
@@ -161,8 +160,8 @@ def plan_jobs(
     """
     if cap < worst_peak:
         raise MemoryCapError(
-            f"a memory cap of {format_size(cap)} is below the {format_size(worst_peak)} that the largest single "
-            "compilation needs (the attention kernels)",
+            f"a memory cap of {format_size(cap)} is below the {format_size(worst_peak)} that the largest "
+            "single compilation needs (the attention kernels)",
             where=where,
             next_step=f"allow at least {format_size(worst_peak)}: a larger --memory, a larger container, "
             "or a machine with more memory",
@@ -177,25 +176,16 @@ def plan_jobs(
 def tree_memory(pid: int) -> int:
     """Return the resident bytes of a process and all its descendants; 0 when it has ended.
 
-    Shared pages are counted once (PSS) where the system tells, since jobs share a mapped precompiled header.
+    For display: pages that several of them share count more than once, which the system could tell (PSS),
+    but only by walking all page tables, which takes a tenth of a core away from the compilers.
     """
     try:
         root = psutil.Process(pid)
         members = [root, *root.children(recursive=True)]
     except psutil.Error:
         return 0
-    return sum(_resident(member) for member in members)
-
-
-def _resident(process: psutil.Process) -> int:
-    try:
-        full = process.memory_full_info()
-        return int(getattr(full, "pss", 0)) or int(full.rss)
-    except psutil.AccessDenied:
-        pass
-    except psutil.Error:
-        return 0
-    try:
-        return int(process.memory_info().rss)
-    except psutil.Error:
-        return 0
+    total = 0
+    for member in members:
+        with contextlib.suppress(psutil.Error):
+            total += member.memory_info().rss
+    return total

@@ -53,9 +53,7 @@ class CpuFeatures(Strict):
     """x86's XCR0 in hexadecimal."""
 
 
-def native_tools(
-    root: Path, cc: Path, flags: Sequence[str], digest: str, *, store: Store, logs: Path
-) -> NativeTools:
+def native_tools(root: Path, cc: Path, flags: Sequence[str], digest: str, *, store: Store, logs: Path) -> NativeTools:
     """Return the helpers, compiling them if the store does not have them.
 
     They are linked statically where that works: a launcher that starts 500 times should start fast, and it
@@ -97,7 +95,7 @@ def _compile(source: Path, command: Sequence[str | Path], program: Path, log: Pa
             where=source,
             log=log,
             output=error.output,
-            next_step="check that the compiler works and has the C library's headers, or use another --toolchain",
+            next_step="install the C library's headers for this compiler, or use another --toolchain",
         ) from error
 
 

@@ -1,10 +1,11 @@
-"""oneDNN's sources: the commit that upstream pins, else the alternate, said aloud."""  # noqa: D403
+"""oneDNN's sources: the commit that upstream pins, else the alternate, said aloud."""
 
 from __future__ import annotations
 
 import os
 import tarfile
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -37,7 +38,7 @@ class OneDnn:
         version: The commit, or the alternate's version.
         digest: Names the content: the commit, or the archive's sha256.
         kind: Whether it is the pinned commit or an alternate.
-    """  # noqa: D403
+    """
 
     folder: Path
     tag: str
@@ -76,7 +77,7 @@ def get_onednn(
         LockedError: Only an alternate can be had and ``locked`` is set.
         OneDnnError: Neither can be had.
     """
-    key = make_key(git=pin.commit, layout=1)
+    key = commit_key(pin)
     chosen = environ.get(REPOSITORY_VARIABLE)
     repositories = [chosen, *pin.repositories] if chosen else list(pin.repositories)
 
@@ -88,6 +89,11 @@ def get_onednn(
     except OneDnnError as error:
         return _alternate(tag, pin, mirrors, error, store=store, reporter=reporter, locked=locked)
     return OneDnn(folder, tag, pin.commit, pin.commit, "pinned")
+
+
+def commit_key(pin: OneDnnPin) -> str:
+    """Return the store's key of the pinned commit's sources."""
+    return make_key(git=pin.commit, layout=1)
 
 
 def _alternate(
@@ -111,12 +117,9 @@ def _alternate(
         ) from reason
     fault: CpuwheelsError = reason
     for alternate in pin.alternates:
+        make = partial(_unpack, alternate, mirrors, store, reporter)
         try:
-            folder = store.get(
-                "onednn",
-                make_key(archive=alternate.sha256, layout=1),
-                lambda folder, alternate=alternate: _unpack(alternate, mirrors, folder, store, reporter),
-            )
+            folder = store.get("onednn", make_key(archive=alternate.sha256, layout=1), make)
         except DownloadError as error:
             fault = error
             continue
@@ -133,9 +136,7 @@ def _alternate(
     ) from fault
 
 
-def _unpack(
-    alternate: OneDnnAlternate, mirrors: Sequence[str], folder: Path, store: Store, reporter: Reporter
-) -> None:
+def _unpack(alternate: OneDnnAlternate, mirrors: Sequence[str], store: Store, reporter: Reporter, folder: Path) -> None:
     name = f"oneDNN {alternate.version} sources"
     archive = fetch(
         Pinned(name, mirrored(alternate.debian, mirrors), alternate.sha256, alternate.size),
@@ -164,7 +165,7 @@ def _export_commit(
                 remove_tree(clone)
                 clone.mkdir(parents=True)
             run(["git", "init", "--quiet", "--bare", clone], log=log, env=env)
-        git = ["git", "-C", clone, *_PATIENCE]
+        git: list[str | Path] = ["git", "-C", clone, *_PATIENCE]
         for repository in repositories:
             reporter.info(f"fetching oneDNN {tag} from {repository}")
             if fault := _fetch(git, repository, tag, commit, log, env):
@@ -181,9 +182,7 @@ def _export_commit(
     )
 
 
-def _fetch(
-    git: Sequence[str | Path], repository: str, tag: str, commit: str, log: Path, env: Mapping[str, str]
-) -> str:
+def _fetch(git: Sequence[str | Path], repository: str, tag: str, commit: str, log: Path, env: Mapping[str, str]) -> str:
     """Fetch the commit, by hash where the server allows it, else by its tag; return the fault, if any."""
     local = Path(repository).expanduser()
     source = str(local.resolve()) if local.is_dir() else repository
@@ -203,9 +202,7 @@ def _first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
 
 
-def _export(
-    git: Sequence[str | Path], commit: str, folder: Path, log: Path, env: Mapping[str, str]
-) -> None:
+def _export(git: Sequence[str | Path], commit: str, folder: Path, log: Path, env: Mapping[str, str]) -> None:
     archive = folder / ".export.tar"
     try:
         run([*git, "archive", "--format=tar", f"--output={archive}", commit], log=log, env=env)

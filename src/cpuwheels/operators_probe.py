@@ -21,10 +21,13 @@ def operators() -> set[str]:
     return set(torch._C._dispatch_get_all_op_names())  # noqa: SLF001  (no public list exists)
 
 
-def schema(name: str) -> str:
-    """Return an operator's schema; an operator without one has only kernels and cannot be called."""
+def schema(name: str) -> str | None:
+    """Return an operator's schema, or None: kernels without a schema are no operator that can be called."""
     qualified, _, overload = name.partition(".")
-    return str(torch._C._get_schema(qualified, overload))  # noqa: SLF001  (no public list exists)
+    try:
+        return str(torch._C._get_schema(qualified, overload))  # noqa: SLF001  (no public list exists)
+    except RuntimeError:
+        return None
 
 
 def import_module(path: Path) -> None:
@@ -44,7 +47,8 @@ def main(kind: str, path: Path, answer: Path) -> None:
         torch.ops.load_library(str(path))
     else:
         import_module(path)
-    registered = {name: schema(name) for name in sorted(operators() - before)}
+    found = {name: schema(name) for name in sorted(operators() - before)}
+    registered = {name: text for name, text in found.items() if text is not None}
     answer.write_text(json.dumps({"torch": torch.__version__, "operators": registered}), encoding="utf-8")
 
 

@@ -29,3 +29,11 @@ class BuildOptions:
     jobs: str | None = None
     locked: bool = False
     debug_symbols: bool = False
+
+    def as_arguments(self, *, jobs: str | None) -> list[str]:
+        """Return the command-line arguments of these options, with another job count."""
+        named = {"--source": self.source, "--sha256": self.sha256, "--toolchain": self.toolchain,
+                 "--memory": self.memory, "--jobs": jobs}  # fmt: skip
+        flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
+        arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
+        return arguments + [name for name, wanted in flags.items() if wanted]

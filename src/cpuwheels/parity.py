@@ -109,7 +109,7 @@ def run_parity(
 
 
 def _install(wheel: Path, python: Path, lock: Path, log: Path) -> Path:
-    install = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
+    install: list[str | Path] = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
     env = closed_environment(network=True)
     try:
         if run([*install, "--offline", "--require-hashes", "-r", lock], log=log, env=env, check=False).returncode:

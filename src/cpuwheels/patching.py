@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Literal
 
-from unidiff import PatchSet
 from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchSet
 
 from cpuwheels.errors import PatchError
 from cpuwheels.keys import file_digest
@@ -78,7 +78,7 @@ def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
         state = judge(hunk, text)
         states.append(state)
         if state == "applies":
-            text = re.sub(f"^{re.escape(hunk.old)}", lambda _, new=hunk.new: new, text, flags=re.MULTILINE)
+            text = re.sub(f"^{re.escape(hunk.old)}", _literal(hunk.new), text, flags=re.MULTILINE)
         elif state != "upstream":
             raise _failed(patch, hunk, state)
         contents[hunk.path] = text
@@ -107,6 +107,11 @@ def judge(hunk: Hunk, text: str) -> HunkState:
 def _occurrences(lines: str, text: str) -> int:
     """Count the line starts of a text at which the lines stand, overlapping ones too."""
     return len(re.findall(f"^(?={re.escape(lines)})", text, re.MULTILINE))
+
+
+def _literal(text: str) -> str:
+    """Return a replacement for `re.sub` in which nothing is special."""
+    return text.replace("\\", r"\\")
 
 
 def read_hunks(path: Path) -> list[Hunk]:

@@ -78,9 +78,7 @@ def published_wheel(places: Places, target: str) -> Path:
     Raises:
         WheelError: There is none.
     """
-    found = sorted(
-        (places.dist / target).glob("[!.]*/*.whl"), key=lambda path: path.stat().st_mtime, reverse=True
-    )
+    found = sorted((places.dist / target).glob("[!.]*/*.whl"), key=lambda path: path.stat().st_mtime, reverse=True)
     if not found:
         raise WheelError(
             f"there is no wheel for target {target} in {places.dist}",

@@ -48,7 +48,12 @@ def provenance(
         "patches": [asdict(patch) for patch in prepared.patches],
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
-        "onednn": {"tag": onednn.tag, "version": onednn.version, "digest": onednn.digest, "kind": onednn.kind},
+        "onednn": {
+            "tag": onednn.tag,
+            "version": onednn.version,
+            "digest": onednn.digest,
+            "kind": onednn.kind,
+        },
         "alternates": alternates(onednn),
         "kernel_key": kernels.key,
     }
@@ -88,7 +93,11 @@ def write_record(
     """
     record = {
         **inputs,
-        "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
+        "origin": {
+            "source": source.origin,
+            "version_from": source.version_from,
+            "torch": environment.torch_from,
+        },
         "wheel": dict(wheel),
         "compilers": {
             "description": toolchain.description,

@@ -83,7 +83,13 @@ def model_page(schema: dict[str, object], file: str) -> str:
     parts = [f"# `{file}`", "", _first_line(str(schema.get("description", ""))), ""]
     parts += _keys_table(schema)
     for name, definition in sorted(definitions.items()):
-        parts += [f"## {name}", "", _first_line(str(definition.get("description", ""))), "", *_keys_table(definition)]
+        parts += [
+            f"## {name}",
+            "",
+            _first_line(str(definition.get("description", ""))),
+            "",
+            *_keys_table(definition),
+        ]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -116,7 +122,7 @@ def _keys_table(schema: dict[str, object]) -> list[str]:
     assert isinstance(properties, dict)  # noqa: S101
     assert isinstance(required, list)  # noqa: S101
     rows = [
-        f"| `{name}` | {_type(entry)} | {'yes' if name in required else ''} | {_first_line(entry.get('description', ''))} |"
+        f"| `{name}` | {_type(entry)} | {'yes' * (name in required)} | {_first_line(entry.get('description'))} |"
         for name, entry in properties.items()
     ]
     return ["| key | type | required | meaning |", "|---|---|---|---|", *rows, ""]

@@ -82,6 +82,14 @@ def remove_tree(path: Path) -> None:
     shutil.rmtree(path)
 
 
+def link_or_copy(source: str, target: str) -> None:
+    """Give a file a second name where the file system allows it, else copy it; nobody may write to either."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copy2(source, target)
+
+
 def free_bytes(path: Path) -> int:
     """Return the free bytes of the file system that holds ``path`` or its nearest existing parent."""
     while not path.exists():

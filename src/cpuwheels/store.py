@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from cpuwheels.keys import entry_digest, tree_files
-from cpuwheels.storage import remove_tree, storage_errors, sync_folder, write_atomic
+from cpuwheels.storage import link_or_copy, remove_tree, storage_errors, sync_folder, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
 MANIFEST = ".cpuwheels-manifest.json"
 
@@ -110,6 +111,17 @@ class Store:
             except BaseException:
                 remove_tree(fresh)
                 raise
+
+    def share(self, kinds: Iterable[str], other: Path) -> None:
+        """Give another store what this one has of some movable kinds, by hard links where possible.
+
+        Raises:
+            StoreError: The other store cannot be written.
+        """
+        with storage_errors(other):
+            for kind in kinds:
+                for entry in sorted((self.root / kind).glob("[!.]*")):
+                    shutil.copytree(entry, other / kind / entry.name, symlinks=True, copy_function=link_or_copy)
 
     def _seal(self, fresh: Path, kind: str, key: str) -> Path:
         entry = self.path(kind, key)

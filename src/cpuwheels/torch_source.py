@@ -77,8 +77,7 @@ def torch_offers(pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Pa
         for item in value.split()
     ]
     offers.append(TorchOffer("index", pin.index, "matrix.yaml"))
-    seen: set[str] = set()
-    return [offer for offer in offers if not (offer.location in seen or seen.add(offer.location))]
+    return list({offer.location: offer for offer in reversed(offers)}.values())[::-1]
 
 
 def pip_configs(environ: Mapping[str, str]) -> list[Path]:

@@ -62,9 +62,7 @@ def compare_wheels(first: Path, second: Path) -> list[Difference]:
     if first.name != second.name:
         found.append(Difference("", "file name", f"{first.name} / {second.name}"))
     if not found:
-        found.append(
-            Difference("", "compressed bytes", "same members, packed by other zlib or in another way")
-        )
+        found.append(Difference("", "compressed bytes", "same members, packed by other zlib or in another way"))
     return found
 
 
@@ -111,9 +109,7 @@ def _first_byte(left: zipfile.ZipFile, right: zipfile.ZipFile, name: str) -> Dif
         offset = first_difference(one, two)
     with left.open(name) as stream:
         place = _section(stream, offset)
-    return Difference(
-        name, "content", f"first differing byte at {offset}{place}, sizes {sizes[0]} / {sizes[1]}"
-    )
+    return Difference(name, "content", f"first differing byte at {offset}{place}, sizes {sizes[0]} / {sizes[1]}")
 
 
 def first_difference(one: IO[bytes], two: IO[bytes]) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from loopback import Server
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +23,12 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
         connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", guarded)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Run a web server on this machine for one test."""
+    # Certificates are of no use here, and reading them takes longer than all the rest of a test.
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    with Server() as running:
+        yield running

@@ -22,4 +22,11 @@ def test_every_class_says_what_it_is_for() -> None:
 
 def test_the_message_has_what_where_output_log_and_next_step_in_this_order() -> None:
     error = CpuwheelsError("what", where="where", next_step="next", log=Path("a.log"), output="one\ntwo")
-    assert str(error).splitlines() == ["what", "  where: where", "    | one", "    | two", "  log:   a.log", "  next:  next"]
+    assert str(error).splitlines() == [
+        "what",
+        "  where: where",
+        "    | one",
+        "    | two",
+        "  log:   a.log",
+        "  next:  next",
+    ]

@@ -25,9 +25,7 @@ def compiler() -> str:
 def isaprobe(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("isaprobe") / "isaprobe"
     sources = sorted((Path(__file__).parents[2] / "csrc/isaprobe").glob("*.c"))
-    subprocess.run(
-        [compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True
-    )
+    subprocess.run([compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
     return program
 
 
@@ -44,14 +42,32 @@ def test_fields(answer):
 
 
 def test_agrees_with_the_kernel(answer):
-    """Linux shows the same names; it shows a feature only if its register state is enabled, as isaprobe does."""
+    """Linux shows the same names, and a feature only if its register state is enabled."""
     text = Path("/proc/cpuinfo").read_text() if sys.platform == "linux" else ""
     line = next((line for line in text.splitlines() if line.startswith(("flags", "Features", "features"))), "")
     shown = set(line.partition(":")[2].split())
     # The kernel has these without a name in cpuinfo; amx_* also needs a permission it does not show.
-    unnamed = {"amx_fp16", "amx_fp8", "amx_complex", "avx_ifma", "avx_ne_convert", "avx_vnni_int8", "avx_vnni_int16"}
+    unnamed = {
+        "amx_fp16",
+        "amx_fp8",
+        "amx_complex",
+        "avx_ifma",
+        "avx_ne_convert",
+        "avx_vnni_int8",
+        "avx_vnni_int16",
+    }
     assert set(answer["features"]) - unnamed <= shown or not shown
-    asked = {"avx2", "avx512f", "avx512bw", "avx512vl", "avx512dq", "avx512_bf16", "avx512_vnni", "f16c", "fma"}
+    asked = {
+        "avx2",
+        "avx512f",
+        "avx512bw",
+        "avx512vl",
+        "avx512dq",
+        "avx512_bf16",
+        "avx512_vnni",
+        "f16c",
+        "fma",
+    }
     asked |= {"asimd", "asimddp", "asimdhp", "bf16", "i8mm", "vx", "vxe", "vxe2"}
     assert asked & shown <= set(answer["features"])
 

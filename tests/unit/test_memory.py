@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -20,26 +20,30 @@ from cpuwheels.memory import (
     usable_cpus,
 )
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
 GIB = 1 << 30
 
 
 @pytest.mark.parametrize(
-    ("cap", "peak", "cpus", "limits", "jobs", "reason"),
+    ("cap", "peak", "cpus", "limits", "expected"),
     [
-        (24 * GIB, 4 * GIB, 2, {}, 2, "CPUs"),
-        (24 * GIB, 4 * GIB, 1, {}, 1, "CPU"),
-        (24 * GIB, 4 * GIB, 64, {}, 6, "24 GiB of memory at 4 GiB per job"),
-        (4 * GIB, 4 * GIB, 64, {}, 1, "4 GiB of memory at 4 GiB per job"),
-        (8 * GIB - 1, 4 * GIB, 64, {}, 1, "8 GiB of memory at 4 GiB per job"),
-        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3}, 3, "MAX_JOBS"),
-        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3, "--jobs": 2}, 2, "--jobs"),
-        (24 * GIB, 4 * GIB, 2, {"MAX_JOBS": 100}, 2, "CPUs"),
-        (24 * GIB, 4 * GIB, 64, {"--jobs": 100}, 6, "24 GiB of memory at 4 GiB per job"),
+        (24 * GIB, 4 * GIB, 2, {}, (2, "CPUs")),
+        (24 * GIB, 4 * GIB, 1, {}, (1, "CPU")),
+        (24 * GIB, 4 * GIB, 64, {}, (6, "24 GiB of memory at 4 GiB per job")),
+        (4 * GIB, 4 * GIB, 64, {}, (1, "4 GiB of memory at 4 GiB per job")),
+        (8 * GIB - 1, 4 * GIB, 64, {}, (1, "8 GiB of memory at 4 GiB per job")),
+        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3}, (3, "MAX_JOBS")),
+        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3, "--jobs": 2}, (2, "--jobs")),
+        (24 * GIB, 4 * GIB, 2, {"MAX_JOBS": 100}, (2, "CPUs")),
+        (24 * GIB, 4 * GIB, 64, {"--jobs": 100}, (6, "24 GiB of memory at 4 GiB per job")),
     ],
 )
-def test_jobs(cap, peak, cpus, limits, jobs, reason):
+def test_jobs(cap, peak, cpus, limits, expected):
     plan = plan_jobs(cap, peak, cpus, limits)
-    assert (plan.jobs, plan.reason) == (jobs, reason)
+    assert (plan.jobs, plan.reason) == expected
 
 
 def test_cap_below_the_largest_file_is_refused():
@@ -191,7 +195,13 @@ def test_container_whose_mount_begins_at_its_own_group(proc, path):
 
 @pytest.mark.parametrize(
     ("content", "cpus"),
-    [("max 100000", 16), ("200000 100000", 2), ("150000 100000", 2), ("10000 100000", 1), ("3200000 100000", 16)],
+    [
+        ("max 100000", 16),
+        ("200000 100000", 2),
+        ("150000 100000", 2),
+        ("10000 100000", 1),
+        ("3200000 100000", 16),
+    ],
 )
 def test_v2_cpu_quota(proc, content, cpus):
     top = proc.mount(2, "")
@@ -220,9 +230,7 @@ def test_tree_memory_counts_children():
     ready, waiting = "print(1, flush=True)", "input()"
     program = f"block = bytearray(b'x') * (60 << 20); {ready}; {waiting}"
     outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])"
-    child = subprocess.Popen(
-        [sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    )
+    child = subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     with child:
         assert child.stdout is not None
         assert child.stdin is not None

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.cgroups import groups, oom_kills
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
 
 V2 = "30 23 0:26 / {point} rw - cgroup2 cgroup2 rw"
 V1 = "30 23 0:26 / {point} rw - cgroup cgroup rw,memory"

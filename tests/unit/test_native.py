@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import pytest
@@ -80,7 +81,7 @@ def test_answer(tmp_path):
         ("exit 3", "status 3"),
         ("kill -ILL $$", "status -4"),
         ("echo nonsense", "no usable answer"),
-        ("echo '{\"architecture\": \"x86_64\"}'", "no usable answer"),
+        ('echo \'{"architecture": "x86_64"}\'', "no usable answer"),
     ],
 )
 def test_bad_answer(tmp_path, script, words):
@@ -100,6 +101,4 @@ def test_nothing_to_find(monkeypatch, store, tmp_path):
 
 
 def _missing(name: str) -> None:
-    from importlib.metadata import PackageNotFoundError
-
     raise PackageNotFoundError(name)

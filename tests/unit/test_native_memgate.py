@@ -20,9 +20,7 @@ def memgate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert compiler, "the tests need a C compiler"
     program = tmp_path_factory.mktemp("memgate") / "memgate"
     sources = sorted((Path(__file__).parents[2] / "csrc/memgate").glob("*.c"))
-    subprocess.run(
-        [compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True
-    )
+    subprocess.run([compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
     return program
 
 
@@ -60,7 +58,10 @@ def test_names(memgate, ledger, arguments, output, source):
 
 
 def test_cost(memgate, ledger):
-    block = "block = bytearray(b'x') * (80 << 20); import time; end = time.process_time() + .2\nwhile time.process_time() < end: pass"
+    block = (
+        "import time; block = bytearray(b'x') * (80 << 20); end = time.process_time() + .2\n"
+        "while time.process_time() < end: pass"
+    )
     before = time.time()
     run(memgate, ledger, "sh", "-c", f'{sys.executable} -c "$1"; true', "sh", block)
     (record,) = records(ledger)
@@ -104,7 +105,16 @@ def test_job_that_cannot_start(memgate, ledger, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "arguments", [[], ["--"], ["--ledger"], ["--ledger", "x"], ["--ledger", "x", "--"], ["--what", "--", "true"], ["true"]]
+    "arguments",
+    [
+        [],
+        ["--"],
+        ["--ledger"],
+        ["--ledger", "x"],
+        ["--ledger", "x", "--"],
+        ["--what", "--", "true"],
+        ["true"],
+    ],
 )
 def test_wrong_use(memgate, arguments, tmp_path):
     done = subprocess.run([memgate, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -162,8 +172,7 @@ def test_killed_launcher_takes_the_job_along(memgate, ledger):
 def test_many_at_once_write_whole_lines(memgate, ledger):
     name = "deep/" * 600
     jobs = [
-        subprocess.Popen([memgate, "--ledger", ledger, "--", "true", "-o", f"{name}{number}.o"])
-        for number in range(60)
+        subprocess.Popen([memgate, "--ledger", ledger, "--", "true", "-o", f"{name}{number}.o"]) for number in range(60)
     ]
     assert [job.wait() for job in jobs] == [0] * 60
     assert {record["output"] for record in records(ledger)} == {f"{name}{number}.o" for number in range(60)}

@@ -122,7 +122,12 @@ def test_write_atomic_replaces_in_one_step(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("number", "expected"),
-    [(errno.ENOSPC, DiskFullError), (errno.EDQUOT, DiskFullError), (errno.EACCES, StoreError), (errno.EROFS, StoreError)],
+    [
+        (errno.ENOSPC, DiskFullError),
+        (errno.EDQUOT, DiskFullError),
+        (errno.EACCES, StoreError),
+        (errno.EROFS, StoreError),
+    ],
 )
 def test_system_errors_become_messages(tmp_path: Path, number: int, expected: type[Exception]) -> None:
     with pytest.raises(expected) as raised, storage_errors(tmp_path):

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import zipfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from elf_writer import Elf
 
 from cpuwheels.wheel.canonical import canonicalize, record_digest
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 EPOCH = 1_700_000_000
 NAME = "demo-1.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
 INFO = "demo-1.0+cpu.dist-info"
 METADATA = "Metadata-Version: 2.4\nName: demo\nVersion: 1.0+cpu\n"
-WHEEL = (
-    "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
-)
+WHEEL = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_28_x86_64\n"
 
 
 def content(**changes: bytes) -> dict[str, bytes]:

@@ -108,6 +108,4 @@ def _provider(index: Index, name: str, wanted_by: str) -> str:
 
 
 def _first(relations: str) -> list[str]:
-    return (
-        [group[0]["name"] for group in PkgRelation.parse_relations(relations) if group] if relations else []
-    )
+    return [group[0]["name"] for group in PkgRelation.parse_relations(relations) if group] if relations else []

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 UNUSED = tuple(
-    f"usr/share/{name}/*"
-    for name in ("bug", "doc", "doc-base", "gdb", "info", "lintian", "locale", "man", "pixmaps")
+    f"usr/share/{name}/*" for name in ("bug", "doc", "doc-base", "gdb", "info", "lintian", "locale", "man", "pixmaps")
 )
 """What no compilation reads; a third of what a compiler's packages hold."""
 
@@ -45,7 +44,7 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
     """
     patterns = (*UNUSED, *leave_out)
     try:
-        with DebFile(str(package)) as deb, deb.data.tgz() as tar:
+        with _opened(package) as deb, deb.data.tgz() as tar:
             for member in tar:
                 path = inner_path(member.name, package)
                 if path.parts and not _matches(path, patterns):
@@ -62,6 +61,13 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
             where=package,
             next_step="remove it there, so that it is fetched again",
         ) from error
+
+
+def _opened(package: Path) -> DebFile:
+    try:
+        return DebFile(str(package))
+    except OSError as error:  # what python-debian also raises for a header that is cut off
+        raise ArError(str(error)) from error
 
 
 def inner_path(name: str, package: Path) -> PurePosixPath:

@@ -39,9 +39,7 @@ class AptEntry:
     signed_by: str
 
 
-def mirrors(
-    configured: Sequence[str], environ: Mapping[str, str], apt_root: Path = APT_ROOT
-) -> tuple[str, ...]:
+def mirrors(configured: Sequence[str], environ: Mapping[str, str], apt_root: Path = APT_ROOT) -> tuple[str, ...]:
     """Return the mirrors in the order to try them.
 
     First those in ``CPUWHEELS_DEBIAN_MIRROR`` (separated by blanks), then those in the machine's apt

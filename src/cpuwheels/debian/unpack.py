@@ -11,6 +11,7 @@ from cpuwheels.debian.deb import UNUSED, unpack_deb
 from cpuwheels.download import Pinned, fetch, mirrored
 from cpuwheels.errors import DownloadError, MatrixError
 from cpuwheels.keys import make_key
+from cpuwheels.model.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -44,7 +45,7 @@ def unpacked_root(
     store: Store,
     reporter: Reporter,
     finish: Callable[[Path, Path], None] | None = None,
-    finish_recipe: int = 0,
+    finish_key: str = "",
 ) -> Path:
     """Return the store entry with a lock's packages unpacked into it, making it first if need be.
 
@@ -55,7 +56,7 @@ def unpacked_root(
         store: Where packages and roots are kept; with both there, no network is needed.
         reporter: Told how far it is.
         finish: Called with the unpacked folder and the path it will have in the store.
-        finish_recipe: Number that changes when ``finish`` would make other bytes.
+        finish_key: Names what ``finish`` does, so that another one makes another entry.
 
     Raises:
         MatrixError: The lock holds no packages.
@@ -66,9 +67,11 @@ def unpacked_root(
     """
     if not lock.packages:
         raise MatrixError("the lock names no packages", where="locks/", next_step="run `nox -s lock`")
-    key = make_key(content=content_key(lock), finish=finish_recipe)
+    key = make_key(content=content_key(lock), finish=finish_key)
 
     def make(fresh: Path) -> None:
+        size = format_size(sum(package.size for package in lock.packages))
+        reporter.info(f"fetching and unpacking {len(lock.packages)} Debian packages ({size}) into {kind}")
         with _Downloads(lock, mirrors, store, reporter) as downloads:
             for package, file in downloads:
                 unpack_deb(file, fresh, lock.leave_out_files)
@@ -135,7 +138,7 @@ class _Downloads:
                 where=error.where,
                 output=error.output,
                 next_step="if it is gone from the mirrors (status 404), Debian has published a newer point "
-                "release: run `nox -s lock`, or set CPUWHEELS_DEBIAN_MIRROR to a mirror that keeps old "
-                "versions, such as https://snapshot.debian.org/archive/debian/20250901T000000Z; "
-                "else check the network",
+                "release: run `nox -s lock`, or set CPUWHEELS_DEBIAN_MIRROR to "
+                "https://snapshot.debian.org/archive/debian/YYYYMMDDT000000Z with the date of the lock; "
+                "else check the network, or name another mirror in CPUWHEELS_DEBIAN_MIRROR",
             ) from error

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from cpuwheels.console import Progress
 from cpuwheels.errors import CommandError, CompileError, OutOfMemoryError
@@ -27,11 +27,10 @@ _FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(?P<output>\S+)")
 # differ (gcc/gcc.cc, execute(): "%s signal terminated program %s"). Messages are in English under LC_ALL=C.
 _KILLED = re.compile(r"fatal error: Killed signal terminated program (?P<program>\S+)")
 _CONTEXT_LINES = 25
+_SAMPLE_SECONDS = 2.0
 
 
-def compile_modules(
-    request: KernelRequest, workspace: Workspace, jobs: int, reporter: Reporter, log: Path
-) -> None:
+def compile_modules(request: KernelRequest, workspace: Workspace, jobs: int, reporter: Reporter, log: Path) -> None:
     """Build every extension module with ninja.
 
     Raises:
@@ -39,7 +38,13 @@ def compile_modules(
         CompileError: A file did not compile or link.
     """
     watch = _Watch(reporter)
-    command = [request.environment.scripts / "ninja", "-C", workspace.build, f"-j{jobs}", *workspace.modules()]
+    command: list[str | Path] = [
+        request.environment.scripts / "ninja",
+        "-C",
+        workspace.build,
+        f"-j{jobs}",
+        *workspace.modules(),
+    ]
     try:
         with watch:
             run(command, log=log, env=build_environment_variables(request, workspace), on_line=watch.line)
@@ -70,7 +75,7 @@ def explain_failure(lines: list[str], jobs: int, log: Path) -> CompileError | Ou
 
 
 class _Watch:
-    """Reads ninja's lines and shows progress every second, also while one long file compiles."""
+    """Reads ninja's lines and shows progress all along, also while one long file compiles."""
 
     def __init__(self, reporter: Reporter) -> None:
         self.failure: list[str] = []
@@ -81,7 +86,7 @@ class _Watch:
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
 
-    def __enter__(self) -> _Watch:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 
@@ -98,7 +103,7 @@ class _Watch:
             self.failure.append(line)
 
     def _show(self) -> None:
-        while not self._stop.wait(1):
+        while not self._stop.wait(_SAMPLE_SECONDS):
             self._reporter.progress(
                 Progress(
                     self._done,

@@ -110,7 +110,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]
         if launcher
     }
     entries |= request.target.defines
-    return "".join(f"set({name} {_quote(value)} CACHE STRING \"\")\n" for name, value in entries.items())
+    return "".join(f'set({name} {_quote(value)} CACHE STRING "")\n' for name, value in entries.items())
 
 
 def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:

@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 KERNEL_INPUTS = ["CMakeLists.txt", "cmake", "csrc"]
 """Upstream files that the kernels can depend on; Python-only changes leave them alone."""
 
+
 OPTIMISATION = "-O2 -DNDEBUG"
 """What upstream's RelWithDebInfo means without its -g, which costs half of the compile time."""
+
+
+def steering_files(target: str) -> list[str]:
+    """Return the files below ``cmake/`` that a target's kernels are configured with."""
+    return ["steer", "steer.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +59,7 @@ class KernelRequest:
         return make_key(
             layout=1,
             source=tree_digest(self.source.folder, KERNEL_INPUTS),
-            steering=tree_digest(self.root / "cmake"),
+            steering=tree_digest(self.root / "cmake", steering_files(self.target.id)),
             target={
                 "machine": self.target.machine,
                 "defines": self.target.defines,

@@ -122,7 +122,7 @@ class Target(Strict):
     libraries: tuple[Library, ...] = Field(min_length=1)
     excluded_libraries: tuple[str, ...] = ()
     """Sonames that come with torch and must not be copied into the wheel."""
-    defines: dict[str, str] = {}
+    defines: dict[str, str] = Field(default_factory=dict)
     """CMake cache entries that decide what upstream would otherwise probe."""
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""

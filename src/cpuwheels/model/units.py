@@ -41,8 +41,6 @@ ByteSize = Annotated[
     int,
     BeforeValidator(parse_size),
     PlainSerializer(lambda size: size, return_type=int),
-    WithJsonSchema(
-        {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": "^\\d"}]}
-    ),
+    WithJsonSchema({"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": "^\\d"}]}),
 ]
 """Bytes, written as a number or with a unit."""

@@ -46,15 +46,9 @@ def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
     requirements = folder / "requirements" / "cpu.txt"
     torch = _torch_pin(_read(requirements), markers)
     if torch is None:
-        raise SourceError(
-            f"the source pins no torch for {markers.get('platform_machine')}", where=requirements
-        )
+        raise SourceError(f"the source pins no torch for {markers.get('platform_machine')}", where=requirements)
     extension = folder / "cmake" / "cpu_extension.cmake"
-    tags = [
-        match["tag"]
-        for declare in _DECLARE.finditer(_read(extension))
-        if (match := _TAG.search(declare["body"]))
-    ]
+    tags = [match["tag"] for declare in _DECLARE.finditer(_read(extension)) if (match := _TAG.search(declare["body"]))]
     return SourcePins(torch, tuple(dict.fromkeys(tags)))
 
 

@@ -38,13 +38,11 @@ def request_source(text: str | None, sha256: str | None, matrix: Matrix) -> Sour
             contradicts the pinned one.
     """
     wanted = text or matrix.default_source
-    if "/" in wanted or wanted in {".", ".."} or Path(wanted).is_dir():
+    if "/" in wanted or wanted in {".", ".."} or _is_folder(wanted):
         folder = Path(wanted).expanduser().resolve()
         check_tree(folder)
         if sha256 is not None:
-            raise SourceError(
-                "a local tree has no sha256 to check", where="--sha256", next_step="leave --sha256 out"
-            )
+            raise SourceError("a local tree has no sha256 to check", where="--sha256", next_step="leave --sha256 out")
         return TreeRequest(folder)
     version = _parse(wanted)
     given = check_sha256(sha256) if sha256 is not None else None
@@ -64,9 +62,14 @@ def request_source(text: str | None, sha256: str | None, matrix: Matrix) -> Sour
             where="--sha256",
             next_step="leave --sha256 out, or correct matrix.yaml if the pin is wrong",
         )
-    return SdistRequest(
-        version, release.sdist.sha256, release.sdist.size, release.sdist.urls, "pinned in matrix.yaml"
-    )
+    return SdistRequest(version, release.sdist.sha256, release.sdist.size, release.sdist.urls, "pinned in matrix.yaml")
+
+
+def _is_folder(text: str) -> bool:
+    try:
+        return Path(text).is_dir()
+    except OSError:
+        return False  # too long for a file name
 
 
 def _parse(text: str) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urljoin, urlsplit
 
 import httpx
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
-from packaging.version import Version
+from packaging.version import InvalidVersion, Version
 
 from cpuwheels.download import Pinned, fetch
 from cpuwheels.errors import DownloadError, SourceError
@@ -51,6 +51,11 @@ class SdistRequest:
     urls: tuple[str, ...]
     pinned_by: str
 
+    @property
+    def key(self) -> str:
+        """Return the store's key of the unpacked source."""
+        return make_key(sdist=self.sha256, layout=1)
+
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Fetch, verify and unpack the sdist, or find it in the store.
 
@@ -73,7 +78,7 @@ class SdistRequest:
             _check_version(folder, self.version)
             (folder / _EPOCH_FILE).write_text(f"{epoch}\n")
 
-        folder = store.get("sources", make_key(sdist=self.sha256, layout=1), unpack)
+        folder = store.get("sources", self.key, unpack)
         return Source(
             version=str(Version(self.version)),
             folder=folder,
@@ -90,6 +95,12 @@ class SdistRequest:
         if store.find("downloads", self.sha256[:24]):
             return self.urls or (f"{PROJECT}-{self.version}.tar.gz",)
         found = find_sdist(index or DEFAULT_INDEX, PROJECT, self.version)
+        if not found and not self.urls:
+            raise SourceError(
+                f"{PROJECT} {self.version} has no sdist there",
+                where=index or DEFAULT_INDEX,
+                next_step="check the version; CPUWHEELS_PYPI_INDEX names another index",
+            )
         return (found, *self.urls) if found else self.urls
 
 
@@ -119,13 +130,14 @@ def find_sdist(index: str, project: str, version: str) -> str | None:
     try:
         answer = httpx.get(page, headers={"Accept": _FORMATS}, follow_redirects=True, timeout=30)
         answer.raise_for_status()
-    except httpx.HTTPError as error:
+        links = _links(answer.text, answer.headers.get("content-type", ""))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
         raise DownloadError(
-            f"cannot read the package index: {error}",
+            f"cannot read the package index: {type(error).__name__}: {error}",
             where=page,
             next_step="check the network, or set CPUWHEELS_PYPI_INDEX to an index that can be reached",
         ) from error
-    for name, url in _links(answer.text, answer.headers.get("content-type", "")):
+    for name, url in links:
         try:
             found = parse_sdist_filename(name)
         except InvalidSdistFilename:
@@ -155,12 +167,19 @@ class _Anchors(HTMLParser):
 
 def _check_version(folder: Path, version: str) -> None:
     found = sdist_version(folder)
-    if found is None or Version(found) != Version(version):
+    if found is None or not _same_version(found, version):
         raise SourceError(
             f"the archive is {found or 'not an sdist: it has no PKG-INFO'}, not {PROJECT} {version}",
             where="PKG-INFO in the archive",
             next_step="give the version and the sha256 of the same file",
         )
+
+
+def _same_version(found: str, wanted: str) -> bool:
+    try:
+        return Version(found) == Version(wanted)
+    except InvalidVersion:
+        return False
 
 
 def sdist_version(folder: Path) -> str | None:

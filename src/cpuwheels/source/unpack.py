@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import lzma
 import tarfile
 import zlib
 from typing import TYPE_CHECKING
@@ -27,7 +29,7 @@ def unpack_tar(archive: Path, folder: Path) -> int:
     """
     newest = 0
     try:
-        with tarfile.open(archive) as tar:
+        with tarfile.open(archive, errorlevel=2) as tar:
             top = _single_top(tar, archive)
             for member in tar:
                 name = member.name.removeprefix("./")
@@ -46,7 +48,8 @@ def unpack_tar(archive: Path, folder: Path) -> int:
             where=archive,
             next_step="do not use this archive; get the source from where vLLM publishes it",
         ) from error
-    except (tarfile.TarError, EOFError, zlib.error) as error:
+    # KeyError is tarfile's word for a hard link to a member that is not there.
+    except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise SourceError(
             f"{archive.name} is not a whole source archive: {error}",
             where=archive,

@@ -1,7 +1,8 @@
 """The flags that make a newer GCC build for an older glibc and libstdc++. Pure.
 
-Headers and libraries come from the sysroot, C++ headers from the compiler. C++ symbols come from the stub as
-far as the floor has them, the rest from the compiler's static library, hidden.
+Headers and libraries come from the sysroot, C++ headers from the compiler. C++ symbols come from the sysroot's
+libstdc++ as far as the floor has them, so that exceptions and streams are shared with torch; the rest comes from
+the compiler's static library, hidden.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from cpuwheels.toolchain.probe import Compiler
     from cpuwheels.toolchain.sysroot import Sysroot
 
 
@@ -26,37 +28,44 @@ class Flags:
     cxx_libraries: tuple[str, ...] = ()
 
 
-def floor_flags(
-    sysroot: Sysroot, stub: Path, cxx_folders: Sequence[Path], compiler_flags: Sequence[str] = ()
-) -> Flags:
-    """Return the flags for a sysroot and a stub.
+def compile_flags(sysroot: Sysroot, compiler_flags: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the flags for C and C++ with a sysroot, after those that the compiler always needs."""
+    return (
+        *compiler_flags,
+        f"--sysroot={sysroot.root}",
+        # Only Debian's own compilers look into the multiarch folder unasked.
+        *("-idirafter", f"{sysroot.root}/usr/include/{sysroot.multiarch}"),
+    )
+
+
+def floor_flags(sysroot: Sysroot, compiler: Compiler, compat: Path, compiler_flags: Sequence[str]) -> Flags:
+    """Return all flags of a compiler with a sysroot.
 
     Args:
         sysroot: What is built against.
-        stub: The C++ library that has no more than the floor.
-        cxx_folders: The compiler's C++ headers, in order.
+        compiler: Its C++ headers and static C++ library are used.
+        compat: Static library with what the static C++ library needs beyond the sysroot's C library.
         compiler_flags: What this compiler always needs.
     """
-    root, multiarch = sysroot.root, sysroot.multiarch
-    headers = [part for folder in cxx_folders for part in ("-isystem", str(folder))]
+    headers = [part for folder in compiler.cxx_folders for part in ("-isystem", str(folder))]
     libraries = [str(folder) for folder in sysroot.library_folders]
     return Flags(
-        compile_flags=(
-            *compiler_flags,
-            f"--sysroot={root}",
-            # Only Debian's own compilers look into the multiarch folder unasked.
-            *("-idirafter", f"{root}/usr/include/{multiarch}"),
-        ),
+        compile_flags=compile_flags(sysroot, compiler_flags),
         cxx_flags=("-nostdinc++", *headers),
         link_flags=(
             # Start files and libraries of the sysroot come before those beside the compiler, else symbols of
             # the newer C library slip in.
             *(f"-B{folder}" for folder in libraries),
             *(f"-L{folder}" for folder in libraries),
-            # Puts the static library after cxx_libraries. -nostdlib++ would say it plainer, but is GCC 13's.
+            # Keeps the driver from adding the shared library. -nostdlib++ says it plainer, but is GCC 13's.
             "-static-libstdc++",
         ),
-        cxx_libraries=(str(stub), "-Wl,--exclude-libs,ALL", "-Wl,--as-needed"),
+        cxx_libraries=(
+            *(str(sysroot.cxx_library), str(compiler.static_library), str(compat)),
+            *("-Wl,--exclude-libs,ALL", "-Wl,--as-needed"),
+            # The static library was built for a C library that has pthread's functions itself (2.34).
+            "-lpthread",
+        ),
     )
 
 

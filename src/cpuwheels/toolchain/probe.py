@@ -33,6 +33,7 @@ class Compiler:
         identity: Family, version and machine.
         title: First line of its ``--version``.
         cxx_folders: Its C++ library's header folders, in order.
+        static_library: Its ``libstdc++.a``; None where the target needs none.
         own_folders: Header folders of the compiler itself, such as those with the intrinsics.
         tools: The programs of `TOOLS`.
     """
@@ -43,6 +44,7 @@ class Compiler:
     title: str
     cxx_folders: tuple[Path, ...]
     own_folders: tuple[Path, ...]
+    static_library: Path | None
     tools: dict[str, Path]
 
 
@@ -69,23 +71,25 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
         raise RefusedError(f"{identity}: there is no C compiler {cc.name} beside it")
     if (c_identity := _identity(cc, flags, "c")) != identity:
         raise RefusedError(f"{identity}: its C compiler {cc} is another one, {c_identity}")
-    if target.sysroot is not None and not _named_file(cxx, flags, "libstdc++.a").is_file():
+    static_library = None if target.sysroot is None else _named_file(cxx, flags, "libstdc++.a")
+    if static_library is not None and not static_library.is_file():
         raise RefusedError(
             f"{identity}: it has no libstdc++.a, which keeps newer C++ symbols out of the wheel "
             "(Fedora and RHEL: package libstdc++-static)"
         )
     tools = {name: _named_program(cxx, flags, name) for name in TOOLS}
-    if missing := [name for name, path in tools.items() if not path.is_absolute()]:
+    if missing := [name for name, path in tools.items() if not (path.is_absolute() and path.is_file())]:
         raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) beside it or on PATH")
     c_list, cxx_list = (_headers(cxx, flags, language) for language in ("c", "c++"))
-    own = _named_file(cxx, flags, "include")
+    include = _named_file(cxx, flags, "include")
     return Compiler(
         cc=cc,
         cxx=cxx,
         identity=identity,
         title=capture([cxx, "--version"], timeout=_SECONDS).output.partition("\n")[0].strip(),
         cxx_folders=tuple(folder for folder in cxx_list if folder not in c_list),
-        own_folders=(own,) if own.is_dir() else (),
+        own_folders=tuple(folder for folder in c_list if include.is_dir() and folder.samefile(include)),
+        static_library=static_library,
         tools=tools,
     )
 

@@ -11,12 +11,14 @@ from cpuwheels.debian.unpack import content_key
 from cpuwheels.errors import ToolchainError
 from cpuwheels.keys import make_key
 from cpuwheels.model.lock import load_lock
-from cpuwheels.toolchain import abi_stub, unpacked
-from cpuwheels.toolchain.flags import Flags, floor_flags, prefix_maps
+from cpuwheels.toolchain import unpacked
+from cpuwheels.toolchain.compat_library import compat_library, sources_digest
+from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
 from cpuwheels.toolchain.host import verdicts
+from cpuwheels.toolchain.policy import policy_text, read_policy
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
-from cpuwheels.toolchain.sysroot import Sysroot, unpacked_sysroot
+from cpuwheels.toolchain.sysroot import Sysroot, sysroot_key, unpacked_sysroot
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -63,7 +65,7 @@ def resolve_toolchain(
             the target's lock.
         root: The project's folder, with ``locks/``.
         debian: The mirrors that the matrix names.
-        store: Where compilers, sysroots and stubs are kept.
+        store: Where compilers and sysroots are kept.
         reporter: Told which compilers are refused and why, and how far the unpacking is.
         logs: Folder for log files.
         environ: The environment; this process's if not given.
@@ -75,27 +77,19 @@ def resolve_toolchain(
     """
     environ = os.environ if environ is None else environ
     sources = mirrors(debian.mirrors, environ)
-    picked = _pick(
-        target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ
-    )
+    picked = _pick(target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ)
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
     lock = load_lock(root, target.sysroot)
-    sysroot = unpacked_sysroot(lock, mirrors=sources, store=store, reporter=reporter)
-    stub = abi_stub.abi_stub(
-        sysroot.cxx_library,
-        target,
-        cc=picked.compiler.cc,
-        flags=picked.flags,
-        compiler=picked.digest,
-        store=store,
-        logs=logs,
+    policy = read_policy(policy_text(), target.floor, target.machine)
+    sysroot = unpacked_sysroot(lock, policy, mirrors=sources, store=store, reporter=reporter)
+    inputs = make_key(compiler=picked.digest, sysroot=sysroot_key(lock, policy))
+    compat = compat_library(
+        picked.compiler, compile_flags(sysroot, picked.flags), inputs=inputs, store=store, logs=logs
     )
-    flags = floor_flags(sysroot, stub, picked.compiler.cxx_folders, picked.flags)
-    digest = make_key(
-        recipe=FLAGS_RECIPE, compiler=picked.digest, sysroot=content_key(lock), floor=target.floor
-    )
-    maps = (*picked.maps, (sysroot.root, "/sysroot"), (stub.parent, "/toolchain/abi"))
+    flags = floor_flags(sysroot, picked.compiler, compat, picked.flags)
+    digest = make_key(recipe=FLAGS_RECIPE, inputs=inputs, compat=sources_digest())
+    maps = (*picked.maps, (sysroot.root, "/sysroot"), (compat.parent, "/toolchain/compat"))
     return _result(target, picked, flags, sysroot=sysroot, digest=digest, maps=maps)
 
 
@@ -122,15 +116,11 @@ def _pick(
         raise _none_good(target, refused)
     lock = load_lock(root, target.toolchain)
     for line in refused:
-        reporter.announce(
-            f"not used: {line}; the pinned compiler locks/{target.toolchain}.yaml is used instead"
-        )
+        reporter.announce(f"not used: {line}; the pinned compiler locks/{target.toolchain}.yaml is used instead")
     if choice == "auto" and not refused:
         commands = ", ".join(target.compiler.commands)
         reporter.info(f"this machine has no {commands}; using the pinned locks/{target.toolchain}.yaml")
-    compiler, folder = unpacked.unpacked_compiler(
-        lock, target, mirrors=sources, store=store, reporter=reporter
-    )
+    compiler, folder = unpacked.unpacked_compiler(lock, target, mirrors=sources, store=store, reporter=reporter)
     return _Picked(
         kind="debian",
         compiler=compiler,
@@ -143,17 +133,13 @@ def _pick(
 
 def _host(compiler: Compiler, refused: tuple[str, ...]) -> _Picked:
     folders = [(folder, f"/toolchain/c++/{number}") for number, folder in enumerate(compiler.cxx_folders)]
-    folders += [
-        (folder, f"/toolchain/include/{number}") for number, folder in enumerate(compiler.own_folders)
-    ]
+    folders += [(folder, f"/toolchain/include/{number}") for number, folder in enumerate(compiler.own_folders)]
     return _Picked("host", compiler, compiler_digest(compiler), (), tuple(folders), refused)
 
 
 def _none_good(target: Target, refused: list[str]) -> ToolchainError:
     gate = target.compiler
-    instead = (
-        "" if target.toolchain is None else ", or run with --toolchain debian, which unpacks one without root"
-    )
+    instead = "" if target.toolchain is None else ", or run with --toolchain debian, which unpacks one without root"
     return ToolchainError(
         f"no compiler of this machine can build {target.id}: it needs {gate.family} {gate.minimum} or newer",
         where=f"CXX, CC and PATH ({', '.join(gate.commands)})",

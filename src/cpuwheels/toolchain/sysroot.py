@@ -1,12 +1,14 @@
-"""The root whose headers and libraries the kernels are built against, unpacked from its lock."""
+"""The root whose headers and libraries the kernels are built against, lowered to the floor's age."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.debian.unpack import content_key, unpacked_root
 from cpuwheels.errors import ToolchainError
+from cpuwheels.keys import make_key
+from cpuwheels.toolchain import floor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.model.lock import DebianLock
     from cpuwheels.store import Store
+    from cpuwheels.toolchain.policy import Policy
 
 KIND = "sysroots"
 
@@ -35,11 +38,12 @@ class Sysroot:
     def library_folders(self) -> tuple[Path, ...]:
         """Folders with its libraries; before Debian 12 the C library's are not below ``usr``."""
         folders = (self.root / "usr/lib" / self.multiarch, self.root / "lib" / self.multiarch)
-        return tuple(folder for folder in folders if folder.is_dir())
+        unique = {folder.resolve(): folder for folder in reversed(folders) if folder.is_dir()}
+        return tuple(reversed(unique.values()))
 
     @property
     def cxx_library(self) -> Path:
-        """Its shared C++ library."""
+        """Its shared C++ library, lowered to the floor."""
         return self.root / "usr/lib" / self.multiarch / "libstdc++.so.6"
 
     @property
@@ -49,16 +53,29 @@ class Sysroot:
         return (*sorted(include.glob("python3.*")), *sorted(include.glob(f"{self.multiarch}/python3.*")))
 
 
+def sysroot_key(lock: DebianLock, policy: Policy) -> str:
+    """Return the key of a lock's root at a policy's age, the same wherever it lies."""
+    return make_key(content=content_key(lock), floor=floor.RECIPE, policy=policy.versions)
+
+
 def unpacked_sysroot(
-    lock: DebianLock, *, mirrors: Sequence[str], store: Store, reporter: Reporter
+    lock: DebianLock, policy: Policy, *, mirrors: Sequence[str], store: Store, reporter: Reporter
 ) -> Sysroot:
-    """Return a lock's root, unpacked.
+    """Return a lock's root, unpacked and lowered to a policy.
 
     Raises:
         ToolchainError: It has no C library to link against.
         DownloadError: A package cannot be fetched.
     """
-    root = unpacked_root(lock, KIND, mirrors=mirrors, store=store, reporter=reporter)
+    root = unpacked_root(
+        lock,
+        KIND,
+        mirrors=mirrors,
+        store=store,
+        reporter=reporter,
+        finish=lambda fresh, _: floor.apply_floor(fresh, policy),
+        finish_key=sysroot_key(lock, policy),
+    )
     found = sorted(root.glob("usr/lib/*/libc.so"))
     if not found:
         raise ToolchainError(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import shutil
 import sysconfig
 from pathlib import Path
@@ -30,6 +31,9 @@ KIND = "toolchains"
 RECIPE = 1
 """Raised when relocation changes what the compiler makes or where it looks."""
 
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Debian's names of architectures where the kernel has another one."""
+
 _ELF = b"\x7fELF"
 
 
@@ -42,6 +46,7 @@ def unpacked_compiler(
         ToolchainError: It cannot be made to run here, or the target refuses it.
         DownloadError: A package cannot be fetched.
     """
+    require_runnable(lock, target)
     root = unpacked_root(
         lock,
         KIND,
@@ -49,7 +54,7 @@ def unpacked_compiler(
         store=store,
         reporter=reporter,
         finish=relocate,
-        finish_recipe=RECIPE,
+        finish_key=f"relocation {RECIPE}",
     )
     pattern = f"usr/bin/{target.machine}-linux-gnu-g++-*"
     found = sorted(root.glob(pattern))
@@ -64,6 +69,23 @@ def unpacked_compiler(
         return probe(cxx.with_name(cxx.name.replace("g++", "gcc")), cxx, target, binutils_flags(root)), root
     except RefusedError as error:
         raise unusable(error, cxx) from error
+
+
+def require_runnable(lock: DebianLock, target: Target) -> None:
+    """Refuse a compiler whose programs this machine cannot run, before anything is fetched.
+
+    Raises:
+        ToolchainError: They are for another machine or system.
+    """
+    wanted = _MACHINES.get(lock.architecture, lock.architecture)
+    here = f"{platform.machine()} {platform.system()}"
+    if here != f"{wanted} Linux":
+        raise ToolchainError(
+            f"the pinned compiler runs on {wanted} Linux; this machine is {here}",
+            where=f"locks/{target.toolchain}.yaml: its architecture",
+            next_step=f"build {target.id} on a {wanted} Linux machine, or name a compiler in CXX and run with "
+            "--toolchain host",
+        )
 
 
 def binutils_flags(root: Path) -> tuple[str, ...]:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.audit import Audited, Bundled, audit_wheel
-from cpuwheels.errors import CommandError, WheelError
+from cpuwheels.errors import AuditError, CommandError, WheelError
 from cpuwheels.keys import file_digest
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.canonical import canonicalize, dist_info_of
+from cpuwheels.wheel.policy import load_policy
 from cpuwheels.wheel.project import Project, differences, read_project
+from cpuwheels.wheel.validation import Expectations, validate_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -32,8 +34,7 @@ AUDITWHEEL_SBOM = "sboms/auditwheel.cdx.json"
 
 # The umask is set in the child: this process may have other threads that write files.
 _HOOK = (
-    "import os, sys; os.umask(0o022); "
-    "from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    "import os, sys; os.umask(0o022); from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
 )
 
 
@@ -61,6 +62,12 @@ class BuiltWheel:
     bundled: tuple[Bundled, ...]
     moved_requirements: tuple[MovedRequirement, ...]
 
+    def as_record(self) -> dict[str, Any]:
+        """Return what the build record says of the wheel."""
+        record = asdict(self) | {"file": self.path.name}
+        del record["path"]
+        return record
+
 
 def build_wheel(
     overlay: Overlay,
@@ -76,8 +83,9 @@ def build_wheel(
     work: Path,
     out: Path,
     log: Path,
+    forbidden_paths: Sequence[Path] = (),
 ) -> BuiltWheel:
-    """Build, audit and canonicalize the wheel.
+    """Build, audit, canonicalize and validate the wheel.
 
     Args:
         overlay: The written overlay project.
@@ -93,10 +101,11 @@ def build_wheel(
         work: For the steps between; emptied.
         out: Where the wheel goes, in one rename.
         log: Log file of the step.
+        forbidden_paths: Folders of this machine whose names no binary may hold, besides ``work``.
 
     Raises:
         WheelError: The build fails, or the wheel lacks a file or a piece of metadata.
-        AuditError: The wheel breaks the target's policy.
+        AuditError: The wheel breaks the target's policy, or something else is wrong with it.
     """
     python, work, out = python.absolute(), work.absolute(), out.absolute()
     raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log)
@@ -118,6 +127,13 @@ def build_wheel(
         add={NOTE: render_note(note, audited, project)},
         leave_out=[AUDITWHEEL_SBOM],
     )
+    expected = Expectations(
+        policy=load_policy(floor, machine),
+        excluded=tuple(excluded),
+        modules=tuple(sorted(name for name in overlay.files if name.endswith(".so"))),
+        forbidden_paths=tuple(str(folder) for folder in (work, *forbidden_paths)),
+    )
+    require_valid(path, expected, log=log)
     return BuiltWheel(
         path=path,
         sha256=file_digest(path),
@@ -189,14 +205,30 @@ def check_complete(wheel: Path, files: frozenset[str], project: Project) -> None
         )
 
 
+def require_valid(wheel: Path, expected: Expectations, *, log: Path | None = None) -> None:
+    """Raise, and take the wheel away, if anything is wrong with it.
+
+    Raises:
+        AuditError: Every fault is listed.
+    """
+    if faults := validate_wheel(wheel, expected):
+        wheel.unlink()
+        raise AuditError(
+            f"{len(faults)} things are wrong with {wheel.name}",
+            where=wheel.parent,
+            output="\n".join(faults),
+            log=log,
+            next_step="each line names the file; most come from how the kernels were compiled and linked",
+        )
+
+
 def render_note(note: Mapping[str, Any], audited: Audited, project: Project) -> bytes:
     """Return the content of ``cpuwheels.json``: the caller's facts and what the wheel's making added."""
     facts = {
         **note,
         "bundled_libraries": {library.path: library.soname for library in audited.bundled},
         "moved_requirements": [
-            {"declared": move.original, "now": move.replacement, "extra": move.extra}
-            for move in project.moved
+            {"declared": move.original, "now": move.replacement, "extra": move.extra} for move in project.moved
         ],
         "symbol_versions": list(audited.versions),
     }

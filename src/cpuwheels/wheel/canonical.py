@@ -52,9 +52,7 @@ def dist_info_of(names: Collection[str]) -> str:
     Raises:
         WheelError: There is not exactly one.
     """
-    found = sorted(
-        {name.partition("/")[0] for name in names if name.partition("/")[0].endswith(".dist-info")}
-    )
+    found = sorted({name.partition("/")[0] for name in names if name.partition("/")[0].endswith(".dist-info")})
     if len(found) != 1:
         raise WheelError(f"a wheel has one .dist-info folder, this has {len(found)}", where=", ".join(found))
     return found[0]
@@ -136,9 +134,7 @@ def record_digest(digest: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _entry(
-    name: str, moment: tuple[int, int, int, int, int, int], *, size: int, executable: bool
-) -> zipfile.ZipInfo:
+def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int, executable: bool) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, moment)
     entry.create_system = UNIX
     entry.compress_type = zipfile.ZIP_DEFLATED

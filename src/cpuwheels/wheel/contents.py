@@ -1,10 +1,12 @@
-"""A wheel's file list held against upstream's own, every difference explained and every explanation used."""
+"""A wheel's files and metadata held against upstream's own: differences explained, explanations used."""
 
 from __future__ import annotations
 
 import fnmatch
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from pydantic import Field
 
 from cpuwheels.model.base import Strict, load_yaml
@@ -13,16 +15,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
+    from cpuwheels.wheel.project import Project
+
 
 _OWNER = {"upstream": "upstream's", "ours": "our"}
 
 
 class Explanation(Strict):
-    """Why some files are in only one of the two wheels."""
+    """Why some names are in only one of the two wheels."""
 
     side: Literal["upstream", "ours"]
     """Which wheel has them."""
-    files: Annotated[tuple[str, ...], Field(min_length=1)]
+    names: Annotated[tuple[str, ...], Field(min_length=1)]
     """Patterns; ``*`` matches any characters, slashes too."""
     why: str
     """The reason, for people."""
@@ -35,7 +39,10 @@ class Explanations(Strict):
     """File name of the wheel that the list of names was read from."""
     sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     """That wheel's digest, as the index states it."""
-    differences: tuple[Explanation, ...]
+    files: tuple[Explanation, ...]
+    """Differences between the lists of files."""
+    metadata: tuple[Explanation, ...]
+    """Differences between the metadata, as `metadata_names` writes it."""
 
 
 def load_explanations(path: Path) -> Explanations:
@@ -55,8 +62,8 @@ def compare_contents(
     The version in ``.dist-info`` differs by its local label, so those folders are compared under one name.
 
     Args:
-        names: Files of our wheel.
-        upstream_names: Files of upstream's wheel of that version.
+        names: Files, or metadata names, of our wheel.
+        upstream_names: Those of upstream's wheel of that version.
         explanations: What may differ.
     """
     ours, theirs = _neutral(names), _neutral(upstream_names)
@@ -71,18 +78,38 @@ def compare_contents(
     faults += [
         f"explanation {pattern!r} ({explanation.why}) explains nothing"
         for index, explanation in enumerate(explanations)
-        for pattern in explanation.files
+        for pattern in explanation.names
         if (index, pattern) not in used
     ]
     return faults
 
 
+def metadata_names(project: Project) -> list[str]:
+    """Return what a wheel declares as path-like names, without the versions that differ per device."""
+    names = [f"requires/{_distribution(line)}" for line in project.requirements]
+    for extra, lines in project.extras:
+        names += [f"extras/{extra}", *(f"extras/{extra}/{_distribution(line)}" for line in lines)]
+    for group, pairs in project.entry_points:
+        names += [f"entry-points/{group}/{name}" for name, _ in pairs]
+    names += [f"urls/{label}" for label, _ in project.urls]
+    names += [f"classifiers/{classifier}" for classifier in project.classifiers]
+    names += [f"license-files/{name}" for name in project.license_files]
+    names += [
+        f"license/{project.license_expression}",
+        f"python/{project.requires_python}",
+        f"name/{project.name}",
+    ]
+    return sorted(set(names))
+
+
+def _distribution(line: str) -> str:
+    return canonicalize_name(Requirement(line).name)
+
+
 def _matching(name: str, side: str, explanations: Sequence[Explanation]) -> Iterator[tuple[int, str]]:
     for index, explanation in enumerate(explanations):
         if explanation.side == side:
-            yield from (
-                (index, pattern) for pattern in explanation.files if fnmatch.fnmatchcase(name, pattern)
-            )
+            yield from ((index, pattern) for pattern in explanation.names if fnmatch.fnmatchcase(name, pattern))
 
 
 def _neutral(names: Collection[str]) -> set[str]:

@@ -75,9 +75,7 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
         names = [section.name for section in elf.iter_sections()]
         dynamic = elf.get_section_by_name(".dynamic")
         tags = list(dynamic.iter_tags()) if isinstance(dynamic, DynamicSection) else []
-        stack = next(
-            (segment for segment in elf.iter_segments() if segment["p_type"] == "PT_GNU_STACK"), None
-        )
+        stack = next((segment for segment in elf.iter_segments() if segment["p_type"] == "PT_GNU_STACK"), None)
         return ElfFacts(
             machine=str(elf["e_machine"]),
             soname=next(iter(_strings(tags, "DT_SONAME", "soname")), ""),
@@ -88,9 +86,7 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
                 for entry in path.split(":")
             ),
             versions=tuple(_versions(elf)),
-            unstripped=tuple(
-                name for name in names if name == ".symtab" or name.startswith((".debug_", ".zdebug_"))
-            ),
+            unstripped=tuple(name for name in names if name == ".symtab" or name.startswith((".debug_", ".zdebug_"))),
             # A file without the segment leaves the decision to the loader, whose default is executable.
             executable_stack=stack is None or bool(stack["p_flags"] & _PF_X),
         )

@@ -24,10 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-_HOOK = (
-    "import sys; from setuptools import build_meta; "
-    "print(build_meta.prepare_metadata_for_build_wheel(sys.argv[1]))"
-)
+_HOOK = "import sys; from setuptools import build_meta; print(build_meta.prepare_metadata_for_build_wheel(sys.argv[1]))"
 _LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
 
 
@@ -129,7 +126,5 @@ def _list_files(copy: Path) -> None:
 def _only(found: Iterable[Path], source: Path) -> Path:
     paths = sorted(found)
     if len(paths) != 1:
-        raise WheelError(
-            f"setup.py wrote {len(paths)} metadata folders, expected one", where=source / "setup.py"
-        )
+        raise WheelError(f"setup.py wrote {len(paths)} metadata folders, expected one", where=source / "setup.py")
     return paths[0]

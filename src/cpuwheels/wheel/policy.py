@@ -40,7 +40,6 @@ class Policy:
         prefix, _, number = needed.version.rpartition("_")
         return prefix not in self.versions or number in self.versions[prefix]
 
-
     def has(self, soname: str) -> bool:
         """Return whether every system of the policy has a library; the loader is there by definition."""
         return soname in self.libraries or soname.startswith(_LOADERS)

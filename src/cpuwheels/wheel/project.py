@@ -139,12 +139,9 @@ def project_table(project: Project) -> dict[str, Any]:
         "name": project.name,
         "version": project.version,
         "description": project.summary,
-        "readme": {"file": project.readme_name, "content-type": project.readme_type}
-        if project.readme
-        else None,
+        "readme": {"file": project.readme_name, "content-type": project.readme_type} if project.readme else None,
         "requires-python": project.requires_python,
-        "license": project.license_expression
-        or ({"text": project.license_text} if project.license_text else None),
+        "license": project.license_expression or ({"text": project.license_text} if project.license_text else None),
         "license-files": list(project.license_files),
         "authors": [_person(*pair) for pair in project.authors],
         "maintainers": [_person(*pair) for pair in project.maintainers],

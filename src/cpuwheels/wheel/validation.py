@@ -84,9 +84,7 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
         *(f"{name} is missing" for name in expected.modules if name not in files),
-        *binary_faults(
-            {name: entry for name, entry in entries.items() if entry.elf or entry.fault}, expected
-        ),
+        *binary_faults({name: entry for name, entry in entries.items() if entry.elf or entry.fault}, expected),
     ]
 
 
@@ -94,12 +92,8 @@ def archive_faults(infos: Sequence[zipfile.ZipInfo], dist_info: str) -> Iterator
     """Yield what is wrong with the archive itself: order, times, permissions, stray entries."""
     names = [info.filename for info in infos]
     yield from (f"{name} is a directory entry" for name in names if name.endswith("/"))
-    yield from (
-        f"{name} stands there twice" for name in sorted({name for name in names if names.count(name) > 1})
-    )
-    yield from (
-        f"{name} has an unsafe path" for name in names if name.startswith("/") or ".." in name.split("/")
-    )
+    yield from (f"{name} stands there twice" for name in sorted({name for name in names if names.count(name) > 1}))
+    yield from (f"{name} has an unsafe path" for name in names if name.startswith("/") or ".." in name.split("/"))
     if names != sorted(names, key=lambda name: entry_order(name, dist_info)):
         yield "entries are not sorted with .dist-info and RECORD last"
     times = {info.date_time for info in infos}

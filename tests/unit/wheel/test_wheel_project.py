@@ -71,7 +71,9 @@ def test_the_long_description_keeps_its_letters() -> None:
 
 
 def test_an_older_licence_field_and_home_page_are_kept() -> None:
-    text = "Metadata-Version: 2.1\nName: demo\nVersion: 1\nLicense: MIT\nLicense-File: COPYING\nHome-page: https://e.org\n"
+    text = (
+        "Metadata-Version: 2.1\nName: demo\nVersion: 1\nLicense: MIT\nLicense-File: COPYING\nHome-page: https://e.org\n"
+    )
     table = project_table(read_project(text.encode()))
     assert table["license"] == {"text": "MIT"}
     assert table["urls"] == {"Homepage": "https://e.org"}
@@ -80,7 +82,11 @@ def test_an_older_licence_field_and_home_page_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "name"),
-    [("text/markdown; charset=UTF-8", "README.md"), ("text/x-rst", "README.rst"), ("other/type", "README.txt")],
+    [
+        ("text/markdown; charset=UTF-8", "README.md"),
+        ("text/x-rst", "README.rst"),
+        ("other/type", "README.txt"),
+    ],
 )
 def test_the_readme_is_named_after_its_type(content_type: str, name: str) -> None:
     project = read_project(METADATA.replace("text/markdown", content_type).encode())

@@ -1,0 +1,1 @@
+"""Everything a build needs, checked before it starts: asking is apart from judging."""

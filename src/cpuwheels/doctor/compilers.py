@@ -1,0 +1,52 @@
+"""Which compiler a build would use, and why not another. Pure: a survey in, checks out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.doctor.check import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.options import ToolchainChoice
+
+
+def judge_compilers(target: Target, survey: Sequence[tuple[str, str, bool]], choice: ToolchainChoice) -> list[Check]:
+    """Judge this machine's compilers.
+
+    Args:
+        target: Whose gate counts.
+        survey: (command, verdict, whether accepted), in order of preference.
+        choice: What ``--toolchain`` says.
+    """
+    rows = [
+        Check(f"compiler {command}", "ok" if accepted else "info", verdict) for command, verdict, accepted in survey
+    ]
+    return [*rows, _used(target, survey, choice)]
+
+
+def uses_pinned(target: Target, survey: Sequence[tuple[str, str, bool]], choice: ToolchainChoice) -> bool:
+    """Return whether a build would unpack the target's pinned compiler."""
+    host = choice != "debian" and any(accepted for _, _, accepted in survey)
+    return not host and choice != "host" and target.toolchain is not None
+
+
+def _used(target: Target, survey: Sequence[tuple[str, str, bool]], choice: ToolchainChoice) -> Check:
+    name = "toolchain"
+    gate = f"{target.compiler.family} {target.compiler.minimum} or newer"
+    if uses_pinned(target, survey, choice):
+        reason = "asked for" if choice == "debian" else f"no compiler of this machine passes the gate ({gate})"
+        return Check(name, "ok", f"the pinned one, locks/{target.toolchain}.yaml: {reason}")
+    accepted = next((command for command, _, good in survey if good), None)
+    if accepted is not None and choice != "debian":
+        return Check(name, "ok", f"{accepted} of this machine")
+    if choice == "debian":
+        return Check(name, "fail", f"{target.id} has no pinned compiler", "leave --toolchain debian out")
+    return Check(
+        name,
+        "fail",
+        f"no compiler of this machine passes the gate of {target.id} ({gate})",
+        "install one and name it in CXX" + (", or leave --toolchain host out" if target.toolchain else ""),
+    )

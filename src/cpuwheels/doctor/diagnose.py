@@ -1,0 +1,219 @@
+"""The whole examination: what is asked, in which order it is told."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import uv
+
+from cpuwheels.debian.mirrors import APT_ROOT, mirrors
+from cpuwheels.doctor import machine, sources
+from cpuwheels.doctor.check import Check, from_error
+from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
+from cpuwheels.doctor.needs import Need, judge_need, questions
+from cpuwheels.doctor.reach import PATIENCE, ask_all
+from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored_environment
+from cpuwheels.errors import CommandError, CpuwheelsError
+from cpuwheels.memory import available_memory, choose_cap, usable_cpus
+from cpuwheels.native import find_isaprobe, probe
+from cpuwheels.onednn import commit_key
+from cpuwheels.options import BuildOptions
+from cpuwheels.platforms import check_host, markers, this_machine
+from cpuwheels.process import capture
+from cpuwheels.run import TOOLS_LOCK, plan
+from cpuwheels.source.pins import read_pins
+from cpuwheels.source.request import request_source
+from cpuwheels.source.sdist import SdistRequest
+from cpuwheels.source.tree import TreeRequest
+from cpuwheels.store import Store
+from cpuwheels.toolchain.host import survey_host
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.config import Places
+    from cpuwheels.environment import Environment
+    from cpuwheels.model.matrix import Matrix, OneDnnPin, Target, TorchPin
+    from cpuwheels.native import CpuFeatures
+    from cpuwheels.source.request import SourceRequest
+
+
+@dataclass(frozen=True)
+class _Pins:
+    """What the source asks for, or may ask for while it is not there to be read."""
+
+    torch: dict[str, TorchPin]
+    onednn: dict[str, OneDnnPin]
+    certain: bool
+
+
+def default_target(matrix: Matrix) -> Target:
+    """Return the target that is meant when none is named: the first ready one for this machine."""
+    ready = [target for target in matrix.targets if target.is_ready]
+    here = [target for target in ready if (target.system, target.machine) == this_machine()]
+    return (here or ready)[0]
+
+
+def diagnose(
+    places: Places,
+    matrix: Matrix,
+    target: Target,
+    options: BuildOptions | None = None,
+    *,
+    environ: Mapping[str, str] | None = None,
+    patience: float = PATIENCE,
+    apt_root: Path = APT_ROOT,
+) -> tuple[Check, ...]:
+    """Check everything that a build of a target needs; nothing is fetched and nothing changed.
+
+    Args:
+        places: Folders of a run.
+        matrix: The configuration.
+        target: What would be built.
+        options: How it would be built.
+        environ: The environment; this process's if not given.
+        patience: Seconds for all questions to the network together.
+        apt_root: Where apt's sources are, which name Debian mirrors.
+    """
+    environ = os.environ if environ is None else environ
+    options = options or BuildOptions()
+    store = Store(places.cache)
+    checks = [_machine(target), machine.judge_python(sys.version_info[:3])]
+    try:
+        request = request_source(options.source, options.sha256, matrix)
+        pins = _pins(matrix, request, target, store)
+        context = sources.Context(
+            root=places.root,
+            store=store,
+            environ=environ,
+            mirrors=mirrors(matrix.debian.mirrors, environ, apt_root),
+            locked=options.locked,
+            certain=pins.certain,
+        )
+    except CpuwheelsError as error:
+        return (*checks, from_error("source", error))
+    environment = _environment(places, matrix, target, pins, store)
+    pythons = {} if environment else found_interpreters(matrix.python)
+    checks += [
+        machine.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
+        *_programs(pins, store),
+        *_disk(places, store, environment),
+        _memory(target, options),
+    ]
+    survey = survey_host(target, environ)
+    checks += judge_compilers(target, survey, options.toolchain)
+    needs = _needs(
+        context, request, pins, target, pythons,
+        stored=environment is not None, pinned=uses_pinned(target, survey, options.toolchain),
+    )  # fmt: skip
+    answers = ask_all(questions(needs), patience)
+    checks += [judge_need(need, answers) for need in needs]
+    checks += machine.judge_libraries(target, _features(store))
+    return tuple(checks)
+
+
+def _machine(target: Target) -> Check:
+    try:
+        check_host(target)
+    except CpuwheelsError as error:
+        return from_error("machine", error)
+    return Check("machine", "ok", f"{platform.system()} {platform.machine()}")
+
+
+def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) -> _Pins:
+    """Return the source's pins if it can be read; else all there are, of which it will need one each."""
+    folder: Path | None = None
+    if isinstance(request, TreeRequest):
+        folder = request.folder
+    elif isinstance(request, SdistRequest) and store.path("sources", request.key).is_dir():
+        folder = store.path("sources", request.key)
+    if folder is None:
+        return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
+    pins = read_pins(folder, markers(target, matrix.python[0]))
+    torch = {version: pin for version, pin in matrix.torch.items() if version == pins.torch}
+    onednn = {tag: matrix.onednn[tag] for tag in pins.onednn if tag in matrix.onednn}
+    return _Pins(torch, dict(list(onednn.items())[:1]), certain=True)
+
+
+def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:
+    lock = places.root / "locks" / TOOLS_LOCK
+    if not lock.is_file():
+        return None
+    requests = [EnvironmentRequest(version, pin, target, matrix.python, lock) for version, pin in pins.torch.items()]
+    found = [stored_environment(request, store) for request in requests]
+    # With several candidates one of them in the store proves nothing about the one that will be needed.
+    return found[0] if len(found) == 1 else None
+
+
+def _programs(pins: _Pins, store: Store) -> list[Check]:
+    git_needed = any(not store.path("onednn", commit_key(pin)).is_dir() for pin in pins.onednn.values())
+    done = capture(["git", "--version"])
+    git = machine.judge_program(
+        "git", done.returncode, done.output, needed=git_needed,
+        step="install git; oneDNN's pinned commit comes with it",
+    )  # fmt: skip
+    try:
+        done = capture([uv.find_uv_bin(), "--version"])
+    except FileNotFoundError as error:
+        return [Check("uv", "fail", str(error), "install cpuwheels anew: uv is among its requirements"), git]
+    step = "install cpuwheels anew: uv is among its requirements"
+    return [machine.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
+
+
+def _disk(places: Places, store: Store, environment: Environment | None) -> list[Check]:
+    need = machine.COLD_BUILD_BYTES - (machine.ENVIRONMENT_BYTES if environment else 0)
+    kernels = any((store.root / "kernels").glob("[!.]*"))
+    cache = machine.disk_facts(places.cache)
+    dist = machine.disk_facts(places.dist)
+    return [
+        machine.judge_disk("cache", cache, need, "CPUWHEELS_CACHE", kernels_stored=kernels),
+        machine.judge_disk("output", dist, machine.DIST_BYTES, "--dist"),
+    ]
+
+
+def _memory(target: Target, options: BuildOptions) -> Check:
+    try:
+        jobs = plan(target, options)
+        cap = choose_cap(options.memory, available_memory())
+    except CpuwheelsError as error:
+        return from_error("memory", error)
+    return machine.judge_memory(target, cap, usable_cpus(), jobs)
+
+
+def _needs(
+    context: sources.Context,
+    request: SourceRequest,
+    pins: _Pins,
+    target: Target,
+    pythons: Mapping[str, Path],
+    *,
+    stored: bool,
+    pinned: bool,
+) -> list[Need]:
+    needs = [sources.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
+    if pinned and target.toolchain is not None:
+        needs.append(sources.debian_need(context, target.toolchain, "the compiler"))
+    if target.sysroot is not None:
+        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
+    needs.append(sources.index_need(context, stored=stored))
+    needs += [
+        sources.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
+    ]
+    needs += [sources.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
+    return needs
+
+
+def _features(store: Store) -> CpuFeatures | None:
+    program = find_isaprobe(store)
+    if program is None:
+        return None
+    try:
+        return probe(program)
+    except CommandError:
+        # Only informs; a package copied from another kind of machine must not hide the other checks.
+        return None

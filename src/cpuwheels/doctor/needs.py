@@ -1,0 +1,86 @@
+"""What a build may have to fetch: where from, what depends on it, and what the answers mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.doctor.check import Check
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from cpuwheels.doctor.check import Status
+    from cpuwheels.doctor.reach import Answer
+
+
+@dataclass(frozen=True)
+class Place:
+    """One place to ask.
+
+    Attributes:
+        name: Folder, URL or repository.
+        ask: Asks it.
+    """
+
+    name: str
+    ask: Callable[[], Answer]
+
+
+@dataclass(frozen=True)
+class Need:
+    """Something from outside.
+
+    Attributes:
+        name: What it is.
+        purpose: What depends on it.
+        stored: Whether the store has it, so that no place need answer.
+        places: Where it may come from; one that answers is enough.
+        step: What to do if none does.
+        alternate: What is used in its stead.
+        locked: Whether alternates are refused.
+        certain: Whether the build is known to need it; which torch a source pins is not known before the
+            source is there.
+    """
+
+    name: str
+    purpose: str
+    stored: bool
+    places: tuple[Place, ...]
+    step: str
+    alternate: Need | None = None
+    locked: bool = False
+    certain: bool = True
+
+
+def questions(needs: Iterable[Need]) -> dict[str, Callable[[], Answer]]:
+    """Return every question that must be asked, once each."""
+    found: dict[str, Callable[[], Answer]] = {}
+    for need in needs:
+        if not need.stored:
+            found |= {place.name: place.ask for place in need.places}
+            if need.alternate is not None:
+                found |= questions([need.alternate])
+    return found
+
+
+def judge_need(need: Need, answers: Mapping[str, Answer]) -> Check:
+    """Judge whether something can be had, from what its places answered."""
+    if need.stored:
+        return Check(need.name, "ok", "in the store")
+    good = [(place.name, answers[place.name]) for place in need.places if answers[place.name].good]
+    bad = [(place.name, answers[place.name]) for place in need.places if not answers[place.name].good]
+    if good:
+        name, answer = good[0]
+        return Check(need.name, "ok", f"{name}: {answer.detail}")
+    faults = "; ".join(f"{name}: {answer.detail}" for name, answer in bad) or "no place is configured"
+    if need.alternate is not None and not need.locked:
+        instead = judge_need(need.alternate, answers)
+        if instead.status == "ok":
+            detail = f"cannot be had ({faults}); {need.alternate.name} would be used instead ({instead.detail})"
+            return Check(need.name, "warn", detail, need.step)
+        faults = f"{faults}; {need.alternate.name}: {instead.detail}"
+    if need.alternate is not None and need.locked:
+        faults = f"{faults}; --locked refuses {need.alternate.name}"
+    status: Status = "fail" if need.certain else "warn"
+    return Check(need.name, status, f"needed for {need.purpose}: {faults}", need.step)

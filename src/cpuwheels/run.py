@@ -1,0 +1,136 @@
+"""What the stages of one run share, and the stages that more than one command needs."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels import publish
+from cpuwheels.environment import EnvironmentRequest, build_environment, runtime_environment
+from cpuwheels.errors import TorchError
+from cpuwheels.memory import available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
+from cpuwheels.native import native_tools
+from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.store import Store
+from cpuwheels.toolchain.select import resolve_toolchain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cpuwheels.config import Places
+    from cpuwheels.console import Reporter
+    from cpuwheels.environment import Environment
+    from cpuwheels.memory import JobPlan
+    from cpuwheels.model.matrix import Matrix, Target
+    from cpuwheels.native import NativeTools
+    from cpuwheels.options import BuildOptions
+    from cpuwheels.toolchain.result import Toolchain
+
+TOOLS_LOCK = "build-tools.txt"
+PARITY_LOCK = "parity.txt"
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a command for one target.
+
+    Attributes:
+        places: Folders to read and write.
+        matrix: The configuration.
+        target: What is built or checked.
+        options: What the user chose.
+        store: The stores.
+        reporter: Told of every step.
+        logs: This run's log folder.
+    """
+
+    places: Places
+    matrix: Matrix
+    target: Target
+    options: BuildOptions
+    store: Store
+    reporter: Reporter
+    logs: Path
+
+    def lock(self, name: str) -> Path:
+        """Return the place of a Python lock."""
+        return self.places.root / "locks" / name
+
+    def toolchain(self) -> Toolchain:
+        """Return the target's compilers and sysroot."""
+        return resolve_toolchain(
+            self.target, choice=self.options.toolchain, root=self.places.root, debian=self.matrix.debian,
+            store=self.store, reporter=self.reporter, logs=self.logs,
+        )  # fmt: skip
+
+    def native(self, toolchain: Toolchain) -> NativeTools:
+        """Return our native helpers, compiled with the toolchain."""
+        flags = (*toolchain.compile_flags, *toolchain.link_flags)
+        return native_tools(self.places.root, toolchain.cc, flags, toolchain.digest, store=self.store, logs=self.logs)
+
+    def environment(self, torch: str) -> Environment:
+        """Return the build environment with a torch version.
+
+        Raises:
+            TorchError: The matrix does not know the version, or no place has a CPU build of it.
+        """
+        if torch not in self.matrix.torch:
+            raise TorchError(
+                f"the source pins torch {torch}, which the matrix does not know",
+                where="matrix.yaml: torch",
+                next_step=f"add it there; known: {', '.join(self.matrix.torch)}",
+            )
+        request = EnvironmentRequest(
+            torch=torch, pin=self.matrix.torch[torch], target=self.target, pythons=self.matrix.python,
+            lock=self.lock(TOOLS_LOCK), locked=self.options.locked,
+        )  # fmt: skip
+        environment = build_environment(request, self.store, self.reporter, self.logs)
+        self.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
+        return environment
+
+    def fresh_environment(self, environment: Environment, folder: Path) -> Path:
+        """Return the interpreter of a new environment with the same torch."""
+        return runtime_environment(environment, folder, self.lock(TOOLS_LOCK), self.logs)
+
+    @contextmanager
+    def work_folder(self) -> Iterator[Path]:
+        """Yield a folder for intermediate files, on the stores' file system so that links work."""
+        base = self.store.root / "work"
+        with storage_errors(base):
+            base.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=base))
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
+
+
+def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions, reporter: Reporter) -> Run:
+    """Check that the stores and the output folder can be written, and return the run.
+
+    Raises:
+        StoreError: One of them cannot be written.
+    """
+    with storage_errors(places.cache):
+        places.cache.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=places.cache):
+            pass
+    logs = publish.new_logs(places, target.id)
+    reporter.info(f"logs: {logs}")
+    return Run(places, matrix, target, options, Store(places.cache), reporter, logs)
+
+
+def plan(target: Target, options: BuildOptions) -> JobPlan:
+    """Return how many compilations may run at once.
+
+    Raises:
+        MemoryCapError: The cap is not a size, or below what the largest file needs.
+        UsageError: ``--jobs`` or ``MAX_JOBS`` is not a whole number above zero.
+    """
+    cap = choose_cap(options.memory, available_memory())
+    limits = job_limits(os.environ, options.jobs)
+    return plan_jobs(cap.bytes, target.worst_peak, usable_cpus().count, limits, where=cap.where)

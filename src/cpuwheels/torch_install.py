@@ -1,0 +1,157 @@
+"""Putting a CPU build of torch into an environment, from the first place that really has one."""
+
+from __future__ import annotations
+
+import csv
+import os
+import re
+from typing import TYPE_CHECKING
+
+from uv import find_uv_bin
+
+from cpuwheels.errors import LockedError, TorchError
+from cpuwheels.keys import text_digest
+from cpuwheels.process import closed_environment, run
+from cpuwheels.storage import write_atomic
+from cpuwheels.torch_source import cuda_of, offered_files, pip_configs, torch_offers, torch_requirement
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Target, TorchPin
+    from cpuwheels.torch_source import TorchOffer
+
+
+def uv_environment() -> dict[str, str]:
+    """Return the environment for uv: its own settings are the user's, but find-links are given explicitly."""
+    own = {
+        name: value for name, value in os.environ.items() if name.startswith("UV_") and not name.endswith("FIND_LINKS")
+    }
+    return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}
+
+
+def install_torch(
+    version: str,
+    pin: TorchPin,
+    target: Target,
+    *,
+    python: Path,
+    python_version: str,
+    locked: bool,
+    reporter: Reporter,
+    log: Path,
+) -> tuple[TorchOffer | None, list[str]]:
+    """Install the CPU build of a torch version that the first willing place offers.
+
+    Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
+
+    Args:
+        version: Without a local label.
+        pin: Index and known wheels.
+        target: The platform.
+        python: Interpreter of the environment, which has torch's own requirements already.
+        python_version: Such as ``3.11``.
+        locked: Refuse a wheel that is not pinned by content.
+        reporter: Told where torch comes from.
+        log: uv's output.
+
+    Returns:
+        The place it came from, or None; and why each place that was asked before refused.
+
+    Raises:
+        LockedError: ``locked``, and the wheel is not pinned by content.
+        TorchError: A place served a CUDA build under a CPU build's name.
+    """
+    wanted = torch_requirement(version, pin, target)
+    tag = f"cp{python_version.replace('.', '')}"
+    digests = [wheel.sha256 for wheel in pin.wheels if (wheel.python, wheel.machine) == (tag, target.machine)]
+    requirement = log.with_name("torch-requirement.txt")
+    write_atomic(requirement, f"{wanted}{''.join(f' --hash=sha256:{digest}' for digest in digests)}\n")
+    install: list[str | Path] = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--python",
+        python,
+        "--only-binary",
+        "torch",
+    ]
+    faults: list[str] = []
+    for offer in torch_offers(pin, os.environ, pip_configs(os.environ)):
+        options = offer.uv_options()
+        plan = run([*install, *options, "--dry-run", wanted], log=log, env=uv_environment(), check=False)
+        if fault := judge_plan(plan.returncode, plan.output, wanted):
+            faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
+            continue
+        if not digests:
+            _unpinned(wanted, python_version, offer, locked=locked, reporter=reporter)
+        reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
+        done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=uv_environment(), check=False)
+        if done.returncode != 0:
+            faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}")
+            continue
+        _check_cpu(python, version, offer)
+        return offer, faults
+    return None, faults
+
+
+def judge_plan(returncode: int, output: str, wanted: str) -> str:
+    """Return why an install plan (``uv pip install --dry-run``) is refused, or nothing if it is good.
+
+    The environment already has everything that a CPU build of torch needs, so a plan with more than torch
+    itself is not a CPU build: CUDA builds bring nvidia-* and triton.
+    """
+    if returncode != 0:
+        return _last_line(output) or "no such version"
+    planned = re.findall(r"^ \+ ([\w.-]+)==", output, re.MULTILINE)
+    extra = sorted(set(planned) - {"torch"})
+    if extra:
+        return f"not a CPU build of {wanted}: it would bring {', '.join(extra[:4])}"
+    return ""
+
+
+def torch_digest(site_packages: Path) -> str:
+    """Return one digest of torch's headers and libraries, from the hashes in its RECORD."""
+    record = next(site_packages.glob("torch-*.dist-info")) / "RECORD"
+    with record.open(newline="", encoding="utf-8") as stream:
+        rows = sorted(
+            f"{row[0]} {row[1]}"
+            for row in csv.reader(stream)
+            if row[0].startswith(("torch/include/", "torch/lib/", "torch/share/cmake/"))
+        )
+    return text_digest("\n".join(rows))
+
+
+def _unpinned(wanted: str, python_version: str, offer: TorchOffer, *, locked: bool, reporter: Reporter) -> None:
+    if locked:
+        raise LockedError(
+            f"{wanted} for Python {python_version} is not pinned by content",
+            where="matrix.yaml: torch",
+            next_step="add the wheel's sha256 there, or build without --locked",
+        )
+    reporter.announce(f"{wanted} for Python {python_version} is not pinned by content; taking it from {offer.location}")
+
+
+def _check_cpu(python: Path, version: str, offer: TorchOffer) -> None:
+    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
+    if cuda := cuda_of(site / "torch"):
+        raise TorchError(
+            f"{offer.location} served a torch {version} that is a CUDA {cuda} build",
+            where=offer.named_by,
+            next_step="remove it from there; only CPU builds may be used",
+        )
+
+
+def _listed(offer: TorchOffer) -> str:
+    try:
+        names = offered_files(offer)
+    except OSError:
+        return ""
+    return f"; it lists {', '.join(names[-3:])}" if names else ""
+
+
+def _last_line(output: str) -> str:
+    # uv draws its causes as a tree.
+    lines = [line.strip(" \N{MULTIPLICATION SIGN}\u2570\u2500\u25b6") for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

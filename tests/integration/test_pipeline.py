@@ -1,0 +1,221 @@
+"""The whole pipeline on the tiny stand-in: real compiler, real torch, a wheel that installs and computes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import signal
+import subprocess
+import time
+import zipfile
+from pathlib import Path
+
+import psutil
+import pytest
+from tiny_project import Tiny
+
+from cpuwheels.store import MOVABLE, Store
+from cpuwheels.verify import compare_wheels
+
+pytestmark = pytest.mark.slow
+
+DEAD_PROXY = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
+
+USE = """
+import sys, torch
+torch.ops.load_library(sys.argv[1])
+ops = torch.ops._C if hasattr(torch.ops._C, "scale") else torch.ops._C_AVX2
+x = torch.randn(7, 33)
+assert torch.equal(ops.scale(x, 2.0), x * 2)
+assert ops.numa_nodes() >= 1
+assert ops.count_words("one two") == 2
+for call in (lambda: ops.count_words(""), lambda: ops.scale(x.int(), 1.0)):
+    try:
+        call()
+    except (RuntimeError, ValueError) as error:
+        print(error)
+    else:
+        raise SystemExit("no exception came through")
+"""
+
+
+def members(wheel: Path) -> dict[str, bytes]:
+    with zipfile.ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_the_wheel_is_complete(tiny: Tiny, tiny_wheel: Path) -> None:
+    assert tiny_wheel.parent == tiny.dist / "x86" / "0.1.0"
+    assert tiny_wheel.name.startswith("vllm-0.1.0+cpu-cp38-abi3-manylinux_")
+    names = members(tiny_wheel)
+    modules = {name for name in names if name.startswith("vllm/") and name.endswith(".so")}
+    assert modules == {"vllm/_C.abi3.so", "vllm/_C_AVX2.abi3.so", "vllm/spinloop.abi3.so"}
+    assert "vllm/configs/a.json" in names
+    assert any(name.startswith("vllm.libs/libnuma-") for name in names)
+    metadata = names["vllm-0.1.0+cpu.dist-info/METADATA"].decode()
+    assert "Requires-Dist: triton==3.8.0+cpu" in metadata
+    assert "://" not in "".join(line for line in metadata.splitlines() if line.startswith("Requires-Dist"))
+    assert [path.name for path in (tiny.dist / "x86").iterdir()] == ["0.1.0"]
+
+
+def test_the_record_tells_inputs_files_and_memory(tiny_wheel: Path) -> None:
+    record = json.loads((tiny_wheel.parent / "record.json").read_text())
+    assert record["wheel"]["file"] == tiny_wheel.name
+    assert record["alternates"] == []
+    assert record["patches"][0]["state"] == "applied"
+    sources = {Path(job["source"]).name for job in record["files"]}
+    assert {"ops.cpp", "spinloop.cpp", "tiny_dnnl.cpp"} <= sources
+    assert all(job["peak_bytes"] > 1_000_000 and job["status"] == 0 for job in record["files"])
+    assert record["seconds"]["kernels"] > 0
+
+
+def test_the_manifest_lists_the_operators(tiny_wheel: Path) -> None:
+    manifest = json.loads((tiny_wheel.parent / "operators.json").read_text())
+    for library in manifest["libraries"]:
+        assert {operator["name"].partition("::")[2] for operator in library["operators"]} == {
+            "scale",
+            "numa_nodes",
+            "count_words",
+        }
+
+
+def test_the_kernels_compute_and_their_errors_cross(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tiny_wheel) as archive:
+        archive.extractall(tmp_path)
+    python = next((tiny.cache / "environments").glob("*/bin/python"))
+    for library in ("_C", "_C_AVX2"):
+        done = subprocess.run(
+            [python, "-c", USE, tmp_path / "vllm" / f"{library}.abi3.so"], capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        # The path in the message is the stable one, not the build's.
+        assert "/usr/src/cpuwheels/vllm/csrc/cpu/ops.cpp" in done.stdout
+
+
+def test_nothing_is_built_twice_and_no_network_is_needed(tiny: Tiny, tiny_wheel: Path) -> None:
+    before = tiny_wheel.read_bytes()
+    done = tiny.run("build", "x86", env=DEAD_PROXY | {"UV_FIND_LINKS": "", "PIP_FIND_LINKS": ""})
+    assert done.returncode == 0, done.stderr
+    assert "are in the store; nothing to compile" in done.stderr
+    assert tiny_wheel.read_bytes() == before
+
+
+def test_two_builds_in_different_places_have_the_same_bytes(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    """Everything is made again elsewhere; only downloads and sources are shared."""
+    other = dataclasses.replace(tiny, cache=tmp_path / "another cache", dist=tmp_path / "dist")
+    Store(tiny.cache).share(MOVABLE, other.cache)
+    env = {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "tr_TR.UTF-8"}
+    second = other.build("--jobs", "1", env=env, umask=0o077)
+    assert compare_wheels(tiny_wheel, second) == []
+
+
+def wait_for(process: subprocess.Popen[str], program: str) -> psutil.Process:
+    """Return the first descendant that runs a program."""
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        assert process.poll() is None, process.communicate()[1]
+        for child in psutil.Process(process.pid).children(recursive=True):
+            try:
+                if child.name() == program:
+                    return child
+            except psutil.NoSuchProcess:
+                continue
+        time.sleep(0.02)
+    raise AssertionError(f"{program} was never started")
+
+
+def start(tiny: Tiny, tree: Path) -> subprocess.Popen[str]:
+    command = tiny.command("build", "x86", "--source", tree)
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+def test_an_interrupted_build_leaves_nothing_and_goes_on(tiny: Tiny, tmp_path: Path, number: signal.Signals) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / f"interrupted-{number.name}")
+    process = start(here, tree)
+    compiler = wait_for(process, "cc1plus")
+    process.send_signal(number)
+    _, message = process.communicate(timeout=60)
+    if number != signal.SIGKILL:
+        assert process.returncode == 130
+        assert "run the same command again" in message
+    assert not list(here.dist.rglob("*.whl"))
+    compiler.wait(30)  # no orphan goes on compiling
+    assert here.build("--source", tree).is_file()
+
+
+def test_a_killed_compiler_is_reported_as_killed_for_memory(tiny: Tiny, tmp_path: Path) -> None:
+    tree = tiny.changed_tree(tmp_path / "killed")
+    process = start(tiny, tree)
+    wait_for(process, "cc1plus").kill()
+    _, message = process.communicate(timeout=120)
+    assert process.returncode == 28, message
+    assert "was killed for memory while making" in message
+    assert "--jobs" in message
+
+
+def test_a_compile_error_shows_the_compilers_words(tiny: Tiny, tmp_path: Path) -> None:
+    tree = tiny.changed_tree(tmp_path / "broken", ops="int broken( {\n")
+    done = tiny.run("build", "x86", "--source", tree)
+    assert done.returncode == 27, done.stderr
+    assert "ops.cpp" in done.stderr
+    assert "error:" in done.stderr
+    assert "compile.log" in done.stderr
+
+
+def test_a_source_that_reads_this_machine_is_not_configured(tiny: Tiny, tmp_path: Path) -> None:
+    tree = tiny.changed_tree(tmp_path / "configure")
+    extension = tree / "cmake" / "cpu_extension.cmake"
+    extension.write_text(extension.read_text() + 'message(FATAL_ERROR "not today")\n')
+    done = tiny.run("build", "x86", "--source", tree)
+    assert done.returncode == 26, done.stderr
+    assert "not today" in done.stderr
+
+
+def test_another_onednn_than_prepared_is_refused(tiny: Tiny, tmp_path: Path) -> None:
+    tree = tiny.changed_tree(tmp_path / "onednn")
+    extension = tree / "cmake" / "cpu_extension.cmake"
+    extra = "if(TRUE)\n" + extension.read_text().replace("GIT_TAG        v0.1", "GIT_TAG        v9") + "endif()\n"
+    extension.write_text(extra)
+    done = tiny.run("build", "x86", "--source", tree)
+    assert done.returncode == 21, done.stderr
+    assert "v9" in done.stderr
+
+
+def test_debug_symbols_lie_beside_the_wheel(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    wheel = here.build("--debug-symbols")
+    debug = wheel.parent / "debug" / "_C.abi3.so.debug"
+    sections = subprocess.run(["readelf", "-S", debug], capture_output=True, text=True, check=True).stdout
+    assert ".debug_info" in sections
+    assert not any(name.endswith(".debug") for name in members(wheel))
+
+
+def test_a_wheel_that_is_half_a_file_is_never_seen(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    """Whatever appears in the output folder while a build runs is a whole wheel."""
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    process = subprocess.Popen(here.command("build", "x86"), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    seen = 0
+    while process.poll() is None:
+        for wheel in (here.dist / "x86" / "0.1.0").glob("*.whl"):
+            assert zipfile.is_zipfile(wheel)
+            assert wheel.stat().st_size == tiny_wheel.stat().st_size
+            seen += 1
+        time.sleep(0.005)
+    assert process.returncode == 0
+    assert len(list((here.dist / "x86" / "0.1.0").glob("*.whl"))) == 1
+
+
+def test_the_output_folder_of_an_older_build_is_replaced(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    folder = here.dist / "x86" / "0.1.0"
+    folder.mkdir(parents=True)
+    (folder / "vllm-0.1.0+cpu-cp38-abi3-manylinux_2_99_x86_64.whl").write_bytes(b"old")
+    assert here.build().read_bytes() == tiny_wheel.read_bytes()
+    assert len(list(folder.glob("*.whl"))) == 1
+
+
+def test_json_results_go_to_stdout_alone(tiny: Tiny, tiny_wheel: Path) -> None:
+    done = tiny.run("build", "x86")
+    assert done.stdout == f"{tiny_wheel}\n"

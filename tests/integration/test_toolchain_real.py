@@ -1,0 +1,210 @@
+"""The pinned compiler and sysroot for real: fetched, unpacked, and used for a library under the floor."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from elftools.elf.elffile import ELFFile
+from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
+from elftools.elf.sections import SymbolTableSection
+
+from cpuwheels.console import Reporter
+from cpuwheels.model.matrix import CompilerGate, Debian, Library, Target
+from cpuwheels.store import Store, default_root
+from cpuwheels.toolchain.select import resolve_toolchain
+
+if TYPE_CHECKING:
+    from cpuwheels.toolchain.result import Toolchain
+
+ROOT = Path(__file__).parents[2]
+
+FLOOR = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
+"""manylinux_2_28 as PEP 600 and auditwheel's table have it, written out so that both are checked."""
+
+SOURCE = r"""
+#include <charconv>
+#include <cmath>
+#include <condition_variable>
+#include <chrono>
+#include <filesystem>
+#include <future>
+#include <iostream>
+#include <memory_resource>
+#include <numa.h>
+#include <regex>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+#include <random>
+#include <Python.h>
+
+extern "C" double newer_math(double x) { return std::pow(x, 2.0) + std::exp2(x) + std::log2(x); }
+
+extern "C" int waited() {
+  std::mutex mutex;
+  std::condition_variable condition;
+  std::unique_lock lock(mutex);
+  auto start = std::chrono::steady_clock::now();
+  condition.wait_for(lock, std::chrono::milliseconds(30), [] { return false; });
+  (void)std::random_device("arc4random")();
+  return (std::chrono::steady_clock::now() - start) / std::chrono::milliseconds(1);
+}
+
+extern "C" int sum_below(int n) {
+  int sum = 0;
+#pragma omp parallel for reduction(+ : sum)
+  for (int i = 0; i < n; ++i) sum += i;
+  return sum;
+}
+
+extern "C" int caught() {
+  int count = 0;
+  try { throw std::runtime_error("own"); } catch (const std::exception&) { ++count; }
+  try { (void)std::filesystem::file_size("/nowhere"); } catch (const std::system_error&) { ++count; }
+  try { std::regex broken("("); } catch (const std::regex_error&) { ++count; }
+  std::exception_ptr kept;
+  std::thread thread([&] { try { throw 1; } catch (...) { kept = std::current_exception(); } });
+  thread.join();
+  try { std::rethrow_exception(kept); } catch (int) { ++count; }
+  try { std::async(std::launch::async, []() -> int { throw std::bad_alloc(); }).get(); }
+  catch (const std::bad_alloc&) { ++count; }
+  return count;
+}
+
+extern "C" int says_hello() {
+  std::pmr::string text("hello");
+  double number = 0;
+  std::from_chars("1.5", "1.5" + 3, number);
+  std::cout << text << ' ' << number << ' ' << (numa_available() > -2) << std::endl;
+  return PY_MAJOR_VERSION;
+}
+"""
+
+PROGRAM = """
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+assert library.sum_below(1000) == 499500
+assert library.caught() == 5, library.caught()
+assert library.says_hello() == 3
+library.newer_math.restype, library.newer_math.argtypes = ctypes.c_double, [ctypes.c_double]
+assert library.newer_math(4.0) == 34.0
+assert 29 <= library.waited() < 5000
+"""
+
+
+@pytest.fixture(scope="module")
+def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
+    target = Target(
+        id="x86",
+        description="x86-64",
+        status="ready",
+        system="Linux",
+        machine="x86_64",
+        floor="manylinux_2_28",
+        compiler=CompilerGate(family="GNU", minimum="12.3", commands=("g++",)),
+        toolchain="gcc-14-amd64",
+        sysroot="sysroot-bullseye-amd64",
+        libraries=(Library(name="_C", isa=("avx2",)),),
+        worst_peak=1 << 30,
+    )
+    return resolve_toolchain(
+        target,
+        choice="debian",
+        root=ROOT,
+        debian=Debian(mirrors=("http://deb.debian.org/debian",)),
+        store=Store(default_root()),
+        reporter=Reporter("x86"),
+        logs=tmp_path_factory.mktemp("logs"),
+    )
+
+
+@pytest.fixture(scope="module")
+def library(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "small.cpp").write_text(SOURCE)
+    includes = [f"-I{path}" for path in toolchain.python_include]
+    maps = [f"-ffile-prefix-map={path}={name}" for path, name in toolchain.prefix_maps]
+    compile_all = [toolchain.cxx, *toolchain.compile_flags, *toolchain.cxx_flags, *maps, *includes]
+    # Another folder and an empty environment: nothing may depend on where or how the build is started.
+    env = {"PATH": "/usr/bin:/bin"}
+    command = [*compile_all, "-std=c++20", "-O2", "-fPIC", "-fopenmp", "-c", "small.cpp"]
+    subprocess.run(command, cwd=folder, env=env, check=True)
+    link = [toolchain.cxx, *toolchain.compile_flags, *toolchain.link_flags, "-shared", "-fopenmp", "small.o"]
+    command = [*link, "-o", "small.so", "-lnuma", *toolchain.cxx_libraries]
+    subprocess.run(command, cwd=folder, env=env, check=True)
+    return folder / "small.so"
+
+
+def needed_versions(library: Path) -> set[str]:
+    with library.open("rb") as stream:
+        section = ELFFile(stream).get_section_by_name(".gnu.version_r")
+        assert isinstance(section, GNUVerNeedSection)
+        return {version.name for _, versions in section.iter_versions() for version in versions}
+
+
+@pytest.mark.slow
+def test_nothing_above_the_floor_is_needed(library: Path) -> None:
+    seen = set()
+    for version in needed_versions(library):
+        family, _, number = version.partition("_")
+        if family in FLOOR and re.fullmatch(r"[\d.]+", number):
+            seen.add(family)
+            assert tuple(map(int, number.split("."))) <= FLOOR[family], version
+    assert seen == set(FLOOR)
+
+
+@pytest.mark.slow
+def test_nothing_is_left_to_be_found_without_a_version(library: Path) -> None:
+    """Such a symbol passes every check of versions and fails on a machine whose C library is as old as allowed."""
+    with library.open("rb") as stream:
+        elf = ELFFile(stream)
+        table, versions = (elf.get_section_by_name(name) for name in (".dynsym", ".gnu.version"))
+        assert isinstance(table, SymbolTableSection)
+        assert isinstance(versions, GNUVerSymSection)
+        loose = [
+            symbol.name
+            for number, symbol in enumerate(table.iter_symbols())
+            if symbol["st_shndx"] == "SHN_UNDEF"
+            and symbol["st_info"]["bind"] == "STB_GLOBAL"
+            and isinstance(versions.get_symbol(number)["ndx"], str)
+        ]
+    assert loose == []
+
+
+@pytest.mark.slow
+def test_the_library_works_in_this_python(library: Path, toolchain: Toolchain) -> None:
+    env = {"LD_LIBRARY_PATH": str(_runtime(library.parent, toolchain))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, library], capture_output=True, text=True, env=env, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "hello 1.5 1\n"), done.stderr
+
+
+def _runtime(folder: Path, toolchain: Toolchain) -> Path:
+    """Lay out what comes with torch or is installed on a user's machine, without the sysroot's C library."""
+    runtime = folder / "runtime"
+    runtime.mkdir()
+    for name in ("libnuma.so.1", "libgomp.so.1"):
+        found = next(place / name for place in toolchain.library_folders if (place / name).exists())
+        (runtime / name).symlink_to(found)
+    return runtime
+
+
+@pytest.mark.slow
+def test_no_path_of_the_store_is_in_the_library(library: Path) -> None:
+    assert str(default_root()).encode() not in library.read_bytes()
+
+
+@pytest.mark.slow
+def test_the_compiler_runs_its_own_tools(toolchain: Toolchain) -> None:
+    for name in ("as", "ld", "cc1plus"):
+        asked = [toolchain.cxx, *toolchain.compile_flags, f"-print-prog-name={name}"]
+        answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
+        assert Path(answer).resolve().is_relative_to(toolchain.cxx.parents[2])
+    assert toolchain.kind == "debian"
+    assert toolchain.version.startswith("14.")

@@ -1,0 +1,86 @@
+"""A web server on this machine that answers as it is told, wrongly too."""
+
+from __future__ import annotations
+
+import gzip
+import http.server
+import threading
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEAD = "http://127.0.0.1:9"
+"""The discard port, on which nothing listens."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer.
+
+    Attributes:
+        body: What is sent.
+        status: HTTP status.
+        headers: Besides the length.
+        announced: Content-Length, if another than the body has.
+        compresses: Whether the server packs the body for a client that says it can unpack.
+    """
+
+    body: bytes = b""
+    status: int = 200
+    headers: dict[str, str] = field(default_factory=dict)
+    announced: int | None = None
+    compresses: bool = False
+
+
+class Server:
+    """Serves answers by path; the last of several is repeated for ever."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self._answers: dict[str, list[Answer]] = {}
+        server = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self) -> None:  # noqa: N802  (the base class calls it so)
+                server.asked.append(self.path)
+                self._send(server._next(self.path))
+
+            def _send(self, answer: Answer) -> None:
+                body, headers = answer.body, dict(answer.headers)
+                if answer.compresses and "gzip" in self.headers.get("Accept-Encoding", ""):
+                    body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
+                self.send_response(answer.status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(answer.announced or len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Say nothing."""
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def serve(self, path: str, *answers: Answer) -> str:
+        """Answer a path, and return its URL."""
+        self._answers[path] = list(answers)
+        return self.url(path)
+
+    def url(self, path: str) -> str:
+        return f"http://127.0.0.1:{self._server.server_address[1]}{path}"
+
+    def _next(self, path: str) -> Answer:
+        answers: Sequence[Answer] = self._answers.get(path, [Answer(status=404)])
+        return self._answers[path].pop(0) if len(answers) > 1 else answers[0]

@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+import wheel_writer as ww
+from elf_writer import Elf
+
+from cpuwheels.audit import audit_wheel, check_floor, elf_files, highest_versions
+from cpuwheels.errors import AuditError
+from cpuwheels.wheel.elf import read_elf
+from cpuwheels.wheel.policy import load_policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+POLICY = load_policy("manylinux_2_28", "x86_64")
+NEW = Elf(
+    versions={
+        "libc.so.6": {"GLIBC_2.17": "memcpy", "GLIBC_2.34": "dlopen"},
+        "libstdc++.so.6": {"GLIBCXX_3.4.30": "_ZSt28__throw_bad_array_new_lengthv"},
+    }
+)
+
+
+def test_every_symbol_version_above_the_floor_is_listed(tmp_path: Path) -> None:
+    wheel = ww.write_good(tmp_path, library=NEW.write())
+    with pytest.raises(AuditError, match="2 symbol versions are newer than manylinux_2_28_x86_64") as caught:
+        check_floor(dict(elf_files(wheel)), POLICY, where=wheel)
+    assert caught.value.output.splitlines() == [
+        "demo/_C.abi3.so: libc.so.6 GLIBC_2.34 (dlopen)",
+        "demo/_C.abi3.so: libstdc++.so.6 GLIBCXX_3.4.30 (_ZSt28__throw_bad_array_new_lengthv)",
+    ]
+
+
+def test_a_wheel_above_the_floor_is_not_even_repaired(tmp_path: Path) -> None:
+    wheel = ww.write_good(tmp_path, library=NEW.write())
+    with pytest.raises(AuditError, match="newer than"):
+        audit_wheel(
+            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=(),
+            library_folders=(),
+            log=tmp_path / "log",
+        )  # fmt: skip
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_highest_version_of_each_family_counts_by_number() -> None:
+    elf = Elf(
+        versions={
+            "libc.so.6": {"GLIBC_2.9": "a", "GLIBC_2.17": "b"},
+            "libnuma.so.1": {"libnuma_1.1": "numa_node_of_cpu"},
+            "libgcc_s.so.1": {"GCC_3.0": "c"},
+        }
+    )
+    assert highest_versions({"x": facts(elf)}, POLICY) == ("GCC_3.0", "GLIBC_2.17")
+
+
+def test_a_damaged_library_is_told(tmp_path: Path) -> None:
+    wheel = ww.write_good(tmp_path, library=b"\x7fELF")
+    with pytest.raises(AuditError, match=r"demo/_C\.abi3\.so is not a readable ELF file"):
+        list(elf_files(wheel))
+
+
+def test_a_library_that_cannot_be_found_is_told_in_auditwheels_words(tmp_path: Path) -> None:
+    module = Elf(needed=("libc.so.6", "libnowhere.so.1"), versions={"libc.so.6": {"GLIBC_2.17": "memcpy"}})
+    wheel = ww.write_good(tmp_path, library=module.write())
+    with pytest.raises(AuditError, match="cannot repair") as caught:
+        audit_wheel(
+            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=("libtorch*.so",),
+            library_folders=[tmp_path / "empty"], log=tmp_path / "log",
+        )  # fmt: skip
+    assert "libnowhere.so.1" in caught.value.output
+    assert "--exclude 'libtorch*.so'" in (tmp_path / "log").read_text()
+
+
+def facts(elf: Elf):  # type: ignore[no-untyped-def]
+    return read_elf(io.BytesIO(elf.write()))

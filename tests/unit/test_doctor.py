@@ -1,0 +1,193 @@
+"""The whole examination, of a machine whose PATH and whose outside world are folders."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.config import Places
+from cpuwheels.doctor.check import Check, exit_code
+from cpuwheels.doctor.diagnose import default_target, diagnose
+from cpuwheels.model.lock import load_lock
+from cpuwheels.model.matrix import Archive, Matrix, load_matrix
+from cpuwheels.onednn import commit_key
+from cpuwheels.options import BuildOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+class World:
+    """Places that stand for the network, and the settings that name them."""
+
+    def __init__(self, folder: Path, matrix: Matrix) -> None:
+        self.folder = folder
+        url = folder.as_uri()
+        release = matrix.release(matrix.default_source)
+        assert release is not None
+        sdist = Archive(urls=(f"{url}/vllm.tar.gz",), sha256=release.sdist.sha256, size=1)
+        torch, onednn = dict(matrix.torch), dict(matrix.onednn)
+        self.matrix = matrix.model_copy(
+            update={
+                "releases": (release.model_copy(update={"sdist": sdist}),),
+                "debian": matrix.debian.model_copy(update={"mirrors": (f"{url}/debian",)}),
+                "torch": {name: pin.model_copy(update={"index": f"{url}/torch"}) for name, pin in torch.items()},
+                "onednn": {
+                    name: pin.model_copy(update={"repositories": (str(folder / "onednn"),)})
+                    for name, pin in onednn.items()
+                },
+            }
+        )
+        self.environ = {"PIP_CONFIG_FILE": "/dev/null", "UV_DEFAULT_INDEX": f"{url}/simple"}
+
+    def put(self, name: str, text: str = "") -> None:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def world(tmp_path: Path, project_root: Path) -> World:
+    return World(tmp_path / "world", load_matrix(project_root))
+
+
+@pytest.fixture
+def places(tmp_path: Path, project_root: Path) -> Places:
+    return Places(root=project_root, cache=tmp_path / "cache", dist=tmp_path / "dist")
+
+
+@pytest.fixture(autouse=True)
+def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give the machine git and one Python, but no compiler."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    git = shutil.which("git")
+    assert git is not None
+    (folder / "git").symlink_to(git)
+    (folder / f"python3.{sys.version_info.minor}").symlink_to(sys.executable)
+    monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.delenv("MAX_JOBS", raising=False)
+    return folder
+
+
+@pytest.fixture
+def examine(world: World, places: Places, tmp_path: Path) -> Callable[..., tuple[dict[str, Check], int]]:
+    def run(target: str = "x86", **options: object) -> tuple[dict[str, Check], int]:
+        checks = diagnose(
+            places, world.matrix, world.matrix.target(target), BuildOptions(**options),
+            environ=world.environ, patience=20, apt_root=tmp_path / "apt",
+        )  # fmt: skip
+        assert len({check.name for check in checks}) == len(checks)
+        return {check.name: check for check in checks}, exit_code(checks)
+
+    return run
+
+
+def fill(world: World, root: Path) -> None:
+    """Put everything where the build would look for it."""
+    world.put("vllm.tar.gz")
+    world.put("simple/cmake/index.html")
+    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
+        for package in load_lock(root, lock).packages:
+            world.put(f"debian/{package.path}")
+    python = f"cp3{sys.version_info.minor}"
+    wheel = f"torch-2.13.0+cpu-{python}-{python}-manylinux_2_28_x86_64.whl"
+    world.put("torch/torch/index.html", f'<a href="{wheel.replace("+", "%2B")}">{wheel}</a>')
+    subprocess.run(["git", "init", "--quiet", "--bare", world.folder / "onednn"], check=True)
+
+
+NETWORK = {
+    "vLLM 0.32.0 sdist", "packages of gcc-14-amd64", "packages of sysroot-bullseye-amd64", "package index",
+    "torch 2.13.0+cpu", "oneDNN v3.13",
+}  # fmt: skip
+
+
+def test_nothing_can_be_reached(examine, places):
+    checks, code = examine()
+    assert code == 1
+    assert {name for name, check in checks.items() if check.status == "fail"} == NETWORK
+    assert all(checks[name].next_step for name in NETWORK)
+    assert not places.cache.exists()
+    assert not places.dist.exists()
+
+
+def test_everything_can_be_reached(examine, world, project_root):
+    fill(world, project_root)
+    checks, code = examine()
+    assert {name: check for name, check in checks.items() if check.status == "fail"} == {}
+    assert code == 0
+    assert {checks[name].status for name in NETWORK} == {"ok"}
+    assert "gcc-14-amd64" in checks["toolchain"].detail
+
+
+def test_alternate_for_onednn(examine, world, project_root):
+    fill(world, project_root)
+    shutil.rmtree(world.folder / "onednn")
+    pin = world.matrix.onednn["v3.13"]
+    world.put(f"debian/{pin.alternates[0].debian}")
+    checks, code = examine()
+    assert (checks["oneDNN v3.13"].status, code) == ("warn", 0)
+    checks, code = examine(locked=True)
+    assert (checks["oneDNN v3.13"].status, code) == ("fail", 1)
+
+
+def test_what_is_in_the_store_need_not_be_reached(examine, world, places):
+    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
+        for package in load_lock(places.root, lock).packages:
+            (places.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
+    release = world.matrix.releases[0]
+    (places.cache / "downloads" / release.sdist.sha256[:24]).mkdir(parents=True)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    checks, _ = examine()
+    stored = NETWORK - {"package index", "torch 2.13.0+cpu"}
+    assert {checks[name].detail for name in stored} == {"in the store"}
+
+
+def test_git_is_only_needed_for_fetching(examine, world, path, places, project_root):
+    fill(world, project_root)
+    (path / "git").unlink()
+    checks, code = examine()
+    assert (checks["git"].status, code) == ("fail", 1)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    checks, code = examine()
+    assert (checks["git"].status, code) == ("info", 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "words"),
+    [
+        ({"memory": "1G"}, "memory", "below"),
+        ({"memory": "lots"}, "memory", "not a size"),
+        ({"jobs": "0"}, "memory", "--jobs"),
+        ({"source": "9.9.9"}, "source", "not pinned"),
+        ({"source": "/nonexistent/vllm"}, "source", "vllm"),
+        ({"toolchain": "host"}, "toolchain", "no compiler"),
+    ],
+)
+def test_bad_options_are_findings(examine, options, name, words):
+    checks, code = examine(**options)
+    assert code == 1
+    assert checks[name].status == "fail"
+    assert words in checks[name].detail
+
+
+def test_bad_mirror_is_a_finding(examine, world):
+    world.environ["CPUWHEELS_DEBIAN_MIRROR"] = "nonsense"
+    checks, code = examine()
+    assert code == 1
+    assert "nonsense" in checks["source"].detail
+
+
+def test_target_of_another_machine(examine):
+    checks, code = examine("s390x")
+    assert code == 1
+    assert checks["machine"].status == "fail"
+
+
+def test_default_target_is_one_that_can_be_built_here(world):
+    assert default_target(world.matrix).is_ready

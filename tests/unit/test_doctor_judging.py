@@ -1,0 +1,266 @@
+"""Facts in, checks out: one table for each thing the doctor judges."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cpuwheels.doctor import machine
+from cpuwheels.doctor.check import Check, as_json, as_table, exit_code, from_error
+from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
+from cpuwheels.doctor.machine import DiskFacts
+from cpuwheels.doctor.needs import Need, Place, judge_need, questions
+from cpuwheels.doctor.reach import Answer
+from cpuwheels.doctor.sources import suitable
+from cpuwheels.errors import UsageError
+from cpuwheels.memory import CpuLimit, JobPlan, MemoryLimit
+from cpuwheels.model.matrix import Matrix, Target, load_matrix
+from cpuwheels.native import CpuFeatures
+
+GIB = 1 << 30
+
+
+@pytest.fixture
+def matrix(project_root: Path) -> Matrix:
+    return load_matrix(project_root)
+
+
+@pytest.fixture
+def target(matrix: Matrix) -> Target:
+    return matrix.target("x86")
+
+
+@pytest.mark.parametrize(
+    ("statuses", "code"),
+    [((), 0), (("ok", "info", "warn"), 0), (("ok", "fail"), 1), (("fail", "fail"), 1)],
+)
+def test_exit_code(statuses, code):
+    assert exit_code([Check("x", status, "") for status in statuses]) == code
+
+
+def test_json():
+    checks = [Check("git", "ok", "2.39"), Check("disk", "fail", "full", "free space")]
+    data = json.loads(as_json("x86", checks))
+    assert data["target"] == "x86"
+    assert data["can_build"] is False
+    assert data["checks"][1] == {
+        "name": "disk", "status": "fail", "detail": "full", "next_step": "free space",
+    }  # fmt: skip
+
+
+def test_table_shows_brackets_and_next_steps():
+    console = Console(width=100, record=True, force_terminal=False)
+    with console.capture() as shown:
+        console.print(as_table("x86", [Check("a [b]", "warn", "c [d]", "do this")]))
+    text = shown.get()
+    assert "can be built here" in text
+    for part in ("warn", "a [b]", "c [d]", "next: do this"):
+        assert part in text
+
+
+def test_error_becomes_a_failed_check():
+    check = from_error("memory", UsageError("bad", where="there", next_step="do"))
+    assert check == Check("memory", "fail", "bad (there)", "do")
+
+
+@pytest.mark.parametrize(
+    ("facts", "need", "stored", "status"),
+    [
+        (DiskFacts(Path("/c"), 7 * GIB), 6 * GIB, False, "ok"),
+        (DiskFacts(Path("/c"), 6 * GIB), 6 * GIB, False, "ok"),
+        (DiskFacts(Path("/c"), 6 * GIB - 1), 6 * GIB, False, "fail"),
+        (DiskFacts(Path("/c"), 1 * GIB), 6 * GIB, True, "warn"),
+        (DiskFacts(Path("/c"), 0, "read-only"), 6 * GIB, True, "fail"),
+    ],
+)
+def test_disk(facts, need, stored, status):
+    check = machine.judge_disk("cache", facts, need, "CPUWHEELS_CACHE", kernels_stored=stored)
+    assert check.status == status
+    assert ("CPUWHEELS_CACHE" in check.next_step) == (status != "ok")
+
+
+def test_disk_facts_of_a_folder_to_come(tmp_path):
+    facts = machine.disk_facts(tmp_path / "a" / "b")
+    assert facts.free > 0
+    assert not facts.fault
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_disk_facts_below_a_file(tmp_path):
+    (tmp_path / "file").write_text("")
+    assert machine.disk_facts(tmp_path / "file" / "b").fault
+
+
+def test_disk_facts_where_nothing_can_be_written():
+    assert machine.disk_facts(Path("/proc/cpuwheels")).fault
+
+
+@pytest.mark.parametrize(
+    ("version", "status"), [((3, 10, 14), "fail"), ((3, 11, 0), "ok"), ((3, 14, 1), "ok"), ((4, 0, 0), "ok")]
+)
+def test_python(version, status):
+    assert machine.judge_python(version).status == status
+
+
+@pytest.mark.parametrize(
+    ("found", "stored", "status"),
+    [({}, None, "fail"), ({"3.12": Path("/usr/bin/python3.12")}, None, "ok"), ({}, "3.11", "ok")],
+)
+def test_build_pythons(found, stored, status):
+    check = machine.judge_build_pythons(["3.11", "3.12"], found, stored)
+    assert check.status == status
+    assert status == "ok" or "uv python install 3.11" in check.next_step
+
+
+@pytest.mark.parametrize(
+    ("code", "needed", "status", "detail"),
+    [
+        (0, True, "ok", "git 2"),
+        (127, True, "fail", "not found"),
+        (127, False, "info", "not found"),
+        (124, True, "fail", "does not run (status 124)"),
+    ],
+)
+def test_program(code, needed, status, detail):
+    check = machine.judge_program("git", code, "git 2\nmore\n", needed=needed, step="install git")
+    assert (check.status, check.detail) == (status, detail)
+
+
+@pytest.mark.parametrize(("available", "status"), [(8 * GIB, "ok"), (2 * GIB, "warn")])
+def test_memory(target, available, status):
+    limit = MemoryLimit(16 * GIB, "memory.max", available)
+    check = machine.judge_memory(target, limit, CpuLimit(8, "quota"), JobPlan(4, "memory"))
+    assert check.status == status
+    for part in ("16 GiB", "memory.max", "8 CPUs", "quota", "4 jobs", "set by memory"):
+        assert part in check.detail
+
+
+HASWELL = {"avx2", "f16c", "fma"}
+SKYLAKE = HASWELL | {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
+ZEN4 = SKYLAKE | {"avx512_bf16", "avx512_vnni"}
+
+
+@pytest.mark.parametrize(
+    ("features", "chosen", "loadable"),
+    [
+        (ZEN4, "_C", {"_C", "_C_AVX512", "_C_AVX2"}),
+        (SKYLAKE, "_C_AVX512", {"_C_AVX512", "_C_AVX2"}),
+        (HASWELL, "_C_AVX2", {"_C_AVX2"}),
+    ],
+)
+def test_libraries(target, features, chosen, loadable):
+    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="M", features=frozenset(features), xcr0=None)
+    summary, *rows = machine.judge_libraries(target, cpu)
+    assert summary == Check("CPU features", "ok", f"M: vLLM would load {chosen}")
+    assert {row.name.removeprefix("library ") for row in rows if row.status == "ok"} == loadable
+
+
+def test_no_library_fits(target):
+    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="", features=frozenset({"avx2"}), xcr0=None)
+    summary, *rows = machine.judge_libraries(target, cpu)
+    assert summary.status == "warn"
+    assert rows[-1].detail.endswith("f16c")
+
+
+def test_unknown_cpu(target):
+    (check,) = machine.judge_libraries(target, None)
+    assert check.status == "info"
+
+
+OLD = ("g++-12", "GNU 12.2.0: older", False)
+NEW = ("g++-14", "GNU 14.2.0", True)
+
+
+@pytest.mark.parametrize(
+    ("survey", "choice", "pinned", "status", "words"),
+    [
+        ([OLD], "auto", True, "ok", "no compiler of this machine passes"),
+        ([], "auto", True, "ok", "gcc-14-amd64"),
+        ([OLD, NEW], "auto", False, "ok", "g++-14 of this machine"),
+        ([OLD, NEW], "debian", True, "ok", "asked for"),
+        ([OLD], "host", False, "fail", "no compiler"),
+        ([NEW], "host", False, "ok", "g++-14"),
+    ],
+)
+def test_compilers(target, *, survey, choice, pinned, status, words):
+    *rows, used = judge_compilers(target, survey, choice)
+    assert uses_pinned(target, survey, choice) == pinned
+    assert used.status == status
+    assert words in used.detail
+    assert [row.status for row in rows] == ["ok" if good else "info" for _, _, good in survey]
+
+
+@pytest.mark.parametrize(("survey", "choice"), [([OLD], "auto"), ([NEW], "debian")])
+def test_target_without_a_pinned_compiler(target, survey, choice):
+    bare = target.model_copy(update={"toolchain": None})
+    assert judge_compilers(bare, survey, choice)[-1].status == "fail"
+
+
+YES, NO = Answer(True, "answers"), Answer(False, "no route")
+
+
+def need(name: str, *, stored: bool = False, **more: object) -> Need:
+    places = (Place(f"{name}/1", lambda: YES), Place(f"{name}/2", lambda: YES))
+    return Need(name, "the build", stored, places, "fix it", **more)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status", "words"),
+    [(YES, NO, "ok", "x/1: answers"), (NO, YES, "ok", "x/2: answers"), (NO, NO, "fail", "no route; x/2: no route")],
+)
+def test_one_place_is_enough(first, second, status, words):
+    check = judge_need(need("x"), {"x/1": first, "x/2": second})
+    assert check.status == status
+    assert words in check.detail
+
+
+def test_what_is_stored_asks_nobody():
+    stored = need("x", stored=True, alternate=need("y"))
+    assert questions([stored]) == {}
+    assert judge_need(stored, {}) == Check("x", "ok", "in the store")
+
+
+@pytest.mark.parametrize(
+    ("alternate_stored", "answer", "locked", "status"),
+    [
+        (False, YES, False, "warn"),
+        (True, NO, False, "warn"),
+        (False, NO, False, "fail"),
+        (False, YES, True, "fail"),
+        (True, YES, True, "fail"),
+    ],
+)
+def test_alternate(alternate_stored, answer, locked, status):
+    main = need("x", alternate=need("y", stored=alternate_stored), locked=locked)
+    check = judge_need(main, {"x/1": NO, "x/2": NO, "y/1": NO, "y/2": answer})
+    assert check.status == status
+    assert "y" in check.detail
+    assert check.next_step == "fix it"
+
+
+def test_need_that_may_not_be_one_only_warns():
+    assert judge_need(need("x", certain=False), {"x/1": NO, "x/2": NO}).status == "warn"
+
+
+def test_no_place_at_all():
+    assert "no place is configured" in judge_need(Need("x", "y", False, (), "z"), {}).detail
+
+
+GOOD = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        ([], None),
+        (["torch-2.13.0-cp311-cp311-manylinux_2_28_x86_64.whl"], None),
+        (["torch-2.13.0+cpu-cp312-cp312-manylinux_2_28_x86_64.whl"], None),
+        (["torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_aarch64.whl"], None),
+        (["torch-2.12.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl", "not-a-wheel.whl", GOOD], GOOD),
+    ],
+)
+def test_suitable_torch(names, found):
+    assert suitable(names, "2.13.0+cpu", ["cp311"], "x86_64") == found

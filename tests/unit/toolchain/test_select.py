@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import io
+from typing import TYPE_CHECKING
+
+import pytest
+from fake_compiler import TARGET, Fake
+from rich.console import Console
+
+from cpuwheels.console import Reporter
+from cpuwheels.errors import DownloadError, ToolchainError
+from cpuwheels.model.matrix import Debian
+from cpuwheels.store import Store
+from cpuwheels.toolchain.select import resolve_toolchain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.toolchain.select import Choice
+
+LOCK = """\
+suites: {test: [compiler]}
+architecture: amd64
+packages:
+- {name: compiler, version: '1', path: pool/compiler.deb, size: 10, sha256: '%s'}
+""" % ("0" * 64)
+
+BARE = TARGET.model_copy(update={"sysroot": None})
+"""A target that builds against the machine's own libraries."""
+
+
+class Machine:
+    """A machine with a project folder, compilers on PATH, and no Debian mirror that has anything."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        self.bin.mkdir()
+        (folder / "locks").mkdir()
+        (folder / "locks/compiler.yaml").write_text(LOCK)
+        self.said = io.StringIO()
+        self.reporter = Reporter("x86", Console(file=self.said, width=10_000))
+
+    def resolve(self, target: Target, choice: Choice, environ: dict[str, str] | None = None) -> Toolchain:
+        return resolve_toolchain(
+            target,
+            choice=choice,
+            root=self.folder,
+            debian=Debian(mirrors=((self.folder / "mirror").as_uri(),)),
+            store=Store(self.folder / "store"),
+            reporter=self.reporter,
+            logs=self.folder / "logs",
+            environ={"CPUWHEELS_DEBIAN_MIRROR": (self.folder / "mirror").as_uri(), **(environ or {})},
+        )
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    system = tmp_path / "system"
+    system.mkdir()
+    for name in ("sh", "cat"):
+        (system / name).symlink_to(f"/bin/{name}")
+    made = Machine(tmp_path)
+    monkeypatch.setenv("PATH", f"{made.bin}:{system}")
+    # No lock names a mirror outside this machine, whatever its own apt sources say.
+    monkeypatch.setattr("cpuwheels.toolchain.select.mirrors", lambda configured, _: tuple(configured))
+    return made
+
+
+def test_auto_takes_the_first_good_host_compiler(machine: Machine) -> None:
+    Fake(version="12.2.0").write(machine.bin, "g++-14")
+    good = Fake(version="13.3.0").write(machine.bin, "g++-13")
+    found = machine.resolve(BARE, "auto")
+    assert (found.kind, found.cxx, found.version) == ("host", good, "13.3.0")
+    assert found.refused == ("g++-14: GNU 12.2.0: older than GNU 12.3, which x86 needs",)
+    assert "not used: g++-14: GNU 12.2.0" in machine.said.getvalue()
+    assert (good.with_name("g++-13.parts") / "c++/13.3.0", "/toolchain/c++/0") in found.prefix_maps
+
+
+def test_auto_says_why_the_pinned_compiler_is_used(machine: Machine) -> None:
+    Fake(version="12.2.0").write(machine.bin, "g++")
+    with pytest.raises(DownloadError):
+        machine.resolve(TARGET, "auto")
+    (said,) = machine.reporter.announcements
+    assert said == (
+        "not used: g++: GNU 12.2.0: older than GNU 12.3, which x86 needs; "
+        "the pinned compiler locks/compiler.yaml is used instead"
+    )
+
+
+def test_auto_without_any_compiler_goes_to_the_pinned_one(machine: Machine) -> None:
+    with pytest.raises(DownloadError):
+        machine.resolve(TARGET, "auto")
+    assert "this machine has no g++-14, g++-13, g++; using the pinned locks/compiler.yaml" in machine.said.getvalue()
+
+
+def test_debian_does_not_look_at_the_host(machine: Machine) -> None:
+    Fake().write(machine.bin, "g++")
+    with pytest.raises(DownloadError):
+        machine.resolve(TARGET, "debian")
+    assert machine.reporter.announcements == []
+
+
+def test_host_with_none_good_lists_each(machine: Machine) -> None:
+    Fake(version="12.2.0").write(machine.bin, "g++-14")
+    Fake(static=False).write(machine.bin, "g++")
+    with pytest.raises(ToolchainError, match=r"it needs GNU 12\.3 or newer") as caught:
+        machine.resolve(TARGET, "host", {"CXX": "nowhere-g++"})
+    lines = caught.value.output.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["CXX=nowhere-g++", "g++-14", "g++"]
+    assert "--toolchain debian" in caught.value.next_step
+
+
+def test_a_target_without_a_lock_needs_a_host_compiler(machine: Machine) -> None:
+    with pytest.raises(ToolchainError, match="no compiler of this machine") as caught:
+        machine.resolve(TARGET.model_copy(update={"toolchain": None}), "auto")
+    assert caught.value.output == "none of them is there"
+    assert "--toolchain debian" not in caught.value.next_step

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.errors import WheelError
+from cpuwheels.wheel.overlay import BACKEND, write_overlay
+from cpuwheels.wheel.project import read_project
+
+ROOT = Path(__file__).parents[3]
+METADATA = (
+    b"Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nLicense-Expression: MIT\nLicense-File: LICENSE\n"
+    b"Description-Content-Type: text/markdown\n\nText\n"
+)
+
+
+def tree(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(name)
+    return folder
+
+
+def test_the_overlay_is_a_project_of_its_own(tmp_path: Path) -> None:
+    overlay = write_overlay(
+        tmp_path / "overlay",
+        read_project(METADATA),
+        package=tree(tmp_path / "package", "demo/__init__.py", "demo/sub/data.json"),
+        kernels=tree(tmp_path / "kernels", "demo/_C.abi3.so", "debug/_C.abi3.so.debug", "manifest.json"),
+        licenses=tree(tmp_path / "licenses", "LICENSE"),
+    )
+    assert overlay.files == {"demo/__init__.py", "demo/sub/data.json", "demo/_C.abi3.so"}
+    assert (overlay.folder / "kernels/demo/_C.abi3.so").read_text() == "demo/_C.abi3.so"
+    assert not (overlay.folder / "kernels/debug").exists()
+    assert (overlay.folder / "README.md").read_text() == "Text\n"
+    table = tomllib.loads((overlay.folder / "pyproject.toml").read_text())
+    assert table["project"]["license-files"] == ["LICENSE"]
+    assert table["tool"]["scikit-build"]["wheel"]["packages"] == ["package/demo"]
+    assert table["tool"]["scikit-build"]["wheel"]["py-api"] == "cp38"
+    assert "LANGUAGES NONE" in (overlay.folder / "CMakeLists.txt").read_text()
+
+
+def test_an_old_overlay_is_replaced(tmp_path: Path) -> None:
+    tree(tmp_path / "overlay", "kernels/demo/_OLD.abi3.so")
+    write_overlay(
+        tmp_path / "overlay",
+        read_project(b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nLicense: MIT\nLicense-File: COPYING\n"),
+        package=tree(tmp_path / "package", "demo/__init__.py"),
+        kernels=tree(tmp_path / "kernels", "demo/_C.abi3.so"),
+        licenses=tree(tmp_path / "licenses", "COPYING"),
+    )
+    assert [path.name for path in (tmp_path / "overlay/kernels/demo").iterdir()] == ["_C.abi3.so"]
+    table = tomllib.loads((tmp_path / "overlay/pyproject.toml").read_text())
+    assert table["tool"]["scikit-build"]["wheel"]["license-files"] == ["COPYING"]
+
+
+@pytest.mark.parametrize(
+    ("kernels", "message"),
+    [(("debug/x.debug",), "no kernels"), (("demo/__init__.py",), "both a package file and a kernel")],
+)
+def test_kernels_that_do_not_fit_are_refused(tmp_path: Path, kernels: tuple[str, ...], message: str) -> None:
+    with pytest.raises(WheelError, match=message):
+        write_overlay(
+            tmp_path / "overlay",
+            read_project(METADATA),
+            package=tree(tmp_path / "package", "demo/__init__.py"),
+            kernels=tree(tmp_path / "kernels", *kernels),
+            licenses=tree(tmp_path / "licenses", "LICENSE"),
+        )
+
+
+def test_the_backend_is_pinned_as_in_our_own_project() -> None:
+    own = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert BACKEND in own["build-system"]["requires"]

@@ -1,0 +1,69 @@
+"""The wheel that the real build left in ``dist/`` held against upstream's own wheel of that version."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.wheel.contents import compare_contents, load_explanations, metadata_names
+from cpuwheels.wheel.policy import load_policy
+from cpuwheels.wheel.project import read_project
+from cpuwheels.wheel.validation import Expectations, validate_wheel
+
+ROOT = Path(__file__).parents[2]
+DATA = ROOT / "tests" / "data"
+VERSION = "0.32.0"
+TARGET = "x86"
+OTHER_MODULES = ("fs_io_C", "spinloop")
+OPERATORS = {"_C": 90, "_C_AVX512": 58, "_C_AVX2": 50}
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def wheel() -> Path:
+    folder = ROOT / "dist" / TARGET / VERSION
+    found = sorted(folder.glob("vllm-*.whl"))
+    if len(found) != 1:
+        pytest.fail(f"{folder} holds {len(found)} wheels, expected the one that 'nox -s build-{TARGET}' leaves there")
+    return found[0]
+
+
+def test_files_are_upstreams_but_for_the_explained_ones(wheel: Path) -> None:
+    explanations = load_explanations(DATA / f"vllm-{VERSION}-differences.yaml")
+    upstream = (DATA / f"vllm-{VERSION}-files.txt").read_text().splitlines()
+    with zipfile.ZipFile(wheel) as archive:
+        assert compare_contents(archive.namelist(), upstream, explanations.files) == []
+
+
+def test_metadata_is_upstreams_but_for_the_explained_parts(wheel: Path) -> None:
+    explanations = load_explanations(DATA / f"vllm-{VERSION}-differences.yaml")
+    upstream = (DATA / f"vllm-{VERSION}-metadata.txt").read_text().splitlines()
+    with zipfile.ZipFile(wheel) as archive:
+        info = f"vllm-{VERSION}+cpu.dist-info"
+        project = read_project(archive.read(f"{info}/METADATA"), archive.read(f"{info}/entry_points.txt").decode())
+    assert project.moved == ()
+    assert compare_contents(metadata_names(project), upstream, explanations.metadata) == []
+
+
+def test_nothing_is_wrong_with_it(wheel: Path) -> None:
+    target = load_matrix(ROOT).target(TARGET)
+    names = [library.name for library in target.libraries]
+    expected = Expectations(
+        policy=load_policy(target.floor, target.machine),
+        excluded=target.excluded_libraries,
+        modules=tuple(f"vllm/{name}.abi3.so" for name in (*names, *OTHER_MODULES)),
+        forbidden_paths=(str(ROOT), str(Path.home() / ".cache")),
+    )
+    assert validate_wheel(wheel, expected) == []
+
+
+def test_the_manifest_beside_it_has_every_operator(wheel: Path) -> None:
+    manifest = json.loads((wheel.parent / "operators.json").read_text())
+    counts = {library["name"]: len(library["operators"]) for library in manifest["libraries"]}
+    skipped = {library["name"] for library in manifest["libraries"] if library["not_loaded"]}
+    assert counts == {name: 0 if name in skipped else count for name, count in OPERATORS.items()}
