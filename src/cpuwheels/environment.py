@@ -13,11 +13,17 @@ from cpuwheels.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.keys import file_digest, make_key
 from cpuwheels.process import capture, run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
-from cpuwheels.torch_install import install_torch, torch_digest, uv_environment
-from cpuwheels.torch_source import TorchOffer
+from cpuwheels.torch_install import (
+    install_torch,
+    offer_environment,
+    refuse_unpinned,
+    torch_digest,
+    uv_environment,
+)
+from cpuwheels.torch_source import TorchOffer, torch_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target, TorchPin
@@ -38,6 +44,7 @@ class Environment:
         torch_digest: Digest of torch's headers and libraries; the same for every Python version that torch
             was packed for with the same headers and libraries.
         torch_from: For people: where it came from.
+        torch_pinned: Whether its wheel is pinned by content.
         tools: Installed packages and their versions.
     """
 
@@ -47,6 +54,7 @@ class Environment:
     torch_version: str
     torch_digest: str
     torch_from: str
+    torch_pinned: bool
     tools: dict[str, str]
 
     @property
@@ -75,6 +83,11 @@ class EnvironmentRequest:
     lock: Path
     locked: bool = False
 
+    def torch_digests(self, python: str) -> list[str]:
+        """Return the sha256 digests that a torch wheel for one Python version may have; none if not pinned."""
+        wanted = (f"cp{python.replace('.', '')}", self.target.machine)
+        return [wheel.sha256 for wheel in self.pin.wheels if (wheel.python, wheel.machine) == wanted]
+
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
         return make_key(
@@ -102,34 +115,38 @@ def build_environment(request: EnvironmentRequest, store: Store, reporter: Repor
             where=request.lock,
             next_step="restore it from git or run nox -s lock",
         )
-    interpreters = [(version, found) for version in request.pythons if (found := _interpreter(version))]
+    if stored := stored_environment(request, store):
+        return _allowed(stored, request)
+    interpreters = found_interpreters(request.pythons)
     if not interpreters:
         raise EnvironmentError_(
             f"none of Python {', '.join(request.pythons)} is installed",
             where="PATH and uv's Pythons",
             next_step=f"install Python {request.pythons[0]}, for example: uv python install {request.pythons[0]}",
         )
-    for version, _ in interpreters:
-        folder = store.path("environments", request.key(version))
-        if (folder / _MARKER).is_file():
-            return _read(folder)
     faults: list[str] = []
-    for version, interpreter in interpreters:
+    for version, interpreter in interpreters.items():
         with store.lock("environments", request.key(version)):
             folder = store.path("environments", request.key(version))
             if (folder / _MARKER).is_file():
-                return _read(folder)
+                return _allowed(_read(folder), request)
             made, refused = _make(request, version, interpreter, folder, reporter=reporter, logs=logs)
             if made is not None:
                 return made
             faults += refused
     raise TorchError(
         f"no CPU build of torch {request.torch} is to be had for {request.target.machine}",
-        where=f"Python {', '.join(version for version, _ in interpreters)}",
+        where=f"Python {', '.join(interpreters)}",
         output="\n".join(dict.fromkeys(faults)),
         next_step=f"make {request.pin.index} reachable, or put torch-{request.torch}+{request.pin.local} for one "
         "of these Pythons into a folder and name it in UV_FIND_LINKS or PIP_FIND_LINKS",
     )
+
+
+def _allowed(environment: Environment, request: EnvironmentRequest) -> Environment:
+    if request.locked and not environment.torch_pinned:
+        raise refuse_unpinned(f"torch {environment.torch_version}")
+    return environment
 
 
 def _make(
@@ -152,11 +169,12 @@ def _make(
         python = folder / "bin" / "python"
         _uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
         offer, faults = install_torch(
-            request.torch, request.pin, request.target, python=python, python_version=version,
-            locked=request.locked, reporter=reporter, log=log,
+            torch_requirement(request.torch, request.pin, request.target), request.pin,
+            python=python, digests=request.torch_digests(version), locked=request.locked,
+            reporter=reporter, log=log,
         )  # fmt: skip
         if offer is not None:
-            environment = _seal(folder, python, version, offer)
+            environment = _seal(folder, python, version, offer, pinned=bool(request.torch_digests(version)))
     except CommandError as error:
         raise EnvironmentError_(
             "the build environment could not be made",
@@ -171,7 +189,7 @@ def _make(
     return environment, faults
 
 
-def _seal(folder: Path, python: Path, version: str, offer: TorchOffer) -> Environment:
+def _seal(folder: Path, python: Path, version: str, offer: TorchOffer, *, pinned: bool) -> Environment:
     site = next((folder / "lib").glob("python3*/site-packages"))
     tools = dict(path.name.removesuffix(".dist-info").split("-") for path in sorted(site.glob("*.dist-info")))
     environment = Environment(
@@ -181,6 +199,7 @@ def _seal(folder: Path, python: Path, version: str, offer: TorchOffer) -> Enviro
         torch_version=tools["torch"],
         torch_digest=torch_digest(site),
         torch_from=f"{offer.location} (named by {offer.named_by})",
+        torch_pinned=pinned,
         tools=tools,
     )
     record = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(environment).items()}
@@ -199,27 +218,31 @@ def runtime_environment(environment: Environment, folder: Path, lock: Path, logs
         EnvironmentError_: It could not be made.
     """
     log = logs / "runtime-environment.log"
-    marker = json.loads((environment.python.parent.parent / _MARKER).read_text())
-    offer = TorchOffer(**marker["offer"])
+    offer = TorchOffer(**json.loads((environment.python.parent.parent / _MARKER).read_text())["offer"])
     with storage_errors(folder.parent):
         remove_tree(folder)
     try:
         _uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], log)
         python = folder / "bin" / "python"
-        _uv(["pip", "install", "--offline", "--python", python, "--require-hashes", "-r", lock], log)
-        _uv(
-            ["pip", "install", "--offline", "--no-deps", "--python", python, *offer.uv_options(),
-             f"torch=={environment.torch_version}"],
-            log,
-        )  # fmt: skip
+        _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
+        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
+        _install_cached(["--python", python, *torch], offer_environment(), log)
     except CommandError as error:
         raise EnvironmentError_(
             "the environment for the install check could not be made",
             where=error.where,
             log=error.log,
             output=error.output,
+            next_step="make the package index and the place torch came from reachable again",
         ) from error
     return python
+
+
+def _install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
+    """Install what uv's cache has; the index is asked only if something is missing there."""
+    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
+    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
+        run([*command, *arguments], log=log, env=env)
 
 
 def stored_environment(request: EnvironmentRequest, store: Store) -> Environment | None:

@@ -24,6 +24,7 @@ from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
+from cpuwheels.source.result import with_epoch
 from cpuwheels.storage import storage_errors
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.metadata import upstream_package
@@ -143,7 +144,7 @@ def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter
 def _gather(this: Run, request: SourceRequest) -> _Inputs:
     store, reporter, logs, root = this.store, this.reporter, this.logs, this.places.root
     with reporter.stage("source", "vLLM's sources, and our patches"):
-        source = request.get(store, reporter)
+        source = with_epoch(request.get(store, reporter), os.environ)
         reporter.info(f"vLLM {source.version} ({source.origin}; version from {source.version_from})")
         patches = [patch for patch in load_series(root).patches if patch.is_for(source.version, this.target.id)]
         prepared = prepare_source(source, patches, root / "patches", store, reporter)

@@ -13,13 +13,14 @@ from cpuwheels.errors import LockedError, TorchError
 from cpuwheels.keys import text_digest
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import write_atomic
-from cpuwheels.torch_source import cuda_of, offered_files, pip_configs, torch_offers, torch_requirement
+from cpuwheels.torch_source import INDEX_VARIABLES, cuda_of, offered_files, pip_configs, torch_offers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Target, TorchPin
+    from cpuwheels.model.matrix import TorchPin
     from cpuwheels.torch_source import TorchOffer
 
 
@@ -31,27 +32,39 @@ def uv_environment() -> dict[str, str]:
     return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}
 
 
+def offer_environment() -> dict[str, str]:
+    """Return the environment in which uv asks one place for torch and no other."""
+    return {name: value for name, value in uv_environment().items() if name not in INDEX_VARIABLES}
+
+
+def refuse_unpinned(wanted: str) -> LockedError:
+    """Return the error for a torch wheel that ``--locked`` refuses."""
+    return LockedError(
+        f"{wanted} is not pinned by content for this Python and machine",
+        where="matrix.yaml: torch",
+        next_step="add the wheel's sha256 there, or build without --locked",
+    )
+
+
 def install_torch(
-    version: str,
+    wanted: str,
     pin: TorchPin,
-    target: Target,
     *,
     python: Path,
-    python_version: str,
+    digests: Sequence[str],
     locked: bool,
     reporter: Reporter,
     log: Path,
 ) -> tuple[TorchOffer | None, list[str]]:
-    """Install the CPU build of a torch version that the first willing place offers.
+    """Install the CPU build of torch that the first willing place offers.
 
     Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
 
     Args:
-        version: Without a local label.
-        pin: Index and known wheels.
-        target: The platform.
+        wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
+        pin: Names the index.
         python: Interpreter of the environment, which has torch's own requirements already.
-        python_version: Such as ``3.11``.
+        digests: sha256 digests that the wheel may have; any if there are none.
         locked: Refuse a wheel that is not pinned by content.
         reporter: Told where torch comes from.
         log: uv's output.
@@ -63,35 +76,27 @@ def install_torch(
         LockedError: ``locked``, and the wheel is not pinned by content.
         TorchError: A place served a CUDA build under a CPU build's name.
     """
-    wanted = torch_requirement(version, pin, target)
-    tag = f"cp{python_version.replace('.', '')}"
-    digests = [wheel.sha256 for wheel in pin.wheels if (wheel.python, wheel.machine) == (tag, target.machine)]
     requirement = log.with_name("torch-requirement.txt")
     write_atomic(requirement, f"{wanted}{''.join(f' --hash=sha256:{digest}' for digest in digests)}\n")
-    install: list[str | Path] = [
-        find_uv_bin(),
-        "pip",
-        "install",
-        "--python",
-        python,
-        "--only-binary",
-        "torch",
-    ]
+    install: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", "torch"]
+    env = offer_environment()
     faults: list[str] = []
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ)):
         options = offer.uv_options()
-        plan = run([*install, *options, "--dry-run", wanted], log=log, env=uv_environment(), check=False)
+        plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
         if fault := judge_plan(plan.returncode, plan.output, wanted):
             faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
             continue
         if not digests:
-            _unpinned(wanted, python_version, offer, locked=locked, reporter=reporter)
+            if locked:
+                raise refuse_unpinned(wanted)
+            reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
         reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
-        done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=uv_environment(), check=False)
+        done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=env, check=False)
         if done.returncode != 0:
             faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}")
             continue
-        _check_cpu(python, version, offer)
+        _check_cpu(python, wanted, offer)
         return offer, faults
     return None, faults
 
@@ -123,21 +128,11 @@ def torch_digest(site_packages: Path) -> str:
     return text_digest("\n".join(rows))
 
 
-def _unpinned(wanted: str, python_version: str, offer: TorchOffer, *, locked: bool, reporter: Reporter) -> None:
-    if locked:
-        raise LockedError(
-            f"{wanted} for Python {python_version} is not pinned by content",
-            where="matrix.yaml: torch",
-            next_step="add the wheel's sha256 there, or build without --locked",
-        )
-    reporter.announce(f"{wanted} for Python {python_version} is not pinned by content; taking it from {offer.location}")
-
-
-def _check_cpu(python: Path, version: str, offer: TorchOffer) -> None:
+def _check_cpu(python: Path, wanted: str, offer: TorchOffer) -> None:
     site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
     if cuda := cuda_of(site / "torch"):
         raise TorchError(
-            f"{offer.location} served a torch {version} that is a CUDA {cuda} build",
+            f"{offer.location} served a {wanted} that is a CUDA {cuda} build",
             where=offer.named_by,
             next_step="remove it from there; only CPU builds may be used",
         )

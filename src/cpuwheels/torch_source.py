@@ -5,7 +5,6 @@ from __future__ import annotations
 import configparser
 import os
 import re
-import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cpuwheels.model.matrix import Target, TorchPin
+
+INDEX_VARIABLES = (
+    "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
+)  # fmt: skip
+"""Variables that name package indexes, for uv and for pip."""
 
 _WHEEL_NAME = re.compile(r"torch-[^\s\"'<>#/]+\.whl")
 
@@ -64,10 +68,7 @@ def torch_offers(pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Pa
     links = [("UV_FIND_LINKS", environ.get("UV_FIND_LINKS", "").replace(",", " "))]
     links += [("PIP_FIND_LINKS", environ.get("PIP_FIND_LINKS", ""))]
     links += [(place, value) for place, name, value in settings if name == "find-links"]
-    index_variables = (
-        "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
-    )  # fmt: skip
-    indexes = [(name, environ.get(name, "")) for name in index_variables]
+    indexes = [(name, environ.get(name, "")) for name in INDEX_VARIABLES]
     indexes += [(place, value) for place, name, value in settings if name in {"index-url", "extra-index-url"}]
     offers = [TorchOffer("find-links", item, place) for place, value in links for item in value.split()]
     # uv writes named indexes as name=url.
@@ -77,7 +78,10 @@ def torch_offers(pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Pa
         for item in value.split()
     ]
     offers.append(TorchOffer("index", pin.index, "matrix.yaml"))
-    return list({offer.location: offer for offer in reversed(offers)}.values())[::-1]
+    first: dict[str, TorchOffer] = {}
+    for offer in offers:
+        first.setdefault(offer.location, offer)
+    return list(first.values())
 
 
 def pip_configs(environ: Mapping[str, str]) -> list[Path]:
@@ -103,7 +107,7 @@ def _pip_settings(configs: Iterable[Path]) -> Iterable[tuple[str, str, str]]:
             continue  # pip itself will complain about it; it cannot name a find-links here
         for section in ("global", "install", "download", "wheel"):
             for name, value in parser.items(section) if parser.has_section(section) else ():
-                yield str(path), name.replace("_", "-"), " ".join(shlex.split(value, comments=True))
+                yield str(path), name.replace("_", "-"), value
 
 
 def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CommandError, ConfigureError
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
 
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
+
+KERNEL_EPOCH = "315532800"
+"""1980-01-01, the oldest time a zip archive can hold, for kernels that ask the compiler for the date."""
 
 STABLE_ROOT = "/usr/src/cpuwheels"
 """What paths of a build are called inside its results."""
@@ -65,7 +69,8 @@ def build_environment_variables(request: KernelRequest, workspace: Workspace) ->
     return closed_environment(
         {
             "VLLM_TARGET_DEVICE": "cpu",
-            "SOURCE_DATE_EPOCH": str(request.source.epoch),
+            # The same for every source: the kernels' key does not hold the source's age.
+            "SOURCE_DATE_EPOCH": KERNEL_EPOCH,
             "CPUWHEELS_TOOLCHAIN_VALUES": str(workspace.toolchain_values),
             "NINJA_STATUS": "[%f/%t] ",
             # No tool may take a repository around the cache for the source's own.
@@ -125,6 +130,7 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
     roots = [(str(path), name) for path, name in maps.items()]
     roots += [(str(path), name) for path, name in toolchain.prefix_maps]
     # torch's libgomp stands in for the toolchain's (upstream makes this folder): one OpenMP run time per process.
+    # Flags reach the shell as CMake writes them, so each is quoted here; paths may hold blanks.
     link_flags = [f"-L{workspace.build}/gomp_shim", *toolchain.link_flags]
     values: Mapping[str, str] = {
         "CPUWHEELS_CC": str(toolchain.cc),
@@ -133,11 +139,11 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         "CPUWHEELS_RANLIB": str(toolchain.ranlib),
         "CPUWHEELS_STRIP": str(toolchain.strip),
         "CPUWHEELS_SYSROOT": str(toolchain.sysroot),
-        "CPUWHEELS_COMPILE_FLAGS": " ".join(toolchain.compile_flags),
-        "CPUWHEELS_CXX_FLAGS": " ".join(toolchain.cxx_flags),
-        "CPUWHEELS_LINK_FLAGS": " ".join(link_flags),
-        "CPUWHEELS_CXX_LIBRARIES": " ".join(toolchain.cxx_libraries),
-        "CPUWHEELS_PREFIX_MAPS": ";".join(f"{path}={name}" for path, name in roots),
+        "CPUWHEELS_COMPILE_FLAGS": shlex.join(toolchain.compile_flags),
+        "CPUWHEELS_CXX_FLAGS": shlex.join(toolchain.cxx_flags),
+        "CPUWHEELS_LINK_FLAGS": shlex.join(link_flags),
+        "CPUWHEELS_CXX_LIBRARIES": shlex.join(toolchain.cxx_libraries),
+        "CPUWHEELS_PREFIX_MAPS": ";".join(shlex.quote(f"{path}={name}") for path, name in roots),
     }
     return "".join(f"set({name} {_quote(value)})\n" for name, value in values.items())
 

@@ -44,16 +44,19 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
         ) from error
     except UnicodeDecodeError as error:
         raise MatrixError(f"{path.name} is not UTF-8 text", where=path) from error
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
         line = f"{path}:{mark.line + 1}" if mark else str(path)
-        raise MatrixError(f"{path.name} is not valid YAML: {error.problem}", where=line) from error
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise MatrixError(f"{path.name} is not valid YAML: {problem}", where=line) from error
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        faults = [_describe(fault, path, node, model) for fault in error.errors()]
+        # A misspelt key is also missing under its right name; the misspelling explains both, so it comes first.
+        found = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
+        faults = [_describe(fault, path, node, model) for fault in found]
         more = f"\n(and {len(faults) - 1} more)\n" + "\n".join(faults[1:]) if len(faults) > 1 else ""
-        first_line = _line(node, error.errors()[0]["loc"])
+        first_line = _line(node, found[0]["loc"])
         raise MatrixError(
             faults[0] + more,
             where=f"{path}:{first_line}",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
@@ -21,7 +22,7 @@ def parse_size(text: str | int) -> int:
     if match is None:
         msg = f"{text!r} is not a size such as 8G or 512M"
         raise ValueError(msg)
-    size = int(float(match[1]) * _UNITS[match[2].upper()])
+    size = int(Fraction(match[1]) * _UNITS[match[2].upper()])
     if size <= 0:
         msg = f"{text!r} is not above zero"
         raise ValueError(msg)
@@ -31,10 +32,15 @@ def parse_size(text: str | int) -> int:
 def format_size(size: float) -> str:
     """Return bytes with a binary unit and three digits, such as ``3.86 GiB``."""
     for unit in ("B", "KiB", "MiB", "GiB"):
-        if size < 1024:  # noqa: PLR2004
-            return f"{size:.0f} {unit}" if unit == "B" else f"{size:.3g} {unit}"
+        if round(size) < 1024:  # noqa: PLR2004
+            return f"{_three_digits(size)} {unit}"
         size /= 1024
-    return f"{size:.3g} TiB"
+    return f"{_three_digits(size)} TiB"
+
+
+def _three_digits(number: float) -> str:
+    """Write a number with three significant digits, and none of them as an exponent."""
+    return f"{number:.0f}" if number >= 999.5 else f"{number:.3g}"  # noqa: PLR2004
 
 
 ByteSize = Annotated[

@@ -59,7 +59,7 @@ def _torch_pin(text: str, markers: Mapping[str, str]) -> str | None:
         except InvalidRequirement:
             continue  # comments, options and includes
         applies = requirement.marker is None or requirement.marker.evaluate(dict(markers))
-        exact = [spec.version for spec in requirement.specifier if spec.operator == "=="]
+        exact = [spec.version for spec in requirement.specifier if spec.operator == "==" and "*" not in spec.version]
         if requirement.name == "torch" and applies and exact:
             return Version(exact[0]).public
     return None

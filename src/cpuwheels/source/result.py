@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cpuwheels.errors import UsageError
+
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
@@ -28,3 +31,23 @@ class Source:
     epoch: int
     origin: str
     version_from: str
+
+
+def with_epoch(source: Source, environ: Mapping[str, str]) -> Source:
+    """Return the source with the time that ``SOURCE_DATE_EPOCH`` names, if it is set.
+
+    The variable is defined at https://reproducible-builds.org/specs/source-date-epoch/.
+
+    Raises:
+        UsageError: It is not a whole number of seconds.
+    """
+    text = environ.get("SOURCE_DATE_EPOCH", "").strip()
+    if not text:
+        return source
+    if not (text.isascii() and text.isdecimal()):
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH is {text!r}, not a whole number of seconds since 1970",
+            where="environment",
+            next_step="unset it to take the time from the source",
+        )
+    return replace(source, epoch=int(text))

@@ -94,7 +94,12 @@ class SdistRequest:
             return self.urls
         if store.find("downloads", self.sha256[:24]):
             return self.urls or (f"{PROJECT}-{self.version}.tar.gz",)
-        found = find_sdist(index or DEFAULT_INDEX, PROJECT, self.version)
+        try:
+            found = find_sdist(index or DEFAULT_INDEX, PROJECT, self.version)
+        except DownloadError:
+            if not self.urls:
+                raise
+            found = None  # the pinned URLs may do
         if not found and not self.urls:
             raise SourceError(
                 f"{PROJECT} {self.version} has no sdist there",

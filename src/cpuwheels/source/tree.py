@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import setuptools_scm
+from packaging.version import InvalidVersion, Version
 
 from cpuwheels.errors import SourceError
 from cpuwheels.keys import make_key, text_digest, tree_digest
@@ -50,7 +51,8 @@ class TreeRequest:
         check_tree(self.folder)
         version, version_from = tree_version(self.folder)
         names = _source_files(self.folder)
-        digest = text_digest(tree_digest(self.folder, names) + version)
+        epoch = _epoch(self.folder, names)
+        digest = text_digest(f"{tree_digest(self.folder, names)} {version} {epoch}")
 
         def snapshot(folder: Path) -> None:
             reporter.info(f"copying {len(names)} files of {self.folder}")
@@ -63,7 +65,7 @@ class TreeRequest:
             version=version,
             folder=copy,
             digest=digest,
-            epoch=_epoch(self.folder, names),
+            epoch=epoch,
             origin=f"local tree, content {digest[:16]}",
             version_from=version_from,
         )
@@ -102,7 +104,7 @@ def tree_version(folder: Path) -> tuple[str, str]:
     """
     if not (folder / ".git").exists():
         version = sdist_version(folder)
-        if version is None:
+        if version is None or not _is_version(version):
             raise SourceError(
                 f"cannot tell the version of {folder}: it is neither a git checkout nor an unpacked sdist",
                 where="--source",
@@ -114,7 +116,7 @@ def tree_version(folder: Path) -> tuple[str, str]:
     try:
         version = setuptools_scm.get_version(
             root=folder,
-            git_describe_command=list(DESCRIBE),
+            scm={"git": {"describe_command": list(DESCRIBE)}},
             local_scheme="no-local-version" if dirty else "node-and-date",
         )
     except LookupError as error:
@@ -126,7 +128,15 @@ def tree_version(folder: Path) -> tuple[str, str]:
     if dirty:
         head = capture(["git", "-C", folder, "rev-parse", "--short", "HEAD"]).output.strip()
         version = f"{version}+g{head}.dirty"
-    return version, f"git describe: {describe.output.strip() or 'no release tag found'}"
+    return version, f"git describe: {describe.output.strip() if describe.returncode == 0 else 'no release tag found'}"
+
+
+def _is_version(text: str) -> bool:
+    try:
+        Version(text)
+    except InvalidVersion:
+        return False
+    return True
 
 
 def _source_files(folder: Path) -> list[str]:
@@ -143,12 +153,14 @@ def _source_files(folder: Path) -> list[str]:
                 next_step="check the checkout with git status",
             )
         names = {name for name in listing.output.split("\0") if name}
-        return sorted(name for name in names if (folder / name).is_file())
+        return sorted(name for name in names if (folder / name).is_file() or (folder / name).is_symlink())
     found = []
     for place, folders, files in os.walk(folder):
         folders[:] = sorted(set(folders) - _NOT_SOURCE)
+        # os.walk counts a link to a folder as a folder but does not go into it.
+        links = [name for name in folders if os.path.islink(f"{place}/{name}")]  # noqa: PTH114
         below = os.path.relpath(place, folder)
-        found += [name if below == "." else f"{below}/{name}" for name in files]
+        found += [name if below == "." else f"{below}/{name}" for name in files + links]
     return sorted(found)
 
 

@@ -89,7 +89,7 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
         title=capture([cxx, "--version"], timeout=_SECONDS).output.partition("\n")[0].strip(),
         cxx_folders=tuple(folder for folder in cxx_list if folder not in c_list),
         own_folders=tuple(folder for folder in c_list if include.is_dir() and folder.samefile(include)),
-        static_library=static_library,
+        static_library=None if static_library is None else static_library.resolve(),
         tools=tools,
     )
 

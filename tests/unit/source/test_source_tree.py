@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+from packaging.version import Version
+from sample_source import EPOCH, commit, git, write_tree
+
+from cpuwheels.errors import SourceError
+from cpuwheels.source.tree import TreeRequest, check_tree, tree_version
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.store import Store
+
+INFO = {"PKG-INFO": "Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0\n"}
+
+
+@pytest.fixture(autouse=True)
+def no_git_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Keep the git settings of whoever runs the tests out of them."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith(("GIT_", "SETUPTOOLS_SCM_"))]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """A checkout whose last commit is tagged v0.32.0."""
+    folder = write_tree(tmp_path / "vllm", {".gitignore": "*.o\nbuild/\n"})
+    commit(folder)
+    git(folder, "tag", "v0.32.0")
+    return folder
+
+
+@pytest.mark.parametrize(
+    "lost", [["CMakeLists.txt"], ["setup.py"], ["requirements/cpu.txt"], ["csrc/cpu/ops.cpp"], ["setup.py", "vllm/__init__.py"]]
+)
+def test_missing_parts_are_named(tmp_path: Path, lost: Sequence[str]) -> None:
+    folder = write_tree(tmp_path / "vllm", dict.fromkeys(lost))
+    with pytest.raises(SourceError, match="is not a vLLM source tree") as raised:
+        check_tree(folder)
+    for name in lost:
+        assert name.removesuffix("/ops.cpp").removesuffix("/__init__.py") in raised.value.what
+    assert raised.value.next_step
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no folder"):
+        check_tree(tmp_path / "gone")
+
+
+def _nothing(_: Path) -> None:
+    pass
+
+
+def _edit(folder: Path) -> None:
+    (folder / "setup.py").write_text("changed\n")
+
+
+def _commit(folder: Path) -> None:
+    commit(folder)
+
+
+def _newer_crate_tag(folder: Path) -> None:
+    commit(folder)
+    git(folder, "tag", "proto-v0.3.0")
+
+
+def _untracked(folder: Path) -> None:
+    (folder / "notes.txt").write_text("")
+
+
+@pytest.mark.parametrize(
+    ("change", "version"),
+    [
+        (_nothing, "0.32.0"),
+        (_untracked, "0.32.0"),
+        (_edit, "0.32.1.dev0+g{hash}.dirty"),
+        (_commit, "0.32.1.dev1+g{hash}"),
+        (_newer_crate_tag, "0.32.1.dev1+g{hash}"),
+    ],
+    ids=["at the tag", "untracked file", "dirty", "one commit on", "crate tag"],
+)
+def test_a_checkouts_version(checkout: Path, change, version: str) -> None:
+    change(checkout)
+    found, how = tree_version(checkout)
+    head = git(checkout, "rev-parse", "HEAD")
+    public, _, local = found.partition("+")
+    wanted_public, _, wanted_local = version.partition("+")
+    assert public == wanted_public
+    if wanted_local:
+        name = local.removesuffix(".dirty").removeprefix("g")
+        assert len(name) >= 7
+        assert head.startswith(name)
+        assert local.endswith(".dirty") == wanted_local.endswith(".dirty")
+    else:
+        assert local == ""
+    assert Version(found)
+    assert "v0.32.0-" in how
+
+
+def test_a_dirty_checkout_has_the_same_version_tomorrow(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _edit(checkout)
+    today = tree_version(checkout)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", str(EPOCH + 10**7))
+    assert tree_version(checkout) == today
+
+
+def test_a_checkout_without_release_tags_says_so(tmp_path: Path) -> None:
+    folder = write_tree(tmp_path / "vllm")
+    head = commit(folder)
+    git(folder, "tag", "proto-v0.3.0")
+    version, how = tree_version(folder)
+    assert Version(version).is_devrelease
+    assert head[:7] in version
+    assert "no release tag found" in how
+
+
+def test_an_sdists_version(tmp_path: Path) -> None:
+    assert tree_version(write_tree(tmp_path, INFO)) == ("0.32.0", "PKG-INFO")
+
+
+@pytest.mark.parametrize("info", [None, "Name: vllm\n", "Version: of the day\n"], ids=["none", "no version", "no PEP 440"])
+def test_without_git_and_sdist_there_is_no_version(tmp_path: Path, info: str | None) -> None:
+    with pytest.raises(SourceError, match="cannot tell the version") as raised:
+        tree_version(write_tree(tmp_path / "vllm", {"PKG-INFO": info}))
+    assert raised.value.next_step
+
+
+def test_a_repository_around_an_sdist_is_not_taken_for_its_own(tmp_path: Path, store: Store, reporter: Reporter) -> None:
+    folder = write_tree(tmp_path / "outer" / "vllm", INFO)
+    commit(tmp_path / "outer")
+    os.utime(folder / "setup.py", (EPOCH + 2**30, EPOCH + 2**30))
+    source = TreeRequest(folder).get(store, reporter)
+    assert (source.version, source.epoch) == ("0.32.0", EPOCH + 2**30)
+
+
+def test_a_snapshot_is_not_changed_by_later_edits(checkout: Path, store: Store, reporter: Reporter) -> None:
+    before = TreeRequest(checkout).get(store, reporter)
+    _edit(checkout)
+    assert (before.folder / "setup.py").read_text() == ""
+    after = TreeRequest(checkout).get(store, reporter)
+    assert (after.folder / "setup.py").read_text() == "changed\n"
+    assert after.folder != before.folder
+    assert after.version != before.version
+    assert before.epoch == EPOCH
+    assert git(checkout, "status", "--porcelain") == "M setup.py"
+
+
+def test_the_same_tree_is_the_same_source(checkout: Path, store: Store, reporter: Reporter) -> None:
+    first = TreeRequest(checkout).get(store, reporter)
+    os.utime(checkout / "setup.py")
+    assert TreeRequest(checkout).get(store, reporter) == first
+
+
+def test_ignored_files_are_left_out_and_untracked_ones_taken(checkout: Path, store: Store, reporter: Reporter) -> None:
+    for name in ("build/x", "csrc/cpu/ops.o", "csrc/cpu/new file ä.cpp"):
+        (checkout / name).parent.mkdir(exist_ok=True)
+        (checkout / name).write_text("")
+    (checkout / "requirements" / "link.txt").symlink_to("cpu.txt")
+    (checkout / "tools").symlink_to("csrc")
+    (checkout / "dangling").symlink_to("nowhere")
+    (checkout / "vllm" / "__init__.py").unlink()
+    (checkout / "vllm" / "a.py").write_text("")
+    folder = TreeRequest(checkout).get(store, reporter).folder
+    assert (folder / "csrc" / "cpu" / "new file ä.cpp").is_file()
+    assert (folder / "requirements" / "link.txt").readlink().name == "cpu.txt"
+    assert (folder / "tools").readlink().name == "csrc"
+    assert (folder / "dangling").readlink().name == "nowhere"
+    for absent in ("build", "csrc/cpu/ops.o", ".git", "vllm/__init__.py"):
+        assert not (folder / absent).exists()
+
+
+def test_leftovers_of_an_sdist_are_left_out(tmp_path: Path, store: Store, reporter: Reporter) -> None:
+    leftovers = ["build/x.o", "dist/a.whl", ".venv/bin/python", "vllm/__pycache__/a.pyc"]
+    folder = write_tree(tmp_path / "vllm", INFO | dict.fromkeys(leftovers, "") | {"vllm/data/a.json": "{}"})
+    (folder / "tools").symlink_to("csrc")
+    copy = TreeRequest(folder).get(store, reporter).folder
+    assert (copy / "vllm" / "data" / "a.json").is_file()
+    assert (copy / "tools").readlink().name == "csrc"
+    assert not [name for name in leftovers if (copy / name).exists()]

@@ -1,0 +1,209 @@
+from __future__ import annotations
+
+import os
+import tarfile
+from typing import TYPE_CHECKING
+
+import pytest
+from loopback import DEAD
+from sample_source import add, commit, git, sha256
+
+from cpuwheels.errors import DigestMismatchError, LockedError, OneDnnError
+from cpuwheels.model.matrix import OneDnnAlternate, OneDnnPin
+from cpuwheels.onednn import REPOSITORY_VARIABLE, commit_key, get_onednn
+
+if TYPE_CHECKING:
+    import io
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.onednn import OneDnn
+    from cpuwheels.store import Store
+
+    Get = Callable[..., OneDnn]
+
+PATH_IN_MIRROR = "pool/main/o/onednn/onednn_3.7.2+ds.orig.tar.xz"
+ABSENT = "0" * 40
+
+
+@pytest.fixture(autouse=True)
+def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr("cpuwheels.download.time.sleep", lambda _: None)
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A repository whose tag v3.13 is not its newest commit."""
+    folder = tmp_path / "oneDNN"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.cpp").write_text("one\n")
+    (folder / "run.sh").write_text("#!/bin/sh\n")
+    (folder / "run.sh").chmod(0o755)
+    commit(folder)
+    git(folder, "tag", "v3.13")
+    (folder / "src" / "a.cpp").write_text("two\n")
+    commit(folder)
+    return folder
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A Debian mirror that has the alternate."""
+    path = tmp_path / "mirror" / PATH_IN_MIRROR
+    path.parent.mkdir(parents=True)
+    with tarfile.open(path, "w:xz") as tar:
+        add(tar, "oneDNN-3.7.2/src/a.cpp", b"old\n")
+    return tmp_path / "mirror"
+
+
+@pytest.fixture
+def get(store: Store, reporter: Reporter, logs: Path) -> Get:
+    def ask(pin: OneDnnPin, *mirrors: str, locked: bool = False, environ: dict[str, str] | None = None) -> OneDnn:
+        return get_onednn(
+            "v3.13", pin, mirrors, store=store, reporter=reporter, logs=logs, locked=locked, environ=environ or {}
+        )
+
+    return ask
+
+
+def pinned(clone: Path, *repositories: str) -> OneDnnPin:
+    return OneDnnPin(commit=git(clone, "rev-parse", "v3.13^{commit}"), repositories=repositories or (str(clone),))
+
+
+def with_alternate(pin: OneDnnPin, mirror: Path, digest: str | None = None) -> OneDnnPin:
+    path = mirror / PATH_IN_MIRROR
+    known = digest or sha256(path)
+    alternate = OneDnnAlternate(version="3.7.2", debian=PATH_IN_MIRROR, sha256=known, size=path.stat().st_size)
+    return pin.model_copy(update={"alternates": (alternate,)})
+
+
+def test_the_pinned_commit_and_then_nothing_more(get: Get, clone: Path, store: Store, reporter: Reporter) -> None:
+    pin = pinned(clone)
+    found = get(pin)
+    assert (found.kind, found.version, found.digest, found.tag) == ("pinned", pin.commit, pin.commit, "v3.13")
+    assert (found.folder / "src" / "a.cpp").read_text() == "one\n"
+    assert (found.folder / "run.sh").stat().st_mode & 0o111
+    assert not (found.folder / ".export.tar").exists()
+    assert found.folder == store.path("onednn", commit_key(pin))
+    assert reporter.announcements == []
+    clone.rename(clone.with_name("gone"))
+    assert get(pin) == found
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"])
+@pytest.mark.parametrize("by_hash", [True, False], ids=["by hash", "by tag"])
+def test_servers_that_give_commits_by_hash_and_those_that_do_not(get: Get, clone: Path, scheme: str, by_hash: bool) -> None:
+    # Protocol 0 without this setting gives what a reference points to and nothing else.
+    (clone.parent / ".gitconfig").write_text(f"[protocol]\n\tversion = {2 if by_hash else 0}\n")
+    git(clone, "config", "uploadpack.allowAnySHA1InWant", str(by_hash).lower())
+    assert (get(pinned(clone, f"{scheme}{clone}")).folder / "src" / "a.cpp").read_text() == "one\n"
+
+
+def test_a_commit_that_only_a_branch_holds_is_found(get: Get, clone: Path) -> None:
+    (clone.parent / ".gitconfig").write_text("[protocol]\n\tversion = 0\n")
+    pin = pinned(clone)
+    git(clone, "tag", "--delete", "v3.13")
+    assert (get(pin).folder / "src" / "a.cpp").read_text() == "one\n"
+
+
+def test_a_tag_that_was_moved_does_not_matter(get: Get, clone: Path) -> None:
+    pin = pinned(clone)
+    git(clone, "tag", "--force", "v3.13", "HEAD")
+    assert (get(pin).folder / "src" / "a.cpp").read_text() == "one\n"
+
+
+def test_repositories_are_tried_in_order(get: Get, clone: Path, story: io.StringIO) -> None:
+    assert get(pinned(clone, f"{DEAD}/a.git", str(clone.parent / "gone"), str(clone))).kind == "pinned"
+    told = story.getvalue()
+    assert told.index(f"{DEAD}/a.git") < told.index("gone") < told.index(f"from {clone}\n")
+
+
+def test_the_users_own_clone_comes_first(get: Get, clone: Path, tmp_path: Path, story: io.StringIO) -> None:
+    pin = pinned(clone, f"{DEAD}/a.git")
+    assert get(pin, environ={REPOSITORY_VARIABLE: str(clone)}).kind == "pinned"
+    assert DEAD not in story.getvalue()
+
+
+def test_the_users_own_clone_may_be_named_from_home(get: Get, clone: Path) -> None:
+    assert get(pinned(clone, f"{DEAD}/a.git"), environ={REPOSITORY_VARIABLE: "~/oneDNN"}).kind == "pinned"
+
+
+def test_without_the_commit_the_alternate_is_taken_and_said(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
+    pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone), f"{DEAD}/a.git")), mirror)
+    found = get(pin, f"{DEAD}/debian", mirror.as_uri())
+    assert (found.kind, found.version, found.digest) == ("alternate", "3.7.2", pin.alternates[0].sha256)
+    assert (found.folder / "src" / "a.cpp").read_text() == "old\n"
+    (announcement,) = reporter.announcements
+    assert "3.7.2" in announcement
+    assert "v3.13" in announcement
+
+
+def test_the_alternate_is_announced_again_and_fetched_once(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
+    pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
+    first = get(pin, mirror.as_uri())
+    assert get(pin, f"{DEAD}/debian") == first
+    assert len(reporter.announcements) == 2
+
+
+def test_the_pinned_commit_is_taken_as_soon_as_it_can_be_had(get: Get, clone: Path, mirror: Path) -> None:
+    pin = with_alternate(pinned(clone), mirror)
+    away = clone.rename(clone.with_name("away"))
+    assert get(pin, mirror.as_uri()).kind == "alternate"
+    away.rename(clone)
+    assert get(pin, mirror.as_uri()).kind == "pinned"
+
+
+def test_locked_refuses_the_alternate(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
+    pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
+    with pytest.raises(LockedError, match="--locked refuses alternates") as raised:
+        get(pin, mirror.as_uri(), locked=True)
+    assert f"it has no commit {ABSENT}" in raised.value.output
+    assert REPOSITORY_VARIABLE in raised.value.next_step
+    assert reporter.announcements == []
+
+
+def test_without_an_alternate_every_repository_is_named(get: Get, clone: Path, store: Store) -> None:
+    gone = str(clone.parent / "gone")
+    with pytest.raises(OneDnnError, match=ABSENT) as raised:
+        get(OneDnnPin(commit=ABSENT, repositories=(gone, f"{DEAD}/a.git", str(clone))))
+    faults = raised.value.output.splitlines()
+    assert [fault.partition(": ")[0] for fault in faults] == [gone, f"{DEAD}/a.git", str(clone)]
+    assert REPOSITORY_VARIABLE in raised.value.next_step
+    assert raised.value.log is not None
+    assert raised.value.log.is_file()
+    assert list((store.root / "onednn").iterdir()) == []
+
+
+def test_neither_commit_nor_alternate(get: Get, clone: Path, mirror: Path) -> None:
+    pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
+    with pytest.raises(OneDnnError, match="neither") as raised:
+        get(pin, f"{DEAD}/debian")
+    assert ABSENT in raised.value.output
+    assert f"{DEAD}/debian" in raised.value.output
+
+
+def test_an_alternate_with_other_bytes_stops_the_build(get: Get, clone: Path, mirror: Path, store: Store, reporter: Reporter) -> None:
+    pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror, digest="0" * 64)
+    with pytest.raises(DigestMismatchError):
+        get(pin, mirror.as_uri())
+    assert reporter.announcements == []
+    assert list((store.root / "onednn").iterdir()) == []
+
+
+def test_without_git_the_alternate_is_taken(get: Get, clone: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin = with_alternate(pinned(clone), mirror)
+    monkeypatch.setenv("PATH", str(mirror))
+    assert get(pin, mirror.as_uri()).kind == "alternate"
+
+
+def test_without_git_and_alternate_that_is_told(get: Get, clone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pin = pinned(clone)
+    monkeypatch.setenv("PATH", str(clone))
+    with pytest.raises(OneDnnError) as raised:
+        get(pin)
+    assert "git" in raised.value.output
+    assert raised.value.next_step
