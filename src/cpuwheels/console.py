@@ -43,19 +43,20 @@ class Progress:
 
     def text(self, elapsed: float) -> str:
         """Return the progress on one line."""
-        amount = (
-            f"{format_size(self.done)} of {format_size(self.total)}"
-            if self.unit == "bytes"
-            else f"{self.done}/{self.total} {self.unit}"
-        )
-        parts = [amount, f"elapsed {clock(elapsed)}"]
+        parts = [self._amount(), f"elapsed {clock(elapsed)}"]
         if self.eta is not None:
             parts.append(f"about {clock(self.eta)} to go")
         if self.memory is not None:
             parts.append(f"memory {format_size(self.memory)}")
         if self.detail:
             parts.append(self.detail)
-        return "  ".join(parts)
+        return "  ".join(filter(None, parts))
+
+    def _amount(self) -> str:
+        if self.unit == "bytes":
+            whole = f" of {format_size(self.total)}" if self.total else ""
+            return f"{format_size(self.done)}{whole}"
+        return f"{self.done}/{self.total} {self.unit}" if self.total else ""
 
 
 class Reporter:
@@ -133,8 +134,8 @@ class Reporter:
 
 def clock(seconds: float) -> str:
     """Return a duration as ``4.2 s``, ``3:07`` or ``1:02:03``."""
-    if seconds < 60:  # noqa: PLR2004
+    if round(seconds, 1) < 60:  # noqa: PLR2004
         return f"{seconds:.1f} s"
-    whole = int(seconds)
+    whole = int(max(seconds, 60))
     hours, minutes = divmod(whole // 60, 60)
     return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

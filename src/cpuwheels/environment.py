@@ -91,6 +91,7 @@ class EnvironmentRequest:
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
         return make_key(
+            layout=2,
             torch=self.torch,
             pin=self.pin,
             machine=self.target.machine,

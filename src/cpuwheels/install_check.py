@@ -180,17 +180,28 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
         run(argv, log=log)
     except CommandError as error:
         raise InstallCheckError(
-            f"{wheel.name} cannot be installed", where=wheel, log=log, output=error.output
+            f"{wheel.name} cannot be installed",
+            where=wheel,
+            log=log,
+            output=error.output,
+            next_step="uv's words above say why; a tag that does not fit needs a machine of the wheel's target",
         ) from error
     asked = capture([python, "-I", "-c", _WHERE, name])
     if asked.returncode != 0:
         raise InstallCheckError(
-            f"{name} is not there after its installation", where=python, output=asked.output, log=log
+            f"{name} is not there after its installation",
+            where=python,
+            output=asked.output,
+            log=log,
+            next_step="the metadata names another project than the wheel's file name; compare METADATA with it",
         )
     version, platlib = json.loads(asked.output)
     if Version(version) != expected:
         raise InstallCheckError(
-            f"the installed metadata says version {version}, the file name {expected}", where=wheel, log=log
+            f"the installed metadata says version {version}, the file name {expected}",
+            where=wheel,
+            log=log,
+            next_step="the file was renamed, or built from other metadata: build it again",
         )
     return version, Path(platlib)
 
@@ -207,11 +218,17 @@ def _load(python: Path, kind: str, path: Path, work: Path, log: Path) -> tuple[s
             where=path,
             log=log,
             output=done.output,
-            next_step="the lines above are the loading process's own words",
+            next_step=_next_step(done),
         )
     said = json.loads(answer.read_text(encoding="utf-8"))
     operators = tuple(Operator(name, schema) for name, schema in sorted(said["operators"].items()))
     return said["torch"], operators
+
+
+def _next_step(done: Completed) -> str:
+    if done.returncode == -signal.SIGILL:
+        return "compare 'needs' of the library in matrix.yaml with the options it was compiled with"
+    return "the loading process's own words are in the log; a symbol not found is missing on the link line"
 
 
 def describe_end(done: Completed) -> str:

@@ -82,7 +82,16 @@ def get_onednn(
     repositories = [chosen, *pin.repositories] if chosen else list(pin.repositories)
 
     def export(folder: Path) -> None:
-        _export_commit(tag, pin.commit, repositories, folder, store, reporter, logs)
+        try:
+            _export_commit(tag, pin.commit, repositories, folder, store, reporter, logs)
+        except CommandError as error:
+            raise OneDnnError(
+                f"oneDNN {tag} cannot be fetched: git does not work here",
+                where=error.where,
+                output="\n".join(filter(None, (error.what, error.output))),
+                log=error.log,
+                next_step="install git",
+            ) from error
 
     try:
         folder = store.get("onednn", key, export)
@@ -209,6 +218,12 @@ def _export(git: Sequence[str | Path], commit: str, folder: Path, log: Path, env
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
     except CommandError as error:
-        raise OneDnnError(f"git cannot export {commit}", where=error.where, log=log, output=error.output) from error
+        raise OneDnnError(
+            f"git cannot export {commit}",
+            where=error.where,
+            log=log,
+            output=error.output,
+            next_step=f"remove {git[2]} and run again",
+        ) from error
     finally:
         archive.unlink(missing_ok=True)

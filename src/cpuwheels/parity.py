@@ -42,10 +42,14 @@ def wheel_torch(wheel: Path, markers: Mapping[str, str]) -> str:
     for text in metadata.get_all("Requires-Dist", []):
         requirement = Requirement(text)
         applies = requirement.marker is None or requirement.marker.evaluate(dict(markers) | {"extra": ""})
-        exact = [spec.version for spec in requirement.specifier if spec.operator == "=="]
+        exact = [spec.version for spec in requirement.specifier if spec.operator == "==" and "*" not in spec.version]
         if requirement.name == "torch" and applies and exact:
             return Version(exact[0]).public
-    raise WheelError(f"{wheel.name} does not require one version of torch", where=wheel)
+    raise WheelError(
+        f"{wheel.name} does not require one version of torch",
+        where=wheel,
+        next_step="give a vLLM wheel for this target's processor",
+    )
 
 
 def run_parity(
@@ -84,7 +88,11 @@ def run_parity(
             continue
         path = site / "vllm" / f"{library.name}.abi3.so"
         if not path.is_file():
-            raise WheelError(f"{wheel.name} has no vllm/{library.name}.abi3.so", where=wheel)
+            raise WheelError(
+                f"{wheel.name} has no vllm/{library.name}.abi3.so",
+                where=wheel,
+                next_step="give a wheel that was built for this target",
+            )
         log = logs / f"parity-{library.name}.log"
         done = run(
             [python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", tests, tests],
@@ -119,6 +127,7 @@ def _install(wheel: Path, python: Path, lock: Path, log: Path) -> Path:
         raise EnvironmentError_(
             f"{wheel.name} and the tests' needs cannot be installed",
             where=error.where, log=log, output=error.output,
+            next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
         ) from error  # fmt: skip
     return python.parent.parent / "lib" / f"python{_minor(python)}" / "site-packages"
 

@@ -129,20 +129,30 @@ def read_hunks(path: Path) -> list[Hunk]:
             next_step="put the file there, or take it out of patches/series.yaml",
         ) from error
     except UnidiffParseError as error:
-        raise PatchError(f"patch {path.name} is not a unified diff: {error}", where=path) from error
+        raise PatchError(
+            f"patch {path.name} is not a unified diff: {error}",
+            where=path,
+            next_step="write it anew with git diff (docs/patches.md)",
+        ) from error
     hunks = []
     for file in patch_set:
         name = PurePosixPath(file.path)
         if not file.is_modified_file or file.is_rename or name.is_absolute() or ".." in name.parts:
             raise PatchError(
-                f"patch {path.name} does not modify an existing file of the source: {file.path}", where=path
+                f"patch {path.name} does not modify an existing file of the source: {file.path}",
+                where=path,
+                next_step="a patch may only change files that are there; whole files belong into the steering",
             )
         hunks += [
             Hunk(file.path, str(hunk).splitlines()[0], "".join(_text(hunk.source)), "".join(_text(hunk.target)))
             for hunk in file
         ]
     if not hunks:
-        raise PatchError(f"patch {path.name} changes nothing", where=path)
+        raise PatchError(
+            f"patch {path.name} changes nothing",
+            where=path,
+            next_step="write it anew, or take it out of patches/series.yaml",
+        )
     return hunks
 
 

@@ -15,7 +15,7 @@ from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG, MODULES
 from cpuwheels.kernels.stage import get_kernels
 from cpuwheels.model.series import load_series
-from cpuwheels.native import probe
+from cpuwheels.native import find_isaprobe, probe
 from cpuwheels.onednn import get_onednn
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity import run_parity, wheel_torch
@@ -26,6 +26,7 @@ from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
 from cpuwheels.storage import storage_errors
+from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
@@ -96,6 +97,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     """
     target = matrix.buildable(name)
     check_host(target)
+    check_choice(target, options.toolchain, os.environ)
     plan = run.plan(target, options)
     request = request_source(options.source, options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
@@ -129,8 +131,7 @@ def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter
     check_host(target)
     torch = wheel_torch(wheel, markers(target, matrix.python[0]))
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    with reporter.stage("toolchain", "for the probe of this machine's CPU"):
-        features = probe(this.native(this.toolchain()).isaprobe).features
+    features = probe(_isaprobe(this)).features
     with reporter.stage("environment", f"Python with torch {torch}"):
         environment = this.environment(torch)
     with reporter.stage("parity", f"the kernels of {wheel.name}"), this.work_folder() as work:
@@ -141,6 +142,14 @@ def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter
         )  # fmt: skip
 
 
+def _isaprobe(this: Run) -> Path:
+    found = find_isaprobe(this.store)
+    if found is None:
+        with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
+            found = this.native(this.toolchain()).isaprobe
+    return found
+
+
 def _gather(this: Run, request: SourceRequest) -> _Inputs:
     store, reporter, logs, root = this.store, this.reporter, this.logs, this.places.root
     with reporter.stage("source", "vLLM's sources, and our patches"):
@@ -149,6 +158,7 @@ def _gather(this: Run, request: SourceRequest) -> _Inputs:
         patches = [patch for patch in load_series(root).patches if patch.is_for(source.version, this.target.id)]
         prepared = prepare_source(source, patches, root / "patches", store, reporter)
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
+        this.torch_pin(pins.torch)  # before anything is fetched for it
         tag, onednn_pin = _onednn_pin(this.matrix, pins)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
@@ -184,6 +194,7 @@ def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work:
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
             floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
+            torch_libraries=inputs.environment.site_packages / "torch" / "lib",
             library_folders=inputs.toolchain.library_folders, work=work / "wheel", out=staged,
             log=logs / "wheel.log", forbidden_paths=(this.places.cache, this.places.root),
         )  # fmt: skip

@@ -11,9 +11,10 @@ import signal
 import subprocess
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from cpuwheels.errors import CommandError
+from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,11 +91,12 @@ def run(
 
     Raises:
         CommandError: The program is not there, or failed while ``check`` is set.
+        StoreError: The log cannot be written.
+        DiskFullError: No space is left for the log.
     """
     command = [str(part) for part in argv]
-    log.parent.mkdir(parents=True, exist_ok=True)
     tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
-    with log.open("a", encoding="utf-8") as stream:
+    with storage_errors(log.parent), _opened(log) as stream:
         stream.write(f"$ {shlex.join(command)}\n")
         stream.flush()
         try:
@@ -160,6 +162,8 @@ def capture(
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
+            encoding="utf-8",
+            errors="replace",
             env=dict(closed_environment() if env is None else env),
             timeout=timeout,
             check=False,
@@ -170,6 +174,11 @@ def capture(
         return Completed(124, f"no answer within {timeout:g} s")
     wanted = done.stdout if done.returncode == 0 and not both else done.stdout + done.stderr
     return Completed(done.returncode, wanted)
+
+
+def _opened(log: Path) -> TextIO:
+    log.parent.mkdir(parents=True, exist_ok=True)
+    return log.open("a", encoding="utf-8")
 
 
 def _die_with_parent() -> None:

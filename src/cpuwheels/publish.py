@@ -55,7 +55,9 @@ def publish(staged: Path, output: Path) -> Path:
     """
     wheels = sorted(staged.glob("*.whl"))
     if len(wheels) != 1:
-        raise WheelError(f"{len(wheels)} wheels to publish, expected one", where=staged)
+        raise WheelError(
+            f"{len(wheels)} wheels to publish, expected one", where=staged, next_step="remove that folder and run again"
+        )
     with storage_errors(output, next_step="make the output folder writable or pass --dist"):
         output.mkdir(parents=True, exist_ok=True)
         for item in sorted(staged.iterdir()):

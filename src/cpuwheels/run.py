@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
     from cpuwheels.memory import JobPlan
-    from cpuwheels.model.matrix import Matrix, Target
+    from cpuwheels.model.matrix import Matrix, Target, TorchPin
     from cpuwheels.native import NativeTools
     from cpuwheels.options import BuildOptions
     from cpuwheels.toolchain.result import Toolchain
@@ -72,11 +72,11 @@ class Run:
         flags = (*toolchain.compile_flags, *toolchain.link_flags)
         return native_tools(self.places.root, toolchain.cc, flags, toolchain.digest, store=self.store, logs=self.logs)
 
-    def environment(self, torch: str) -> Environment:
-        """Return the build environment with a torch version.
+    def torch_pin(self, torch: str) -> TorchPin:
+        """Return what the matrix says of a torch version.
 
         Raises:
-            TorchError: The matrix does not know the version, or no place has a CPU build of it.
+            TorchError: It does not know the version.
         """
         if torch not in self.matrix.torch:
             raise TorchError(
@@ -84,8 +84,16 @@ class Run:
                 where="matrix.yaml: torch",
                 next_step=f"add it there; known: {', '.join(self.matrix.torch)}",
             )
+        return self.matrix.torch[torch]
+
+    def environment(self, torch: str) -> Environment:
+        """Return the build environment with a torch version.
+
+        Raises:
+            TorchError: The matrix does not know the version, or no place has a CPU build of it.
+        """
         request = EnvironmentRequest(
-            torch=torch, pin=self.matrix.torch[torch], target=self.target, pythons=self.matrix.python,
+            torch=torch, pin=self.torch_pin(torch), target=self.target, pythons=self.matrix.python,
             lock=self.lock(TOOLS_LOCK), locked=self.options.locked,
         )  # fmt: skip
         environment = build_environment(request, self.store, self.reporter, self.logs)

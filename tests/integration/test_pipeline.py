@@ -66,7 +66,15 @@ def test_the_record_tells_inputs_files_and_memory(tiny_wheel: Path) -> None:
     sources = {Path(job["source"]).name for job in record["files"]}
     assert {"ops.cpp", "spinloop.cpp", "tiny_dnnl.cpp"} <= sources
     assert all(job["peak_bytes"] > 1_000_000 and job["status"] == 0 for job in record["files"])
-    assert record["seconds"].keys() >= {"source", "toolchain", "environment", "onednn", "kernels", "wheel", "install check"}
+    assert record["seconds"].keys() >= {
+        "source",
+        "toolchain",
+        "environment",
+        "onednn",
+        "kernels",
+        "wheel",
+        "install check",
+    }
 
 
 def test_the_manifest_lists_the_operators(tiny_wheel: Path) -> None:

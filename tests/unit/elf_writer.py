@@ -6,8 +6,8 @@ import struct
 from dataclasses import dataclass, field
 
 _EM_X86_64 = 62
-_SHT = {"NULL": 0, "PROGBITS": 1, "SYMTAB": 2, "STRTAB": 3, "DYNAMIC": 6, "DYNSYM": 11}
-_SHT_VERNEED, _SHT_VERSYM = 0x6FFFFFFE, 0x6FFFFFFF
+_SHT = {"NULL": 0, "PROGBITS": 1, "SYMTAB": 2, "STRTAB": 3, "HASH": 5, "DYNAMIC": 6, "DYNSYM": 11}
+_SHT_GNU_HASH, _SHT_VERNEED, _SHT_VERSYM = 0x6FFFFFF6, 0x6FFFFFFE, 0x6FFFFFFF
 _DT = {"NEEDED": 1, "SONAME": 14, "RPATH": 15, "RUNPATH": 29}
 _PT_DYNAMIC, _PT_GNU_STACK = 2, 0x6474E551
 
@@ -20,6 +20,15 @@ class Elf:
     runpath: str = ""
     versions: dict[str, dict[str, str]] = field(default_factory=dict)
     """Library → version → a symbol that carries it."""
+    loose: tuple[str, ...] = ()
+    """Undefined symbols without a version."""
+    weak: tuple[str, ...] = ()
+    """The same, but they may be missing."""
+    exports: tuple[str, ...] = ()
+    hidden: tuple[str, ...] = ()
+    """Exported in a version that linkers do not take."""
+    hash: str = "gnu"
+    """Kind of the hash table of what is exported: gnu or sysv."""
     symtab: bool = False
     stack: int | None = 6
     """Flags of PT_GNU_STACK (7 is executable); None leaves the segment out."""
@@ -44,6 +53,14 @@ class Elf:
                 symbols += struct.pack("<IBBHQQ", strings.add(symbol), 0x12, 0, 0, 0, 0)
                 versym += struct.pack("<H", index)
                 index += 1
+        for bind, names in ((1, self.loose), (2, self.weak)):
+            for name in names:
+                symbols += struct.pack("<IBBHQQ", strings.add(name), bind << 4 | 2, 0, 0, 0, 0)
+                versym += struct.pack("<H", 1)
+        first_export = len(symbols) // 24
+        for name in (*self.exports, *self.hidden):
+            symbols += struct.pack("<IBBHQQ", strings.add(name), 0x12, 0, 6, 0x1000, 4)
+            versym += struct.pack("<H", index | 0x8000 * (name in self.hidden))
         dynamic.append((0, 0))
         sections = [
             ("", _SHT["NULL"], b"", 0, 0, 0),
@@ -54,9 +71,24 @@ class Elf:
             (".gnu.version_r", _SHT_VERNEED, verneed, 1, len(libraries), 0),
             (".text", _SHT["PROGBITS"], self.text, 0, 0, 0),
         ]
+        if self.exports or self.hidden:
+            sections.append(self._hash_table(first_export))
         if self.symtab:
             sections.append((".symtab", _SHT["SYMTAB"], bytes(24), 1, 1, 24))
         return self._layout(sections)
+
+    def _hash_table(self, first: int) -> tuple[str, int, bytes, int, int, int]:
+        """Return a table with one bucket, that is, a list of all that is exported."""
+        names = (*self.exports, *self.hidden)
+        if self.hash == "sysv":
+            chain = [0] * first + [first + number + 1 for number in range(len(names))]
+            chain[-1] = 0
+            return ".hash", _SHT["HASH"], struct.pack(f"<III{len(chain)}I", 1, len(chain), first, *chain), 3, 0, 4
+        hashes = [_gnu_hash(name) & ~1 for name in names]
+        hashes[-1] |= 1  # the end of the list
+        everything = 2**64 - 1  # a filter that lets every name through
+        head = struct.pack("<IIIIQI", 1, first, 1, 6, everything, first)
+        return ".gnu.hash", _SHT_GNU_HASH, head + struct.pack(f"<{len(hashes)}I", *hashes), 3, 0, 0
 
     def _layout(self, sections: list[tuple[str, int, bytes, int, int, int]]) -> bytes:
         names = _Strings()
@@ -79,6 +111,13 @@ class Elf:
             len(sections), len(sections) - 1,
         )  # fmt: skip
         return header + table + body + headers
+
+
+def _gnu_hash(name: str) -> int:
+    value = 5381
+    for byte in name.encode():
+        value = (value * 33 + byte) % 2**32
+    return value
 
 
 class _Strings:

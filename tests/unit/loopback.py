@@ -25,6 +25,7 @@ class Answer:
         headers: Besides the length.
         announced: Content-Length, if another than the body has.
         compresses: Whether the server packs the body for a client that says it can unpack.
+        held_open: Whether the connection stays open after the body until the server ends.
     """
 
     body: bytes = b""
@@ -32,6 +33,7 @@ class Answer:
     headers: dict[str, str] = field(default_factory=dict)
     announced: int | None = None
     compresses: bool = False
+    held_open: bool = False
 
 
 class Server:
@@ -39,11 +41,12 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self._ended = threading.Event()
         self._answers: dict[str, list[Answer]] = {}
         server = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:  # noqa: N802  (the base class calls it so)
+            def do_GET(self) -> None:
                 server.asked.append(self.path)
                 self._send(server._next(self.path))
 
@@ -57,6 +60,9 @@ class Server:
                 self.send_header("Content-Length", str(answer.announced or len(body)))
                 self.end_headers()
                 self.wfile.write(body)
+                self.wfile.flush()
+                if answer.held_open:
+                    server._ended.wait()
 
             def log_message(self, *_: object) -> None:
                 """Say nothing."""
@@ -69,6 +75,7 @@ class Server:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ended.set()
         self._server.shutdown()
         self._server.server_close()
         self._thread.join()

@@ -65,7 +65,9 @@ def test_a_bad_mirror_is_passed_over(
     assert len(pauses) == tries - 1
 
 
-@pytest.mark.parametrize("url", [f"{DEAD}/f", "file:///nowhere/f", "http://[::bad/f", "ftp://127.0.0.1/etc/hostname", "f"])
+@pytest.mark.parametrize(
+    "url", [f"{DEAD}/f", "file:///nowhere/f", "http://[::bad/f", "ftp://127.0.0.1/etc/hostname", "f"]
+)
 def test_what_cannot_be_reached_is_passed_over_at_once(
     server: Server, tmp_path: Path, pauses: list[float], url: str
 ) -> None:
@@ -153,7 +155,9 @@ def test_a_redirect_is_followed(server: Server, tmp_path: Path) -> None:
     assert (tmp_path / "f").read_bytes() == GOOD
 
 
-def test_without_a_digest_any_bytes_will_do_but_they_cannot_be_kept(server: Server, tmp_path: Path, store: Store) -> None:
+def test_without_a_digest_any_bytes_will_do_but_they_cannot_be_kept(
+    server: Server, tmp_path: Path, store: Store
+) -> None:
     loose = Pinned("list", (server.serve("/f", Answer(GOOD)),), None)
     assert download(loose, tmp_path / "f") == SHA256
     with pytest.raises(ValueError, match="no digest"):

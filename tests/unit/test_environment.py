@@ -19,8 +19,6 @@ from cpuwheels.model.matrix import TorchPin, TorchWheel, load_matrix
 from cpuwheels.torch_install import torch_digest
 
 if TYPE_CHECKING:
-    import io
-
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
     from cpuwheels.store import Store
@@ -80,7 +78,12 @@ def left_in(store: Store) -> list[str]:
 
 
 def test_made_once_and_then_without_anything(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path, monkeypatch: pytest.MonkeyPatch
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wheel = write_torch(links, "2.13.0+cpu")
     wanted = pinning(request_, wheel)
@@ -111,7 +114,7 @@ def test_locked_refuses_a_wheel_that_is_not_pinned(
     request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    with pytest.raises(LockedError, match=rf"torch==2\.13\.0\+cpu for Python {PYTHON} is not pinned") as raised:
+    with pytest.raises(LockedError, match=r"torch==2\.13\.0\+cpu.* is not pinned") as raised:
         build_environment(replace(request_, locked=True), store, reporter, logs)
     assert "--locked" in raised.value.next_step
     assert left_in(store) == []
@@ -167,7 +170,13 @@ def test_other_bytes_than_the_pinned_ones_are_not_installed(
 
 
 def test_the_next_place_is_asked(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     write_torch(links, "2.12.0+cpu")
     write_torch(tmp_path / "second", "2.13.0+cpu")
@@ -187,12 +196,18 @@ def test_a_version_that_is_not_installed_is_passed_over(
     request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    assert build_environment(replace(request_, pythons=("3.99", PYTHON)), store, reporter, logs).python_version == PYTHON
+    assert (
+        build_environment(replace(request_, pythons=("3.99", PYTHON)), store, reporter, logs).python_version == PYTHON
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("cmake==4.0.0 --hash=sha256:" + "0" * 64 + "\n", "cmake"), ("ninja==9 --hash=sha256:" + "0" * 64 + "\n", "ninja"), ("cmake==4.0.0\n", "hash")],
+    [
+        ("cmake==4.0.0 --hash=sha256:" + "0" * 64 + "\n", "cmake"),
+        ("ninja==9 --hash=sha256:" + "0" * 64 + "\n", "ninja"),
+        ("cmake==4.0.0\n", "hash"),
+    ],
     ids=["other bytes", "not there", "no hash"],
 )
 def test_tools_that_cannot_be_installed_are_told_and_nothing_is_left(
@@ -215,7 +230,13 @@ def test_a_missing_lock_is_told(request_: EnvironmentRequest, store: Store, repo
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_a_half_made_environment_is_removed(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path, monkeypatch: pytest.MonkeyPatch, stop: type[BaseException]
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: type[BaseException],
 ) -> None:
     write_torch(links, "2.13.0+cpu")
 
@@ -247,9 +268,16 @@ def _uv_that(folder: Path, script: str) -> str:
 
 
 def test_a_uv_that_fails_is_told_in_its_own_words(
-    request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request_: EnvironmentRequest,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    fake = _uv_that(tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac')
+    fake = _uv_that(
+        tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac'
+    )
     monkeypatch.setattr("cpuwheels.environment.uv.find_uv_bin", lambda: fake)
     with pytest.raises(EnvironmentError_) as raised:
         build_environment(request_, store, reporter, logs)
@@ -262,7 +290,9 @@ def made(request_: EnvironmentRequest, links: Path, store: Store, reporter: Repo
     return build_environment(pinning(request_, write_torch(links, "2.13.0+cpu")), store, reporter, logs)
 
 
-def test_the_runtime_environment_has_the_same_torch(made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path) -> None:
+def test_the_runtime_environment_has_the_same_torch(
+    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
     python = runtime_environment(made, tmp_path / "run", request_.lock, logs)
     (version,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch-*.dist-info")
     assert version.name == "torch-2.13.0+cpu.dist-info"

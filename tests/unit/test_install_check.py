@@ -97,19 +97,20 @@ def test_a_library_for_another_cpu_is_announced_and_left_out(scene: Scene) -> No
 
 
 @pytest.mark.parametrize(
-    ("answer", "message"),
+    ("answer", "message", "step"),
     [
-        (NONE, "_C loads but registers no operator"),
-        ("echo undefined symbol: xyz; exit 1", "_C does not load: its process ended with status 1"),
-        ("kill -ILL $$", "_C does not load: its process was ended by SIGILL"),
-        ("exit 0", "_C does not load: its process ended with status 0"),
+        (NONE, "_C loads but registers no operator", "link command"),
+        ("echo undefined symbol: xyz; exit 1", "_C does not load: its process ended with status 1", "link line"),
+        ("kill -ILL $$", "_C does not load: its process was ended by SIGILL", "'needs' of the library"),
+        ("exit 0", "_C does not load: its process ended with status 0", "in the log"),
     ],
 )
-def test_a_library_that_fails_is_named(scene: Scene, answer: str, message: str) -> None:
+def test_a_library_that_fails_is_named(scene: Scene, answer: str, message: str, step: str) -> None:
     scene.module("_C", answer)
     with pytest.raises(InstallCheckError, match=message) as caught:
         scene.check({"_C": []})
     assert "undefined symbol: xyz" in caught.value.output or "undefined" not in answer
+    assert step in caught.value.next_step
     assert not (scene.folder / "dist/operators.json").exists()
 
 
@@ -124,8 +125,17 @@ def test_a_missing_library_or_module_is_named(scene: Scene) -> None:
 def test_another_version_inside_is_refused(scene: Scene) -> None:
     scene.module("_C", GOOD)
     scene.python("1.1")
-    with pytest.raises(InstallCheckError, match=r"says version 1\.1, the file name 1\.0\+cpu"):
+    with pytest.raises(InstallCheckError, match=r"says version 1\.1, the file name 1\.0\+cpu") as caught:
         scene.check({"_C": []})
+    assert "build it again" in caught.value.next_step
+
+
+def test_a_package_that_is_not_there_afterwards_is_told(scene: Scene) -> None:
+    scene._script("python", "#!/bin/sh\necho PackageNotFoundError: demo >&2\nexit 1\n")
+    with pytest.raises(InstallCheckError, match="demo is not there after its installation") as caught:
+        scene.check({"_C": []})
+    assert "PackageNotFoundError" in caught.value.output
+    assert "METADATA" in caught.value.next_step
 
 
 def test_a_wheel_that_cannot_be_installed_is_told_in_uvs_words(scene: Scene) -> None:
@@ -133,6 +143,7 @@ def test_a_wheel_that_cannot_be_installed_is_told_in_uvs_words(scene: Scene) -> 
     with pytest.raises(InstallCheckError, match="cannot be installed") as caught:
         scene.check({"_C": []})
     assert "not compatible" in caught.value.output
+    assert "uv's words" in caught.value.next_step
 
 
 @pytest.mark.parametrize(

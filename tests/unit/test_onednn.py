@@ -96,7 +96,9 @@ def test_the_pinned_commit_and_then_nothing_more(get: Get, clone: Path, store: S
 
 @pytest.mark.parametrize("scheme", ["", "file://"])
 @pytest.mark.parametrize("by_hash", [True, False], ids=["by hash", "by tag"])
-def test_servers_that_give_commits_by_hash_and_those_that_do_not(get: Get, clone: Path, scheme: str, by_hash: bool) -> None:
+def test_servers_that_give_commits_by_hash_and_those_that_do_not(
+    get: Get, clone: Path, scheme: str, by_hash: bool
+) -> None:
     # Protocol 0 without this setting gives what a reference points to and nothing else.
     (clone.parent / ".gitconfig").write_text(f"[protocol]\n\tversion = {2 if by_hash else 0}\n")
     git(clone, "config", "uploadpack.allowAnySHA1InWant", str(by_hash).lower())
@@ -122,7 +124,7 @@ def test_repositories_are_tried_in_order(get: Get, clone: Path, story: io.String
     assert told.index(f"{DEAD}/a.git") < told.index("gone") < told.index(f"from {clone}\n")
 
 
-def test_the_users_own_clone_comes_first(get: Get, clone: Path, tmp_path: Path, story: io.StringIO) -> None:
+def test_the_users_own_clone_comes_first(get: Get, clone: Path, story: io.StringIO) -> None:
     pin = pinned(clone, f"{DEAD}/a.git")
     assert get(pin, environ={REPOSITORY_VARIABLE: str(clone)}).kind == "pinned"
     assert DEAD not in story.getvalue()
@@ -132,7 +134,9 @@ def test_the_users_own_clone_may_be_named_from_home(get: Get, clone: Path) -> No
     assert get(pinned(clone, f"{DEAD}/a.git"), environ={REPOSITORY_VARIABLE: "~/oneDNN"}).kind == "pinned"
 
 
-def test_without_the_commit_the_alternate_is_taken_and_said(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
+def test_without_the_commit_the_alternate_is_taken_and_said(
+    get: Get, clone: Path, mirror: Path, reporter: Reporter
+) -> None:
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone), f"{DEAD}/a.git")), mirror)
     found = get(pin, f"{DEAD}/debian", mirror.as_uri())
     assert (found.kind, found.version, found.digest) == ("alternate", "3.7.2", pin.alternates[0].sha256)
@@ -142,7 +146,9 @@ def test_without_the_commit_the_alternate_is_taken_and_said(get: Get, clone: Pat
     assert "v3.13" in announcement
 
 
-def test_the_alternate_is_announced_again_and_fetched_once(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
+def test_the_alternate_is_announced_again_and_fetched_once(
+    get: Get, clone: Path, mirror: Path, reporter: Reporter
+) -> None:
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
     first = get(pin, mirror.as_uri())
     assert get(pin, f"{DEAD}/debian") == first
@@ -186,7 +192,9 @@ def test_neither_commit_nor_alternate(get: Get, clone: Path, mirror: Path) -> No
     assert f"{DEAD}/debian" in raised.value.output
 
 
-def test_an_alternate_with_other_bytes_stops_the_build(get: Get, clone: Path, mirror: Path, store: Store, reporter: Reporter) -> None:
+def test_an_alternate_with_other_bytes_stops_the_build(
+    get: Get, clone: Path, mirror: Path, store: Store, reporter: Reporter
+) -> None:
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror, digest="0" * 64)
     with pytest.raises(DigestMismatchError):
         get(pin, mirror.as_uri())
@@ -194,7 +202,9 @@ def test_an_alternate_with_other_bytes_stops_the_build(get: Get, clone: Path, mi
     assert list((store.root / "onednn").iterdir()) == []
 
 
-def test_without_git_the_alternate_is_taken(get: Get, clone: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_git_the_alternate_is_taken(
+    get: Get, clone: Path, mirror: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pin = with_alternate(pinned(clone), mirror)
     monkeypatch.setenv("PATH", str(mirror))
     assert get(pin, mirror.as_uri()).kind == "alternate"

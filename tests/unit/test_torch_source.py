@@ -6,47 +6,48 @@ from typing import TYPE_CHECKING
 import pytest
 from loopback import DEAD, Answer, Server
 
-from cpuwheels.torch_install import judge_plan
 from cpuwheels.model.matrix import TorchPin, load_matrix
+from cpuwheels.torch_install import judge_plan
 from cpuwheels.torch_source import TorchOffer, cuda_of, offered_files, pip_configs, torch_offers, torch_requirement
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PIN = TorchPin(index="https://cpu.invalid/whl/cpu")
-LAST = ("index", PIN.index, "matrix.yaml")
+LAST = f"index {PIN.index} matrix.yaml"
 
 
-def offers(environ: dict[str, str], *configs: Path) -> list[tuple[str, str, str]]:
-    return [(offer.kind, offer.location, offer.named_by) for offer in torch_offers(PIN, environ, configs)]
+def offers(environ: dict[str, str], *configs: Path) -> list[str]:
+    found = torch_offers(PIN, environ, configs)
+    return [f"{offer.kind.removeprefix('find-')} {offer.location} {offer.named_by}" for offer in found]
 
 
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [
         ({}, []),
-        ({"UV_FIND_LINKS": "/a,/b"}, [("find-links", "/a", "UV_FIND_LINKS"), ("find-links", "/b", "UV_FIND_LINKS")]),
-        ({"PIP_FIND_LINKS": "/a https://b/c"}, [("find-links", "/a", "PIP_FIND_LINKS"), ("find-links", "https://b/c", "PIP_FIND_LINKS")]),
+        ({"UV_FIND_LINKS": "/a,/b"}, ["links /a UV_FIND_LINKS", "links /b UV_FIND_LINKS"]),
+        ({"PIP_FIND_LINKS": "/a https://b/c"}, ["links /a PIP_FIND_LINKS", "links https://b/c PIP_FIND_LINKS"]),
         (
             {"PIP_EXTRA_INDEX_URL": "https://x", "PIP_FIND_LINKS": "/p", "UV_FIND_LINKS": "/u"},
-            [("find-links", "/u", "UV_FIND_LINKS"), ("find-links", "/p", "PIP_FIND_LINKS"), ("index", "https://x", "PIP_EXTRA_INDEX_URL")],
+            ["links /u UV_FIND_LINKS", "links /p PIP_FIND_LINKS", "index https://x PIP_EXTRA_INDEX_URL"],
         ),
         (
             {"UV_INDEX": "torch-cpu=https://x/cpu https://y?a=b"},
-            [("index", "https://x/cpu", "UV_INDEX"), ("index", "https://y?a=b", "UV_INDEX")],
+            ["index https://x/cpu UV_INDEX", "index https://y?a=b UV_INDEX"],
         ),
-        ({"UV_FIND_LINKS": "/a,/b", "PIP_FIND_LINKS": "/a"}, [("find-links", "/a", "UV_FIND_LINKS"), ("find-links", "/b", "UV_FIND_LINKS")]),
+        ({"UV_FIND_LINKS": "/a,/b", "PIP_FIND_LINKS": "/a"}, ["links /a UV_FIND_LINKS", "links /b UV_FIND_LINKS"]),
         ({"UV_FIND_LINKS": "", "PIP_INDEX_URL": " "}, []),
     ],
-)  # fmt: skip
-def test_the_order_of_offers(environ: dict[str, str], expected: list[tuple[str, str, str]]) -> None:
+)
+def test_the_order_of_offers(environ: dict[str, str], expected: list[str]) -> None:
     assert offers(environ) == [*expected, LAST]
 
 
 def test_the_pins_own_index_is_asked_once_and_where_the_user_put_it() -> None:
     assert offers({"PIP_INDEX_URL": PIN.index, "PIP_EXTRA_INDEX_URL": "https://x"}) == [
-        ("index", PIN.index, "PIP_INDEX_URL"),
-        ("index", "https://x", "PIP_EXTRA_INDEX_URL"),
+        f"index {PIN.index} PIP_INDEX_URL",
+        "index https://x PIP_EXTRA_INDEX_URL",
     ]
 
 
@@ -70,19 +71,20 @@ index = https://not-for-packages
 def test_pips_configuration_follows_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "pip.conf"
     config.write_text(CONFIG)
-    name = str(config)
     assert offers({"PIP_FIND_LINKS": "/first", "PIP_INDEX_URL": "https://first"}, config) == [
-        ("find-links", "/first", "PIP_FIND_LINKS"),
-        ("find-links", "/srv/it's-wheels/", name),
-        ("find-links", "file:///srv/more", name),
-        ("find-links", "/install", name),
-        ("index", "https://first", "PIP_INDEX_URL"),
-        ("index", "https://x", name),
+        "links /first PIP_FIND_LINKS",
+        f"links /srv/it's-wheels/ {config}",
+        f"links file:///srv/more {config}",
+        f"links /install {config}",
+        "index https://first PIP_INDEX_URL",
+        f"index https://x {config}",
         LAST,
     ]
 
 
-@pytest.mark.parametrize("content", [b"find-links = /a\n", b"[global]\na = 1\na = 2\n", b"[global]\nfind-links = \xff\xfe\n"])
+@pytest.mark.parametrize(
+    "content", [b"find-links = /a\n", b"[global]\na = 1\na = 2\n", b"[global]\nfind-links = \xff\xfe\n"]
+)
 def test_a_configuration_that_pip_cannot_read_either_is_passed_over(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "pip.conf").write_bytes(content)
     assert offers({}, tmp_path / "pip.conf") == [LAST]
@@ -104,7 +106,9 @@ def test_where_pip_looks_for_its_configuration(tmp_path: Path) -> None:
     assert found(PIP_CONFIG_FILE=os.devnull) == []
 
 
-@pytest.mark.parametrize(("target", "expected"), [("x86", "torch==2.13.0+cpu"), ("s390x", "torch==2.13.0+cpu"), ("macos", "torch==2.13.0")])
+@pytest.mark.parametrize(
+    ("target", "expected"), [("x86", "torch==2.13.0+cpu"), ("s390x", "torch==2.13.0+cpu"), ("macos", "torch==2.13.0")]
+)
 def test_only_a_cpu_build_satisfies_the_requirement(project_root: Path, target: str, expected: str) -> None:
     assert torch_requirement("2.13.0", PIN, load_matrix(project_root).target(target)) == expected
 
@@ -140,7 +144,7 @@ Would install 4 packages
 """
 NO_VERSION = """\
 Using Python 3.11.7 environment at: env
-  × No solution found when resolving dependencies:
+  \N{MULTIPLICATION SIGN} No solution found when resolving dependencies:
   ╰─▶ Because there is no version of torch==2.13.0+cpu and you require torch==2.13.0+cpu, we can conclude that
       your requirements are unsatisfiable.
 
@@ -155,7 +159,11 @@ error: Failed to fetch: https://cpu.invalid/whl/cpu/torch/
     ("returncode", "output", "verdict"),
     [
         (0, GOOD_PLAN, ""),
-        (0, CUDA_PLAN, "not a CPU build of torch==2.13.0+cpu: it would bring nvidia-cublas, nvidia-cuda-runtime, triton"),
+        (
+            0,
+            CUDA_PLAN,
+            "not a CPU build of torch==2.13.0+cpu: it would bring nvidia-cublas, nvidia-cuda-runtime, triton",
+        ),
         (1, NO_VERSION, "your requirements are unsatisfiable."),
         (2, REFUSED, "cause: dns error"),
         (1, "", "no such version"),

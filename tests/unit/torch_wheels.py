@@ -19,7 +19,9 @@ def write_wheel(folder: Path, name: str, version: str, files: dict[str, str] | N
         f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
     }
-    rows = [f"{path},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}\n" for path, text in members.items()]
+    rows = [
+        f"{path},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}\n" for path, text in members.items()
+    ]
     path = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for member, text in members.items():

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.model.matrix import load_matrix
+from cpuwheels.policy import load_policy
 from cpuwheels.wheel.contents import compare_contents, load_explanations, metadata_names
-from cpuwheels.wheel.policy import load_policy
 from cpuwheels.wheel.project import read_project
 from cpuwheels.wheel.validation import Expectations, validate_wheel
 

@@ -6,6 +6,7 @@ import os
 import re
 import threading
 import time
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 from cpuwheels.console import Progress
@@ -22,10 +23,16 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.workspace import Workspace
 
 _STATUS = re.compile(r"\[(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)")
-_FAILED = re.compile(r"FAILED: (?:\[code=\d+\] )?(?P<output>\S+)")
+_FAILED = re.compile(r"FAILED: (?:\[code=(?P<status>\d+)\] )?(?P<output>\S+).*")
 # GCC's driver ends with status 1 whether the compiler proper found an error or was killed; only its words
-# differ (gcc/gcc.cc, execute(): "%s signal terminated program %s"). Messages are in English under LC_ALL=C.
-_KILLED = re.compile(r"fatal error: Killed signal terminated program (?P<program>\S+)")
+# differ (gcc/gcc.cc, execute(): "%s signal terminated program %s"; gcc/collect2.cc: "%s terminated with signal
+# %d"; libiberty/xmalloc.c: "%s: out of memory allocating"). Messages are in English under LC_ALL=C.
+_KILLED = re.compile(
+    r"Killed signal terminated program (?P<program>\S+)"
+    r"|(?P<linker>\S+) terminated with signal 9\b"
+    r"|(?P<refused>\S+): out of memory allocating"
+)
+_KILLED_STATUS = "137"  # 128 + SIGKILL: the driver itself was killed, so it said nothing
 _CONTEXT_LINES = 25
 _SAMPLE_SECONDS = 2.0
 
@@ -49,29 +56,53 @@ def compile_modules(request: KernelRequest, workspace: Workspace, jobs: int, rep
         with watch:
             run(command, log=log, env=build_environment_variables(request, workspace), on_line=watch.line)
     except CommandError as error:
-        raise explain_failure(watch.failure, jobs, log) from error
+        raise explain_failure(watch.failure or error.output.splitlines(), jobs, log) from error
 
 
 def explain_failure(lines: list[str], jobs: int, log: Path) -> CompileError | OutOfMemoryError:
     """Return the error that ninja's output from the first failed job on amounts to."""
-    text = "\n".join(lines)
-    failed = _FAILED.search(text)
-    output = failed["output"] if failed else "an unnamed file"
-    shown = "\n".join(line for line in lines[:_CONTEXT_LINES] if not line.startswith(("FAILED:", "/")))
-    if killed := _KILLED.search(text):
-        return OutOfMemoryError(
-            f"{killed['program']} was killed for memory while making {output}",
-            where=f"{jobs} jobs at once",
-            log=log,
-            next_step="run again with fewer --jobs, or give the build more memory; what is built is kept",
-        )
+    failed = _failed_jobs(lines)
+    for job in failed:
+        killed = _KILLED.search("\n".join(job.words))
+        if killed or job.status == _KILLED_STATUS:
+            program = next(filter(None, killed.groups())) if killed else "the compiler or linker"
+            return OutOfMemoryError(
+                f"{program} was killed for memory while making {job.output}",
+                where=f"{jobs} jobs at once",
+                log=log,
+                next_step="run again with fewer --jobs, or give the build more memory; what is built is kept",
+            )
     return CompileError(
-        f"{output} could not be made",
-        where="the first failed job",
+        f"{failed[0].output} could not be made" if failed else "ninja could not build the kernels",
+        where="the first failed job" if failed else "ninja",
         log=log,
-        output=shown,
+        output="\n".join((failed[0].words if failed else lines)[:_CONTEXT_LINES]),
         next_step="read the log; running again goes on from here",
     )
+
+
+@dataclass
+class _FailedJob:
+    status: str | None
+    output: str
+    words: list[str] = field(default_factory=list)
+
+
+def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
+    """Split ninja's output into its failed jobs: a line of ninja's, the command, and what the command said."""
+    found: list[_FailedJob] = []
+    heard, command_follows = False, False
+    for line in lines:
+        if match := _FAILED.fullmatch(line):
+            found.append(_FailedJob(match["status"], match["output"]))
+            heard, command_follows = True, True
+        elif _STATUS.fullmatch(line) or line.startswith("ninja: "):
+            heard = False  # other jobs end while ninja waits for them
+        elif command_follows:
+            command_follows = False
+        elif heard:
+            found[-1].words.append(line)
+    return found
 
 
 class _Watch:

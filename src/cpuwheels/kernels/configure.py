@@ -138,7 +138,7 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         "CPUWHEELS_AR": str(toolchain.ar),
         "CPUWHEELS_RANLIB": str(toolchain.ranlib),
         "CPUWHEELS_STRIP": str(toolchain.strip),
-        "CPUWHEELS_SYSROOT": str(toolchain.sysroot),
+        "CPUWHEELS_SYSROOT": str(toolchain.sysroot or ""),
         "CPUWHEELS_COMPILE_FLAGS": shlex.join(toolchain.compile_flags),
         "CPUWHEELS_CXX_FLAGS": shlex.join(toolchain.cxx_flags),
         "CPUWHEELS_LINK_FLAGS": shlex.join(link_flags),

@@ -43,12 +43,14 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
             next_step="run from the project's folder or pass --root",
         ) from error
     except UnicodeDecodeError as error:
-        raise MatrixError(f"{path.name} is not UTF-8 text", where=path) from error
+        raise MatrixError(f"{path.name} is not UTF-8 text", where=path, next_step="save it as UTF-8") from error
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = f"{path}:{mark.line + 1}" if mark else str(path)
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
-        raise MatrixError(f"{path.name} is not valid YAML: {problem}", where=line) from error
+        raise MatrixError(
+            f"{path.name} is not valid YAML: {problem}", where=line, next_step="correct the file at or above that line"
+        ) from error
     try:
         return model.model_validate(data)
     except ValidationError as error:

@@ -127,7 +127,8 @@ class Target(Strict):
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
     worst_peak: ByteSize
-    """Peak memory of the largest single compilation; from ``benchmarks/`` or docs/performance.md."""
+    """Peak memory of the largest single compilation: the largest ``peak_bytes`` in a build's ``record.json``, with
+    a margin."""
 
     @property
     def is_ready(self) -> bool:

@@ -46,7 +46,11 @@ def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
     requirements = folder / "requirements" / "cpu.txt"
     torch = _torch_pin(_read(requirements), markers)
     if torch is None:
-        raise SourceError(f"the source pins no torch for {markers.get('platform_machine')}", where=requirements)
+        raise SourceError(
+            f"the source pins no torch for {markers.get('platform_machine')}",
+            where=requirements,
+            next_step="give a source whose requirements/cpu.txt has torch==<version> for this target",
+        )
     extension = folder / "cmake" / "cpu_extension.cmake"
     tags = [match["tag"] for declare in _DECLARE.finditer(_read(extension)) if (match := _TAG.search(declare["body"]))]
     return SourcePins(torch, tuple(dict.fromkeys(tags)))
@@ -69,4 +73,8 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SourceError(f"cannot read {path.name} of the source: {error.strerror}", where=path) from error
+        raise SourceError(
+            f"cannot read {path.name} of the source: {error.strerror}",
+            where=path,
+            next_step="give a whole vLLM source",
+        ) from error

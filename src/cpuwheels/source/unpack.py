@@ -71,5 +71,6 @@ def _single_top(tar: tarfile.TarFile, archive: Path) -> str:
         raise SourceError(
             f"{archive.name} does not have exactly one top folder, as an sdist must (PEP 625)",
             where=archive,
+            next_step="give the sha256 of vLLM's sdist, not of another file",
         )
     return next(iter(tops - {"."}))

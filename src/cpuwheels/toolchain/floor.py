@@ -17,12 +17,12 @@ from elftools.elf.gnuversions import GNUVerDefSection, GNUVerSymSection
 from elftools.elf.sections import SymbolTableSection
 
 from cpuwheels.errors import ToolchainError
-from cpuwheels.toolchain.policy import Definition, lowered
+from cpuwheels.toolchain.lowering import Definition, lowered
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.toolchain.policy import Policy
+    from cpuwheels.policy import Policy
 
 RECIPE = 1
 """Raised when the same packages and policy would give another sysroot."""

@@ -11,11 +11,11 @@ from cpuwheels.debian.unpack import content_key
 from cpuwheels.errors import ToolchainError
 from cpuwheels.keys import make_key
 from cpuwheels.model.lock import load_lock
+from cpuwheels.policy import load_policy
 from cpuwheels.toolchain import unpacked
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
 from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
 from cpuwheels.toolchain.host import verdicts
-from cpuwheels.toolchain.policy import policy_text, read_policy
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
 from cpuwheels.toolchain.sysroot import Sysroot, sysroot_key, unpacked_sysroot
@@ -81,7 +81,7 @@ def resolve_toolchain(
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
     lock = load_lock(root, target.sysroot)
-    policy = read_policy(policy_text(), target.floor, target.machine)
+    policy = load_policy(target.floor, target.machine)
     sysroot = unpacked_sysroot(lock, policy, mirrors=sources, store=store, reporter=reporter)
     inputs = make_key(compiler=picked.digest, sysroot=sysroot_key(lock, policy))
     compat = compat_library(
@@ -91,6 +91,19 @@ def resolve_toolchain(
     digest = make_key(recipe=FLAGS_RECIPE, inputs=inputs, compat=sources_digest())
     maps = (*picked.maps, (sysroot.root, "/sysroot"), (compat.parent, "/toolchain/compat"))
     return _result(target, picked, flags, sysroot=sysroot, digest=digest, maps=maps)
+
+
+def check_choice(target: Target, choice: Choice, environ: Mapping[str, str]) -> None:
+    """Raise before anything is fetched if the choice is ``host`` and no compiler of this machine will do.
+
+    Raises:
+        ToolchainError: Each compiler is listed with the reason.
+    """
+    if choice != "host":
+        return
+    found = list(verdicts(target, environ))
+    if not any(verdict.compiler for verdict in found):
+        raise _none_good(target, [str(verdict) for verdict in found])
 
 
 def _pick(

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.model.lock import DebianLock
+    from cpuwheels.policy import Policy
     from cpuwheels.store import Store
-    from cpuwheels.toolchain.policy import Policy
 
 KIND = "sysroots"
 

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
 
-from cpuwheels.audit import Audited, Bundled, audit_wheel
 from cpuwheels.errors import AuditError, CommandError, WheelError
 from cpuwheels.keys import file_digest
+from cpuwheels.policy import load_policy
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.wheel.audit import Audited, Bundled, audit_wheel
 from cpuwheels.wheel.canonical import canonicalize, dist_info_of
-from cpuwheels.wheel.policy import load_policy
 from cpuwheels.wheel.project import Project, differences, read_project
 from cpuwheels.wheel.validation import Expectations, validate_wheel
 
@@ -79,6 +79,7 @@ def build_wheel(
     floor: str,
     machine: str,
     excluded: Sequence[str],
+    torch_libraries: Path,
     library_folders: Sequence[Path],
     work: Path,
     out: Path,
@@ -97,6 +98,7 @@ def build_wheel(
         floor: Newest platform policy the wheel may need.
         machine: As in platform tags.
         excluded: Sonames that come with torch.
+        torch_libraries: Folder of torch's libraries.
         library_folders: Where libraries to bundle are looked for.
         work: For the steps between; emptied.
         out: Where the wheel goes, in one rename.
@@ -116,6 +118,7 @@ def build_wheel(
         floor=floor,
         machine=machine,
         excluded=excluded,
+        torch_libraries=torch_libraries,
         library_folders=library_folders,
         log=log,
     )

@@ -9,14 +9,17 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.hash import ELFHashSection, GNUHashSection
+from elftools.elf.sections import Section, SymbolTableSection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _PF_X = 1  # <elf.h>: segment flag "executable"
 _MAGIC = b"\x7fELF"
 _VERSION_MASK = 0x7FFF  # <elf.h>: the top bit of a .gnu.version entry marks a hidden symbol
+_HIDDEN = 0x8000
+_NO_VERSION = 1  # <elf.h> VER_NDX_GLOBAL: the highest .gnu.version entry that names no version
 
 
 @dataclass(frozen=True)
@@ -44,6 +47,7 @@ class ElfFacts:
         needed: Sonames it is linked to.
         search_path: Entries of its RPATH and RUNPATH.
         versions: Symbol versions it needs.
+        loose: Undefined symbols that must be found when it is loaded and name no version, sorted.
         unstripped: Names of its symbol table and debug sections.
         executable_stack: Whether loading it makes stacks executable.
     """
@@ -53,6 +57,7 @@ class ElfFacts:
     needed: tuple[str, ...]
     search_path: tuple[str, ...]
     versions: tuple[NeededVersion, ...]
+    loose: tuple[str, ...]
     unstripped: tuple[str, ...]
     executable_stack: bool
 
@@ -73,8 +78,8 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
     try:
         elf = ELFFile(stream)
         names = [section.name for section in elf.iter_sections()]
-        dynamic = elf.get_section_by_name(".dynamic")
-        tags = list(dynamic.iter_tags()) if isinstance(dynamic, DynamicSection) else []
+        tags = _tags(elf)
+        undefined = list(_undefined(elf))
         stack = next((segment for segment in elf.iter_segments() if segment["p_type"] == "PT_GNU_STACK"), None)
         return ElfFacts(
             machine=str(elf["e_machine"]),
@@ -85,10 +90,60 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
                 for path in (*_strings(tags, "DT_RPATH", "rpath"), *_strings(tags, "DT_RUNPATH", "runpath"))
                 for entry in path.split(":")
             ),
-            versions=tuple(_versions(elf)),
+            versions=tuple(_versions(elf, undefined)),
+            loose=tuple(sorted(item.name for item in undefined if item.version <= _NO_VERSION and not item.weak)),
             unstripped=tuple(name for name in names if name == ".symtab" or name.startswith((".debug_", ".zdebug_"))),
             # A file without the segment leaves the decision to the loader, whose default is executable.
             executable_stack=stack is None or bool(stack["p_flags"] & _PF_X),
+        )
+    except (ELFError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a readable ELF file: {error}") from error
+
+
+def read_needed(stream: IO[bytes]) -> tuple[str, ...]:
+    """Return the sonames that a file is linked to; cheaper than all facts.
+
+    Raises:
+        ValueError: It is not a readable ELF file.
+    """
+    try:
+        return tuple(_strings(_tags(ELFFile(stream)), "DT_NEEDED", "needed"))
+    except (ELFError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a readable ELF file: {error}") from error
+
+
+def exported(stream: IO[bytes], names: Iterable[str]) -> frozenset[str]:
+    """Return which of the names the loader would find in a library, asking its hash table as the loader does.
+
+    Raises:
+        ValueError: It is not a readable ELF file.
+    """
+    try:
+        tables = [
+            section
+            for section in ELFFile(stream).iter_sections()
+            if isinstance(section, (GNUHashSection, ELFHashSection))
+        ]
+        return frozenset(name for name in names if any(_defines(table, name) for table in tables))
+    except (ELFError, UnicodeDecodeError) as error:
+        raise ValueError(f"not a readable ELF file: {error}") from error
+
+
+def linkable(stream: IO[bytes]) -> frozenset[str]:
+    """Return the names that a linker takes from a library: those with a version that is not hidden.
+
+    Raises:
+        ValueError: It is not a readable ELF file.
+    """
+    try:
+        elf = ELFFile(stream)
+        table = elf.get_section_by_name(".dynsym")
+        symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+        versions = elf.get_section_by_name(".gnu.version")
+        return frozenset(
+            symbol.name
+            for number, symbol in enumerate(symbols)
+            if symbol["st_shndx"] != "SHN_UNDEF" and not _version(versions, number) & _HIDDEN
         )
     except (ELFError, UnicodeDecodeError) as error:
         raise ValueError(f"not a readable ELF file: {error}") from error
@@ -104,29 +159,53 @@ def sections(stream: IO[bytes]) -> list[tuple[int, int, str]]:
     return sorted(found)
 
 
+def _tags(elf: ELFFile) -> list[DynamicTag]:
+    dynamic = elf.get_section_by_name(".dynamic")
+    return list(dynamic.iter_tags()) if isinstance(dynamic, DynamicSection) else []
+
+
 def _strings(tags: list[DynamicTag], kind: str, attribute: str) -> list[str]:
     return [getattr(tag, attribute) for tag in tags if tag.entry.d_tag == kind]
 
 
-def _versions(elf: ELFFile) -> Iterator[NeededVersion]:
+def _defines(table: GNUHashSection | ELFHashSection, name: str) -> bool:
+    symbol = table.get_symbol(name)
+    return symbol is not None and symbol["st_shndx"] != "SHN_UNDEF"
+
+
+@dataclass(frozen=True)
+class _Undefined:
+    name: str
+    weak: bool
+    version: int
+    """Its number in the file's own list; up to `_NO_VERSION` it has none."""
+
+
+def _undefined(elf: ELFFile) -> Iterator[_Undefined]:
+    table = elf.get_section_by_name(".dynsym")
+    versions = elf.get_section_by_name(".gnu.version")
+    if not isinstance(table, SymbolTableSection):
+        return
+    for number, symbol in enumerate(table.iter_symbols()):
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
+            version = _version(versions, number) & _VERSION_MASK
+            yield _Undefined(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", version)
+
+
+def _version(versions: Section | None, number: int) -> int:
+    """Return a symbol's entry in .gnu.version; a library without versions has no such section."""
+    index = versions.get_symbol(number).entry["ndx"] if isinstance(versions, GNUVerSymSection) else 0
+    return index if isinstance(index, int) else 0  # pyelftools has words for 0 and 1
+
+
+def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersion]:
     needs = elf.get_section_by_name(".gnu.version_r")
     if not isinstance(needs, GNUVerNeedSection):
         return
-    symbols = _symbols_by_version(elf)
+    symbols: dict[int, list[str]] = {}
+    for item in undefined:
+        symbols.setdefault(item.version, []).append(item.name)
     for need, auxiliaries in needs.iter_versions():
         for auxiliary in auxiliaries:
             index = auxiliary.entry["vna_other"] & _VERSION_MASK
             yield NeededVersion(need.name or "", auxiliary.name or "", tuple(sorted(symbols.get(index, []))))
-
-
-def _symbols_by_version(elf: ELFFile) -> dict[int, list[str]]:
-    versions = elf.get_section_by_name(".gnu.version")
-    table = elf.get_section_by_name(".dynsym")
-    found: dict[int, list[str]] = {}
-    if not isinstance(versions, GNUVerSymSection) or not isinstance(table, SymbolTableSection):
-        return found
-    for entry, symbol in zip(versions.iter_symbols(), table.iter_symbols(), strict=False):
-        index = entry.entry["ndx"]
-        if isinstance(index, int) and symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
-            found.setdefault(index & _VERSION_MASK, []).append(symbol.name)
-    return found

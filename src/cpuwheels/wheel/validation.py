@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from cpuwheels.wheel.policy import Policy
+    from cpuwheels.policy import Policy
 
 _CHUNK = 1 << 20
 
@@ -165,7 +165,7 @@ def elf_faults(elf: ElfFacts, expected: Expectations, bundled: set[str]) -> Iter
         if not known and not any(fnmatch.fnmatchcase(soname, pattern) for pattern in expected.excluded):
             yield f"needs {soname}, which is neither bundled nor on every {expected.policy.name} system"
     for needed in elf.versions:
-        if not expected.policy.allows(needed):
+        if expected.policy.forbids(needed.version):
             yield f"needs {needed.version} of {needed.library}, newer than {expected.policy.name}"
     if elf.unstripped:
         yield f"is not stripped: it has {elf.unstripped[0]}"

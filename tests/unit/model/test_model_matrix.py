@@ -47,19 +47,19 @@ def test_the_projects_own_files_fit_their_models(project_root: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "line_of", "message"),
     [
-        ("    floor: manylinux_2_28\n", "    flor: manylinux_2_28\n", "flor:", "unknown key 'targets.0.flor'; did you mean 'floor'?"),
+        ("    floor: many", "    flor: many", "flor:", "unknown key 'targets.0.flor'; did you mean 'floor'?"),
         ("default_source:", "default_sources:", "default_sources:", "did you mean 'default_source'?"),
-        ("      minimum: \"12.3\"", "      minimun: \"12.3\"", "minimun", "'targets.0.compiler.minimun'; did you mean 'minimum'?"),
+        ("      minimum:", "      minimun:", "minimun", "'targets.0.compiler.minimun'; did you mean 'minimum'?"),
         ("    index: https", "    indx: https", "indx", "did you mean 'index'?"),
         ("        machine: x86_64", "        maschine: x86_64", "maschine", "did you mean 'machine'?"),
         ("debian:\n", "debian:\n  xyzzy: 1\n", "xyzzy", "unknown key 'debian.xyzzy'; allowed: mirrors"),
-        ("worst_peak: 3.9G", "worst_peak: lots", "worst_peak: lots", "'lots' is not a size such as 8G or 512M, got 'lots'"),
+        ("worst_peak: 3.9G", "worst_peak: lots", "worst_peak: lots", "'lots' is not a size such as 8G"),
         ("worst_peak: 3.9G", "worst_peak: -1", "worst_peak: -1", "is not a size"),
         ("worst_peak: 3.9G", "worst_peak: [1]", "worst_peak: [1]", "is not a size"),
         ("status: ready", "status: redy", "status: redy", "Input should be 'ready' or 'planned', got 'redy'"),
-        ("ENABLE_AMX_FP8: \"OFF\"", "ENABLE_AMX_FP8: OFF", "ENABLE_AMX_FP8", "Input should be a valid string, got False"),
-        ("default_source: \"0.32.0\"", "default_source: 0.32", "default_source", "Input should be a valid string, got 0.32"),
-        ("default_source: \"0.32.0\"", "default_source: latest", "default_source", "'latest' is not a version (PEP 440)"),
+        ('FP8: "OFF"', "FP8: OFF", "ENABLE_AMX_FP8", "Input should be a valid string, got False"),
+        ('source: "0.32.0"', "source: 0.32", "default_source", "Input should be a valid string, got 0.32"),
+        ('source: "0.32.0"', "source: latest", "default_source", "'latest' is not a version (PEP 440)"),
         ("size: 44549956", "size: 0", "size: 0", "Input should be greater than 0"),
         ("- id: x86", "- id: X 86", "- id: X 86", "String should match pattern"),
         ("0e2a5bfeef1bfbffc3137464606540233086ce9b", "v3.13", "commit: v3.13", "String should match pattern"),
@@ -138,7 +138,13 @@ def test_a_missing_matrix_is_told(tmp_path: Path, place: str) -> None:
 
 @pytest.mark.parametrize(
     ("name", "hint"),
-    [("x68", "did you mean 'x86'?"), ("X86", "x86"), ("s390", "did you mean 's390x'?"), ("riscv", "x86, arm, s390x, macos"), ("", "x86")],
+    [
+        ("x68", "did you mean 'x86'?"),
+        ("X86", "x86"),
+        ("s390", "did you mean 's390x'?"),
+        ("riscv", "x86, arm, s390x, macos"),
+        ("", "x86"),
+    ],
 )
 def test_an_unknown_target_is_told_with_the_nearest(load, text: str, name: str, hint: str) -> None:
     with pytest.raises(UnknownTargetError, match=f"'{name}'") as raised:

@@ -45,7 +45,9 @@ FetchContent_Declare(
 """
 
 
-@pytest.mark.parametrize(("target", "torch"), [("x86", "2.13.0"), ("arm", "2.13.0"), ("s390x", "2.13.0"), ("macos", "2.12.1")])
+@pytest.mark.parametrize(
+    ("target", "torch"), [("x86", "2.13.0"), ("arm", "2.13.0"), ("s390x", "2.13.0"), ("macos", "2.12.1")]
+)
 def test_each_target_has_its_torch(project_root: Path, tmp_path: Path, target: str, torch: str) -> None:
     folder = write_tree(tmp_path, {"requirements/cpu.txt": REQUIREMENTS, "cmake/cpu_extension.cmake": TWO})
     pins = read_pins(folder, markers(load_matrix(project_root).target(target), "3.11"))
@@ -64,7 +66,8 @@ def test_onednn_tags(tmp_path: Path, cmake: str, tags: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "torch>=2.13\n", "torch==2.13.0; platform_machine == 's390x'\n", "torchvision==0.1\n", "torch==2.13.*\n"]
+    "text",
+    ["", "torch>=2.13\n", "torch==2.13.0; platform_machine == 's390x'\n", "torchvision==0.1\n", "torch==2.13.*\n"],
 )
 def test_a_source_without_a_torch_pin_is_told(tmp_path: Path, text: str) -> None:
     with pytest.raises(SourceError, match="pins no torch for x86_64") as raised:

@@ -85,7 +85,9 @@ def test_an_index_that_is_not_there_is_named(index: str) -> None:
         find_sdist(index, "vllm", "0.32.0")
 
 
-def test_fetched_unpacked_and_then_without_network(server: Server, store: Store, reporter: Reporter, tmp_path: Path) -> None:
+def test_fetched_unpacked_and_then_without_network(
+    server: Server, store: Store, reporter: Reporter, tmp_path: Path
+) -> None:
     path = write_sdist(tmp_path / "vllm-0.32.0.tar.gz")
     wanted = request(path, server.serve("/vllm-0.32.0.tar.gz", Answer(path.read_bytes())))
     source = wanted.get(store, reporter)

@@ -38,7 +38,14 @@ def checkout(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    "lost", [["CMakeLists.txt"], ["setup.py"], ["requirements/cpu.txt"], ["csrc/cpu/ops.cpp"], ["setup.py", "vllm/__init__.py"]]
+    "lost",
+    [
+        ["CMakeLists.txt"],
+        ["setup.py"],
+        ["requirements/cpu.txt"],
+        ["csrc/cpu/ops.cpp"],
+        ["setup.py", "vllm/__init__.py"],
+    ],
 )
 def test_missing_parts_are_named(tmp_path: Path, lost: Sequence[str]) -> None:
     folder = write_tree(tmp_path / "vllm", dict.fromkeys(lost))
@@ -125,14 +132,18 @@ def test_an_sdists_version(tmp_path: Path) -> None:
     assert tree_version(write_tree(tmp_path, INFO)) == ("0.32.0", "PKG-INFO")
 
 
-@pytest.mark.parametrize("info", [None, "Name: vllm\n", "Version: of the day\n"], ids=["none", "no version", "no PEP 440"])
+@pytest.mark.parametrize(
+    "info", [None, "Name: vllm\n", "Version: of the day\n"], ids=["none", "no version", "no PEP 440"]
+)
 def test_without_git_and_sdist_there_is_no_version(tmp_path: Path, info: str | None) -> None:
     with pytest.raises(SourceError, match="cannot tell the version") as raised:
         tree_version(write_tree(tmp_path / "vllm", {"PKG-INFO": info}))
     assert raised.value.next_step
 
 
-def test_a_repository_around_an_sdist_is_not_taken_for_its_own(tmp_path: Path, store: Store, reporter: Reporter) -> None:
+def test_a_repository_around_an_sdist_is_not_taken_for_its_own(
+    tmp_path: Path, store: Store, reporter: Reporter
+) -> None:
     folder = write_tree(tmp_path / "outer" / "vllm", INFO)
     commit(tmp_path / "outer")
     os.utime(folder / "setup.py", (EPOCH + 2**30, EPOCH + 2**30))

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-
 def archive(path: Path, *fills: Callable[[tarfile.TarFile], None], mode: str = "w:gz") -> Path:
     with tarfile.open(path, mode) as tar:
         for fill in fills:
@@ -101,7 +100,9 @@ def test_special_permission_bits_and_owners_are_dropped(tmp_path: Path, out: Pat
         "hard link out through the top", "character device", "block device", "pipe",
     ],
 )  # fmt: skip
-def test_what_would_leave_the_tree_is_refused(tmp_path: Path, out: Path, bad: Callable[[tarfile.TarFile], None]) -> None:
+def test_what_would_leave_the_tree_is_refused(
+    tmp_path: Path, out: Path, bad: Callable[[tarfile.TarFile], None]
+) -> None:
     (out.parent / "evil").write_text("before")
     before = names(tmp_path)
     path = archive(tmp_path / "a.tar.gz", member("top/good", b"x"), bad)

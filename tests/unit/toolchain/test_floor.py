@@ -6,14 +6,14 @@ import pytest
 from elf_writer import Elf
 
 from cpuwheels.errors import ToolchainError
+from cpuwheels.policy import Policy
 from cpuwheels.toolchain.compat_library import sources, sources_digest
 from cpuwheels.toolchain.floor import apply_floor, lower_header, lower_library
-from cpuwheels.toolchain.policy import Policy
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-POLICY = Policy("floor", {"GLIBC": frozenset({"2.2.5", "2.28"})})
+POLICY = Policy("floor", 0, {"GLIBC": frozenset({"2.2.5", "2.28"})}, frozenset())
 
 
 @pytest.mark.parametrize(("minor", "expected"), [(31, 28), (28, 28), (17, 17)])

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import wheel_writer as ww
 
-from cpuwheels.audit import Audited, Bundled
 from cpuwheels.errors import AuditError, WheelError
+from cpuwheels.policy import load_policy
+from cpuwheels.wheel.audit import Audited, Bundled
 from cpuwheels.wheel.build import BuiltWheel, build_overlay, check_complete, render_note, require_valid
 from cpuwheels.wheel.overlay import Overlay
-from cpuwheels.wheel.policy import load_policy
 from cpuwheels.wheel.project import read_project
 from cpuwheels.wheel.validation import Expectations
 

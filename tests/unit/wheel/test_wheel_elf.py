@@ -5,7 +5,7 @@ import io
 import pytest
 from elf_writer import Elf
 
-from cpuwheels.wheel.elf import is_elf, read_elf, sections
+from cpuwheels.wheel.elf import exported, is_elf, linkable, read_elf, read_needed, sections
 
 
 def test_facts_of_a_library() -> None:
@@ -41,6 +41,28 @@ def test_a_symbol_table_is_seen() -> None:
     assert read_elf(io.BytesIO(Elf(symtab=True).write())).unstripped == (".symtab",)
 
 
+@pytest.mark.parametrize("versions", [{}, {"libc.so.6": {"GLIBC_2.17": "memcpy"}}])
+def test_undefined_symbols_without_a_version(versions: dict[str, dict[str, str]]) -> None:
+    elf = Elf(versions=versions, loose=("gettid", "arc4random"), weak=("__gmon_start__",), exports=("own",))
+    facts = read_elf(io.BytesIO(elf.write()))
+    assert facts.loose == ("arc4random", "gettid")
+    assert [need.symbols for need in facts.versions] == [("memcpy",)] * len(versions)
+
+
+@pytest.mark.parametrize("kind", ["gnu", "sysv"])
+def test_what_a_library_exports(kind: str) -> None:
+    elf = Elf(loose=("gettid",), exports=("first", "second", "last"), hidden=("newer",), hash=kind)
+    stream = io.BytesIO(elf.write())
+    assert exported(stream, ["second", "last", "newer", "gettid", "nowhere"]) == {"second", "last", "newer"}
+    assert linkable(stream) == {"first", "second", "last"}
+
+
+def test_a_library_that_exports_nothing() -> None:
+    stream = io.BytesIO(Elf(needed=("libc10.so", "librt.so.1")).write())
+    assert exported(stream, ["memcpy"]) == linkable(stream) == set()
+    assert read_needed(stream) == ("libc10.so", "librt.so.1")
+
+
 def test_sections_by_offset() -> None:
     data = Elf(text=b"the text").write()
     found = {name: data[start:end] for start, end, name in sections(io.BytesIO(data))}
@@ -49,5 +71,6 @@ def test_sections_by_offset() -> None:
 
 def test_damage_is_told() -> None:
     assert not is_elf(io.BytesIO(b"text"))
-    with pytest.raises(ValueError, match="not a readable ELF file"):
-        read_elf(io.BytesIO(b"\x7fELF\x02\x01\x01"))
+    for reader in (read_elf, read_needed, linkable, lambda stream: exported(stream, ["x"])):
+        with pytest.raises(ValueError, match="not a readable ELF file"):
+            reader(io.BytesIO(b"\x7fELF\x02\x01\x01"))

@@ -7,7 +7,7 @@ import pytest
 import wheel_writer as ww
 from elf_writer import Elf
 
-from cpuwheels.wheel.policy import load_policy
+from cpuwheels.policy import load_policy
 from cpuwheels.wheel.validation import Expectations, validate_wheel
 
 if TYPE_CHECKING:

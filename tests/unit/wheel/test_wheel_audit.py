@@ -1,16 +1,17 @@
 from __future__ import annotations
 
 import io
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 import wheel_writer as ww
 from elf_writer import Elf
 
-from cpuwheels.audit import audit_wheel, check_floor, elf_files, highest_versions
 from cpuwheels.errors import AuditError
+from cpuwheels.policy import load_policy
+from cpuwheels.wheel.audit import audit_wheel, check_floor, elf_files, highest_versions
 from cpuwheels.wheel.elf import read_elf
-from cpuwheels.wheel.policy import load_policy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +40,7 @@ def test_a_wheel_above_the_floor_is_not_even_repaired(tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="newer than"):
         audit_wheel(
             wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=(),
-            library_folders=(),
+            torch_libraries=tmp_path, library_folders=(),
             log=tmp_path / "log",
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
@@ -68,10 +69,36 @@ def test_a_library_that_cannot_be_found_is_told_in_auditwheels_words(tmp_path: P
     with pytest.raises(AuditError, match="cannot repair") as caught:
         audit_wheel(
             wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=("libtorch*.so",),
-            library_folders=[tmp_path / "empty"], log=tmp_path / "log",
+            torch_libraries=tmp_path, library_folders=[tmp_path / "empty"], log=tmp_path / "log",
         )  # fmt: skip
     assert "libnowhere.so.1" in caught.value.output
     assert "--exclude 'libtorch*.so'" in (tmp_path / "log").read_text()
+
+
+@pytest.mark.parametrize("call", ["gettid", "PyErr_Clear"])
+def test_a_call_that_only_the_building_machine_answers_is_refused(tmp_path: Path, call: str) -> None:
+    """The C library on the link line hides the function, as a lowered sysroot's does: no version is written."""
+    hiding, source, library = tmp_path / "libc.so.6", tmp_path / "demo.c", tmp_path / "demo.so"
+    source.write_text(f"int {call}(void);\nint PyInit__C(void) {{ return {call}(); }}\n")
+    link = ["cc", "-shared", "-fPIC", "-nostdlib", "-s", "-Wl,--no-as-needed"]
+    subprocess.run([*link, "-Wl,-soname,libc.so.6", "-o", hiding, "-xc", "/dev/null"], check=True)
+    subprocess.run([*link, "-o", library, source, hiding], check=True)
+    wheel = ww.write_good(tmp_path, "demo-1.0+cpu-cp38-abi3-linux_x86_64.whl", library=library.read_bytes())
+    torch = tmp_path / "torch"
+    torch.mkdir()
+
+    def audited() -> Path:
+        return audit_wheel(
+            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=("libtorch.so",),
+            torch_libraries=torch, library_folders=(), log=tmp_path / "log",
+        ).path  # fmt: skip
+
+    if call.startswith("Py"):
+        assert audited().is_file()
+    else:
+        with pytest.raises(AuditError, match="nothing on every manylinux_2_28_x86_64 system provides gettid") as caught:
+            audited()
+        assert caught.value.output == "demo/_C.abi3.so: gettid"
 
 
 def facts(elf: Elf):  # type: ignore[no-untyped-def]

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.errors import AuditError, CommandError
+from cpuwheels.policy import Policy, load_policy
 from cpuwheels.process import capture, closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.elf import ElfFacts, is_elf, read_elf
-from cpuwheels.wheel.policy import Policy, load_policy
+from cpuwheels.wheel.providers import Torch, check_providers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -68,6 +69,7 @@ def audit_wheel(
     floor: str,
     machine: str,
     excluded: Sequence[str],
+    torch_libraries: Path,
     library_folders: Sequence[Path],
     log: Path,
 ) -> Audited:
@@ -79,12 +81,13 @@ def audit_wheel(
         floor: Newest policy the wheel may need, such as ``manylinux_2_28``.
         machine: As in platform tags, such as ``x86_64``.
         excluded: Sonames (wildcards allowed) that come with torch and stay outside.
+        torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
         library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
         log: Log file of the step.
 
     Raises:
-        AuditError: A file needs newer symbols than the floor allows, a library cannot be found, or the
-            wheel's tag ends up above the floor.
+        AuditError: A file needs newer symbols than the floor allows, or symbols that only the system could
+            provide in any version; a library cannot be found; or the wheel's tag ends up above the floor.
     """
     policy = load_policy(floor, machine)
     facts = dict(elf_files(wheel))
@@ -95,6 +98,8 @@ def audit_wheel(
     path = _repair(wheel, out, excluded=excluded, library_folders=library_folders, log=log)
     repaired = dict(elf_files(path))
     check_floor(repaired, policy, where=path, log=log)
+    torch = Torch(torch_libraries, tuple(excluded))
+    check_providers(repaired, path, torch=torch, policy=policy, system=library_folders, log=log)
     platforms = tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age))
     found = shown_policy(path, library_folders=library_folders, log=log)
     known = load_policy(found.removesuffix(f"_{machine}"), machine)
@@ -141,7 +146,7 @@ def check_floor(facts: dict[str, ElfFacts], policy: Policy, *, where: Path, log:
     lines = []
     for name, elf in facts.items():
         for needed in elf.versions:
-            if not policy.allows(needed):
+            if policy.forbids(needed.version):
                 symbols = ", ".join(needed.symbols[:_SHOWN_SYMBOLS])
                 more = f" and {len(needed.symbols) - _SHOWN_SYMBOLS} more" * (len(needed.symbols) > _SHOWN_SYMBOLS)
                 lines.append(f"{name}: {needed.library} {needed.version} ({symbols}{more})")
@@ -182,7 +187,10 @@ def shown_policy(wheel: Path, *, library_folders: Sequence[Path], log: Path) -> 
     try:
         return str(json.loads(shown.output)["sym_tag"])
     except (ValueError, KeyError) as error:
-        raise AuditError("auditwheel cannot read the wheel", where=wheel, log=log, output=shown.output) from error
+        raise AuditError(
+            "auditwheel cannot read the wheel", where=wheel, log=log, output=shown.output,
+            next_step="build it again; if it stays so, report this with the log",
+        ) from error  # fmt: skip
 
 
 def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders: Sequence[Path], log: Path) -> Path:

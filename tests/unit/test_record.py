@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from kernel_request import environment, toolchain
+
+from cpuwheels.kernels.result import Kernels
+from cpuwheels.memory import JobPlan
+from cpuwheels.onednn import OneDnn
+from cpuwheels.patching import AppliedPatch
+from cpuwheels.prepare import PreparedSource
+from cpuwheels.record import alternates, provenance, write_record
+from cpuwheels.source.result import Source
+
+SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist from somewhere", "release")
+PINNED = OneDnn(Path("/store/onednn"), "v3.13", "c" * 40, "c" * 40, "pinned")
+ALTERNATE = OneDnn(Path("/store/onednn"), "v3.13", "3.7.2", "d" * 64, "alternate")
+JOBS = ({"output": "b.o", "peak": 2}, {"output": "a.o", "peak": 1}, {"peak": 3})
+KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True)
+
+
+def note(onednn: OneDnn = PINNED, source: Source = SOURCE) -> dict[str, object]:
+    prepared = PreparedSource(
+        "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
+    )
+    return provenance(
+        target="x86", source=source, prepared=prepared, toolchain=toolchain(), environment=environment(),
+        onednn=onednn, kernels=KERNELS,
+    )  # fmt: skip
+
+
+def test_the_note_in_the_wheel_names_every_input_by_content() -> None:
+    text = json.dumps(note())
+    for digest in (SOURCE.digest, "p" * 64, PINNED.digest, toolchain().digest, environment().torch_digest, "key"):
+        assert digest in text
+
+
+def test_the_note_in_the_wheel_holds_nothing_of_the_machine() -> None:
+    assert "/store" not in json.dumps(note())
+    assert "/env" not in json.dumps(note())
+    assert "/tc" not in json.dumps(note())
+    elsewhere = Source("0.32.0", Path("/other"), SOURCE.digest, SOURCE.epoch, "sdist from elsewhere", "release")
+    assert note(source=elsewhere) == note()
+
+
+@pytest.mark.parametrize(("onednn", "said"), [(PINNED, []), (ALTERNATE, ["oneDNN 3.7.2 in place of v3.13"])])
+def test_an_alternate_is_said(onednn: OneDnn, said: list[str]) -> None:
+    assert alternates(onednn) == said
+    assert note(onednn)["alternates"] == said
+
+
+def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    write_record(
+        path, inputs=note(ALTERNATE), source=SOURCE, toolchain=toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
+        environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs"),
+        wheel={"file": "a.whl", "sha256": "w" * 64}, timings={"kernels": 1.23456}, announcements=["NOTE"],
+    )  # fmt: skip
+    record = json.loads(path.read_text())
+    assert record["wheel"]["file"] == "a.whl"
+    assert record["alternates"] == ["oneDNN 3.7.2 in place of v3.13"]
+    assert record["seconds"] == {"kernels": 1.23}
+    assert record["jobs"] == {"at_once": 2, "reason": "CPUs", "compiled_in_this_run": True}
+    assert record["compilers"]["refused"] == ["g++: GNU 12.2, older than 12.3"]
+    assert record["origin"]["source"] == "sdist from somewhere"
+    assert record["notes"] == ["NOTE"]
+    assert record["tools"]["cmake"] == "4.0.0"
+    assert [job["peak"] for job in record["files"]] == [3, 1, 2]
+    assert record["built"].endswith("+00:00")
