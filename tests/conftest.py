@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import io
+import shlex
+import shutil
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
 from cpuwheels.console import Reporter
-from cpuwheels.store import Store
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.store import Store, default_root
+from cpuwheels.toolchain.select import resolve_toolchain
 
 ROOT = Path(__file__).parents[1]
 
@@ -27,6 +31,24 @@ def store(tmp_path: Path) -> Store:
 @pytest.fixture
 def logs(tmp_path: Path) -> Path:
     return tmp_path / "logs"
+
+
+@pytest.fixture(scope="session")
+def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A C compiler: the machine's own, else the pinned one, which `nox -s build-x86` unpacks as well."""
+    if found := shutil.which("cc") or shutil.which("gcc"):
+        return Path(found)
+    folder = tmp_path_factory.mktemp("compiler")
+    matrix = load_matrix(ROOT)
+    toolchain = resolve_toolchain(
+        matrix.target("x86"), choice="debian", root=ROOT, debian=matrix.debian,
+        store=Store(default_root()), reporter=Reporter("tests"), logs=folder,
+    )  # fmt: skip
+    command = shlex.join([str(toolchain.cc), *toolchain.compile_flags, *toolchain.link_flags])
+    wrapper = folder / "cc"
+    wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    wrapper.chmod(0o755)
+    return wrapper
 
 
 @pytest.fixture

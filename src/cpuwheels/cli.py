@@ -16,6 +16,7 @@ from cpuwheels import commands
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
 from cpuwheels.options import BuildOptions, ToolchainChoice
+from cpuwheels.storage import storage_errors
 from cpuwheels.store import default_root
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     console = Console(stderr=True, highlight=False, soft_wrap=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
-        with _signals_as_interrupt():
+        with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False)
     except CpuwheelsError as error:
         console.print(f"error: {error}", style="red", markup=False)

@@ -128,7 +128,7 @@ def read_hunks(path: Path) -> list[Hunk]:
             where=path,
             next_step="put the file there, or take it out of patches/series.yaml",
         ) from error
-    except UnidiffParseError as error:
+    except (UnidiffParseError, UnicodeDecodeError) as error:
         raise PatchError(
             f"patch {path.name} is not a unified diff: {error}",
             where=path,
@@ -163,9 +163,9 @@ def _text(lines: Sequence[str]) -> list[str]:
 def _read_target(tree: Path, hunk: Hunk, patch: Patch) -> str:
     try:
         return (tree / hunk.path).read_text(encoding="utf-8")
-    except OSError as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise PatchError(
-            f"patch {patch.file} changes {hunk.path}, which the source does not have",
+            f"patch {patch.file} changes {hunk.path}, which the source does not have as text",
             where=f"patches/{patch.file}",
             next_step="narrow its versions in patches/series.yaml or write it anew for this source",
         ) from error

@@ -116,7 +116,10 @@ def run(
             )
         except OSError as error:
             raise CommandError(
-                f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command), log=log
+                f"cannot start {command[0]}: {error.strerror}",
+                where=shlex.join(command),
+                log=log,
+                next_step=f"install {command[0].rsplit('/', 1)[-1]}, or put it on PATH",
             ) from error
         try:
             assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
@@ -139,6 +142,7 @@ def run(
             where=shlex.join(command),
             log=log,
             output=completed.output,
+            next_step="read the log",
         )
     return completed
 

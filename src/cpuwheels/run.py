@@ -127,9 +127,12 @@ def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions,
         places.cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=places.cache):
             pass
+    store = Store(places.cache)
+    with storage_errors(places.cache):
+        store.remove_stale_work()
     logs = publish.new_logs(places, target.id)
     reporter.info(f"logs: {logs}")
-    return Run(places, matrix, target, options, Store(places.cache), reporter, logs)
+    return Run(places, matrix, target, options, store, reporter, logs)
 
 
 def plan(target: Target, options: BuildOptions) -> JobPlan:

@@ -37,7 +37,7 @@ def storage_errors(where: Path, *, next_step: str = "") -> Iterator[None]:
                 next_step="free space there, or set CPUWHEELS_CACHE to a folder on a larger disk",
             ) from error
         raise StoreError(
-            f"cannot write {place}: {error.strerror or error}",
+            f"cannot use {place}: {error.strerror or error}",
             where=where,
             next_step=next_step or "make the folder writable, or set CPUWHEELS_CACHE to one that is",
         ) from error

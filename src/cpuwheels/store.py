@@ -12,6 +12,7 @@ import logging
 import os
 import shutil
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
 MANIFEST = ".cpuwheels-manifest.json"
+
+STALE_DAYS = 14
+"""Age at which an interrupted build no longer counts as one that will be resumed."""
 
 MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn"})
 """Kinds whose entries hold no path of their own, so that they may be moved or copied to another store."""
@@ -111,6 +115,13 @@ class Store:
             except BaseException:
                 remove_tree(fresh)
                 raise
+
+    def remove_stale_work(self) -> None:
+        """Remove unfinished work that nobody went on with for `STALE_DAYS`, and leftovers of killed runs."""
+        oldest = time.time() - STALE_DAYS * 24 * 3600
+        for folder in (self.root / "work").glob("*"):
+            if folder.stat().st_mtime < oldest:
+                remove_tree(folder)
 
     def share(self, kinds: Iterable[str], other: Path) -> None:
         """Give another store what this one has of some movable kinds, by hard links where possible.

@@ -194,7 +194,7 @@ def test_a_folder_that_cannot_be_written(project: Project, tmp_path: Path, which
         "kernel's own": Path("/proc/x"),
     }
     message = project.fails(errors.StoreError, "build", "x86", **{which: places[kind]})
-    assert "cannot write" in message
+    assert "cannot use" in message
     assert str(places[kind]) in message
     assert {"cache": "CPUWHEELS_CACHE", "dist": "--dist"}[which] in message
 

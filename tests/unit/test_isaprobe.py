@@ -4,28 +4,18 @@ from __future__ import annotations
 
 import json
 import platform
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.usefixtures("compiler")
-
 
 @pytest.fixture(scope="module")
-def compiler() -> str:
-    found = shutil.which("cc") or shutil.which("gcc")
-    assert found, "the tests need a C compiler"
-    return found
-
-
-@pytest.fixture(scope="module")
-def isaprobe(compiler: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def isaprobe(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("isaprobe") / "isaprobe"
     sources = sorted((Path(__file__).parents[2] / "csrc/isaprobe").glob("*.c"))
-    subprocess.run([compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
+    subprocess.run([c_compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
     return program
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -13,21 +12,14 @@ from cpuwheels.errors import CommandError, ToolchainError
 from cpuwheels.native import CpuFeatures, find_isaprobe, native_tools, probe
 
 
-@pytest.fixture
-def cc() -> Path:
-    found = shutil.which("cc") or shutil.which("gcc")
-    assert found, "the tests need a C compiler"
-    return Path(found)
-
-
 def fake(path: Path, script: str) -> Path:
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path
 
 
-def test_compiled_once_and_they_run(project_root, cc, store, logs):
-    tools = native_tools(project_root, cc, [], "one", store=store, logs=logs)
+def test_compiled_once_and_they_run(project_root, c_compiler, store, logs):
+    tools = native_tools(project_root, c_compiler, [], "one", store=store, logs=logs)
     assert probe(tools.isaprobe).architecture == os.uname().machine
     log = (logs / "native.log").read_text()
     again = native_tools(project_root, Path("/nonexistent/cc"), [], "one", store=store, logs=logs)
@@ -36,14 +28,14 @@ def test_compiled_once_and_they_run(project_root, cc, store, logs):
     assert find_isaprobe(store) is not None
 
 
-def test_another_compiler_makes_others(project_root, cc, store, logs):
-    one = native_tools(project_root, cc, [], "one", store=store, logs=logs)
-    two = native_tools(project_root, cc, [], "two", store=store, logs=logs)
+def test_another_compiler_makes_others(project_root, c_compiler, store, logs):
+    one = native_tools(project_root, c_compiler, [], "one", store=store, logs=logs)
+    two = native_tools(project_root, c_compiler, [], "two", store=store, logs=logs)
     assert one != two
 
 
-def test_without_static_libraries_they_are_linked_dynamically(project_root, cc, store, logs, tmp_path):
-    picky = fake(tmp_path / "cc", f'case "$*" in *-static*) exit 1;; esac; exec {cc} "$@"')
+def test_without_static_libraries_they_are_linked_dynamically(project_root, c_compiler, store, logs, tmp_path):
+    picky = fake(tmp_path / "cc", f'case "$*" in *-static*) exit 1;; esac; exec {c_compiler} "$@"')
     tools = native_tools(project_root, picky, [], "picky", store=store, logs=logs)
     assert probe(tools.isaprobe).architecture
 

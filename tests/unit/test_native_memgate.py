@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,12 +14,10 @@ import pytest
 
 
 @pytest.fixture(scope="module")
-def memgate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    compiler = shutil.which("cc") or shutil.which("gcc")
-    assert compiler, "the tests need a C compiler"
+def memgate(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("memgate") / "memgate"
     sources = sorted((Path(__file__).parents[2] / "csrc/memgate").glob("*.c"))
-    subprocess.run([compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
+    subprocess.run([c_compiler, "-std=c17", "-O2", "-Wall", "-Wextra", "-Werror", "-o", program, *sources], check=True)
     return program
 
 

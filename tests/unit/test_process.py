@@ -72,7 +72,7 @@ def test_a_program_that_is_not_there_is_told(logs: Path, tmp_path: Path, check: 
 
 def test_a_log_that_cannot_be_written_is_told_and_the_command_ended(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(StoreError, match="cannot write"):
+    with pytest.raises(StoreError, match="cannot use"):
         run(sh("exit"), log=tmp_path / "file" / "a.log")
     with pytest.raises(DiskFullError, match="no space left"):
         run(sh("exit"), log=Path("/dev/full"))

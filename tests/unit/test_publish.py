@@ -88,6 +88,6 @@ def test_old_logs_are_removed_and_new_ones_do_not_collide(places: Places) -> Non
 @pytest.mark.parametrize("make", [lambda places: new_logs(places, "x86"), lambda places: staging(places, "x86", "1")])
 def test_an_output_folder_that_cannot_be_written_is_told(places: Places, make) -> None:
     places.dist.write_text("a file")
-    with pytest.raises(StoreError, match="cannot write") as raised:
+    with pytest.raises(StoreError, match="cannot use") as raised:
         make(places)
     assert "--dist" in raised.value.next_step

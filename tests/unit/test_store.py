@@ -10,7 +10,7 @@ import pytest
 
 from cpuwheels.errors import DiskFullError, StoreError
 from cpuwheels.storage import storage_errors, write_atomic
-from cpuwheels.store import MANIFEST, Store, check_entry
+from cpuwheels.store import MANIFEST, STALE_DAYS, Store, check_entry
 
 
 def fill(folder: Path) -> None:
@@ -146,3 +146,14 @@ def test_manifest_names_kind_and_key(store: Store) -> None:
     entry = store.get("kind", "key", fill)
     manifest = json.loads((entry / MANIFEST).read_text())
     assert (manifest["kind"], manifest["key"]) == ("kind", "key")
+
+
+def test_only_work_that_nobody_went_on_with_is_removed(store: Store) -> None:
+    old, fresh = store.work("kernels", "old"), store.work("kernels", "fresh")
+    for folder in (old, fresh):
+        folder.mkdir(parents=True)
+    long_ago = time.time() - (STALE_DAYS + 1) * 24 * 3600
+    os.utime(old, (long_ago, long_ago))
+    store.remove_stale_work()
+    assert not old.exists()
+    assert fresh.exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from typing import TYPE_CHECKING
 
@@ -41,6 +42,7 @@ class Workspace:
         The trees in the store are never built in: upstream's build generates headers among its sources.
         """
         if self._prepared.is_file():
+            os.utime(self.folder)  # somebody is going on with it
             return
         with storage_errors(self.folder):
             remove_tree(self.folder)

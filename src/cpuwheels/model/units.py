@@ -22,6 +22,9 @@ def parse_size(text: str | int) -> int:
     if match is None:
         msg = f"{text!r} is not a size such as 8G or 512M"
         raise ValueError(msg)
+    if "." in match[1] and not match[2]:
+        msg = f"{text!r} has no unit, such as the G in 3.9G"
+        raise ValueError(msg)
     size = int(Fraction(match[1]) * _UNITS[match[2].upper()])
     if size <= 0:
         msg = f"{text!r} is not above zero"

@@ -76,11 +76,11 @@ def test_a_library_that_cannot_be_found_is_told_in_auditwheels_words(tmp_path: P
 
 
 @pytest.mark.parametrize("call", ["gettid", "PyErr_Clear"])
-def test_a_call_that_only_the_building_machine_answers_is_refused(tmp_path: Path, call: str) -> None:
+def test_a_call_that_only_the_building_machine_answers_is_refused(c_compiler: Path, tmp_path: Path, call: str) -> None:
     """The C library on the link line hides the function, as a lowered sysroot's does: no version is written."""
     hiding, source, library = tmp_path / "libc.so.6", tmp_path / "demo.c", tmp_path / "demo.so"
     source.write_text(f"int {call}(void);\nint PyInit__C(void) {{ return {call}(); }}\n")
-    link = ["cc", "-shared", "-fPIC", "-nostdlib", "-s", "-Wl,--no-as-needed"]
+    link = [c_compiler, "-shared", "-fPIC", "-nostdlib", "-s", "-Wl,--no-as-needed"]
     subprocess.run([*link, "-Wl,-soname,libc.so.6", "-o", hiding, "-xc", "/dev/null"], check=True)
     subprocess.run([*link, "-o", library, source, hiding], check=True)
     wheel = ww.write_good(tmp_path, "demo-1.0+cpu-cp38-abi3-linux_x86_64.whl", library=library.read_bytes())
