@@ -132,7 +132,12 @@ class Store:
         with storage_errors(other):
             for kind in kinds:
                 for entry in sorted((self.root / kind).glob("[!.]*")):
-                    shutil.copytree(entry, other / kind / entry.name, symlinks=True, copy_function=link_or_copy)
+                    if (other / kind / entry.name).exists():
+                        continue
+                    fresh = other / kind / f".new-{entry.name}"
+                    remove_tree(fresh)
+                    shutil.copytree(entry, fresh, symlinks=True, copy_function=link_or_copy)
+                    fresh.rename(other / kind / entry.name)
 
     def _seal(self, fresh: Path, kind: str, key: str) -> Path:
         entry = self.path(kind, key)

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from tiny_project import Tiny, make_repository, make_sdist
 
-from cpuwheels.store import default_root
+from cpuwheels.storage import remove_tree
+from cpuwheels.store import Store, default_root
 
 HERE = Path(__file__).parent
 PROJECT = HERE.parents[1]
 
 
 @pytest.fixture(scope="session")
-def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+def cache() -> Iterator[Path]:
+    """Stores of the tests alone: compiler and environment stay from run to run, everything built is made anew."""
+    root = default_root() / "tests"
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / "in-use.lock"):
+        for kind in ("kernels", "prepared", "sources", "work"):
+            remove_tree(root / kind)
+        Store(default_root()).share(["downloads"], root)
+        yield root
+
+
+@pytest.fixture(scope="session")
+def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     base = tmp_path_factory.mktemp("tiny")
     root = base / "project"
     for name in ("cmake", "csrc", "locks"):
@@ -34,7 +49,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     }.items():
         text = text.replace(f"@{name}@", str(value))
     (root / "matrix.yaml").write_text(text)
-    return Tiny(root, HERE / "tiny", base / "dist", default_root())
+    return Tiny(root, HERE / "tiny", base / "dist", cache)
 
 
 @pytest.fixture(scope="session")

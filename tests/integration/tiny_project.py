@@ -21,7 +21,7 @@ class Tiny:
         root: The project folder.
         tree: The stand-in's sources, to be copied and changed.
         dist: Output folder.
-        cache: The stores; the user's own by default, so that compiler and torch are there already.
+        cache: The stores.
     """
 
     root: Path
