@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import nox
+import uv
 import yaml
 
 nox.needs_version = ">=2025.10.14"
@@ -29,9 +30,8 @@ def _install(session: nox.Session, lock: str) -> None:
     index is asked only for what is missing, and nothing is once a lock has been installed.
     """
     requirements = ["--quiet", "--require-hashes", "-r", f"locks/{lock}.txt"]
-    try:
-        session.install("--offline", *requirements, silent=True, log=False)
-    except nox.command.CommandFailed:
+    cached = [uv.find_uv_bin(), "pip", "install", "--offline", "--python", session.virtualenv.location]
+    if subprocess.run([*cached, *requirements], cwd=ROOT, capture_output=True, check=False).returncode != 0:
         session.install(*requirements)
     session.install("--quiet", "--offline", "--no-deps", "--no-build-isolation", "-e", ".", silent=True, log=False)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tarfile
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.archives import tarfile
 from cpuwheels.download import Pinned, fetch, mirrored
 from cpuwheels.errors import CommandError, CpuwheelsError, DownloadError, LockedError, OneDnnError
 from cpuwheels.keys import make_key

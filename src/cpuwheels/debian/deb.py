@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import io
 import lzma
 import os
-import tarfile
 import zlib
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from debian.arfile import ArError
 from debian.debfile import DebFile
 
+from cpuwheels.archives import tarfile
 from cpuwheels.errors import ToolchainError, UnsafeArchiveError
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
     """
     patterns = (*UNUSED, *leave_out)
     try:
-        with _opened(package) as deb, deb.data.tgz() as tar:
+        with tarfile.open(fileobj=io.BytesIO(_data(package))) as tar:
             for member in tar:
                 path = inner_path(member.name, package)
                 if path.parts and not _matches(path, patterns):
@@ -63,9 +64,11 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
         ) from error
 
 
-def _opened(package: Path) -> DebFile:
+def _data(package: Path) -> bytes:
     try:
-        return DebFile(str(package))
+        with DebFile(str(package)) as deb:
+            name = next(name for name in deb.getnames() if name.startswith("data.tar"))
+            return bytes(deb.getmember(name).read())
     except OSError as error:  # what python-debian also raises for a header that is cut off
         raise ArError(str(error)) from error
 

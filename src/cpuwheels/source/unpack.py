@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import gzip
 import lzma
-import tarfile
 import zlib
 from typing import TYPE_CHECKING
 
+from cpuwheels.archives import tarfile
 from cpuwheels.errors import SourceError, UnsafeArchiveError
 
 if TYPE_CHECKING:
