@@ -143,5 +143,6 @@ def plan(target: Target, options: BuildOptions) -> JobPlan:
         UsageError: ``--jobs`` or ``MAX_JOBS`` is not a whole number above zero.
     """
     cap = choose_cap(options.memory, available_memory())
+    peak = target.peak(debug_symbols=options.debug_symbols)
     limits = job_limits(os.environ, options.jobs)
-    return plan_jobs(cap.bytes, target.worst_peak, usable_cpus().count, limits, where=cap.where)
+    return plan_jobs(cap.bytes, peak, usable_cpus().count, limits, where=cap.where)

@@ -111,6 +111,7 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
         sysroot="sysroot-bullseye-amd64",
         libraries=(Library(name="_C", isa=("avx2",)),),
         worst_peak=1 << 30,
+        worst_peak_debug=1 << 30,
     )
     return resolve_toolchain(
         target,

@@ -29,6 +29,7 @@ TARGET = Target(
     defines={"ENABLE_AMX_FP8": "OFF"},
     cpuinfo="x86-64",
     worst_peak=1 << 30,
+    worst_peak_debug=1 << 30,
 )
 STEERING = ("steer.cmake", "steer/onednn.cmake", "toolchains/gnu.cmake", "toolchains/x86.cmake", "toolchains/arm.cmake")
 

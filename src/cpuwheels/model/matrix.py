@@ -127,8 +127,13 @@ class Target(Strict):
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
     worst_peak: ByteSize
-    """Peak memory of the largest single compilation: the largest ``peak_bytes`` in a build's ``record.json``, with
-    a margin."""
+    """Peak memory of the largest single compilation, with a margin: the largest ``peak_bytes`` in a ``record.json``."""
+    worst_peak_debug: ByteSize
+    """The same with ``--debug-symbols``."""
+
+    def peak(self, *, debug_symbols: bool) -> int:
+        """Return the bytes that the largest single compilation may need."""
+        return self.worst_peak_debug if debug_symbols else self.worst_peak
 
     @property
     def is_ready(self) -> bool:

@@ -24,6 +24,7 @@ TARGET = Target(
     sysroot="sysroot",
     libraries=(Library(name="_C", isa=("avx2",)),),
     worst_peak=1 << 30,
+    worst_peak_debug=1 << 30,
 )
 
 _SCRIPT = """\
