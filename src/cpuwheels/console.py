@@ -73,6 +73,7 @@ class Reporter:
         self.timings: dict[str, float] = {}
         self.announcements: list[str] = []
         self._live: Live | None = None
+        self._progress: Progress | None = None
         self._stage = ""
         self._began = 0.0
         self._last_plain = 0.0
@@ -82,6 +83,7 @@ class Reporter:
         """Announce a stage, time it, and say how it ended."""
         self._stage, self._began = name, time.monotonic()
         self._last_plain = self._began
+        self._progress = None
         self._line(f"[bold]{name}[/bold]: {escape(purpose)}")
         try:
             with self._live_line():
@@ -103,14 +105,11 @@ class Reporter:
 
     def progress(self, progress: Progress) -> None:
         """Show how far the stage is: live on a terminal, else every `PLAIN_INTERVAL` seconds."""
+        self._progress = progress
         now = time.monotonic()
-        text = progress.text(now - self._began)
-        if self._live is not None:
-            line = Text(f"[{self.target}] {self._stage}: {text}", overflow="ellipsis", no_wrap=True)
-            self._live.update(line)
-        elif now - self._last_plain >= PLAIN_INTERVAL:
+        if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
             self._last_plain = now
-            self._line(f"{self._stage}: {escape(text)}")
+            self._line(f"{self._stage}: {escape(progress.text(now - self._began))}")
 
     def download(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is."""
@@ -121,12 +120,18 @@ class Reporter:
         if not self.console.is_terminal or self._live is not None:
             yield
             return
-        with Live(Text(""), console=self.console, transient=True, refresh_per_second=4) as live:
+        with Live(get_renderable=self._now, console=self.console, transient=True, refresh_per_second=4) as live:
             self._live = live
             try:
                 yield
             finally:
                 self._live = None
+
+    def _now(self) -> Text:
+        """Return the live line: time goes on in it even while nothing reports progress."""
+        elapsed = time.monotonic() - self._began
+        text = self._progress.text(elapsed) if self._progress else f"elapsed {clock(elapsed)}"
+        return Text(f"[{self.target}] {self._stage}: {text}", overflow="ellipsis", no_wrap=True)
 
     def _line(self, markup: str) -> None:
         self.console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
