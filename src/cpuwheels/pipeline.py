@@ -110,8 +110,13 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             ),
             jobs=plan.jobs, memgate=inputs.native.memgate, store=this.store, reporter=reporter, logs=this.logs,
         )  # fmt: skip
-    with this.store.lock("dist", f"{name}-{inputs.source.version}"), this.work_folder() as work:
-        return _assemble(this, inputs, kernels, plan, work)
+    version = inputs.source.version
+    with (
+        this.store.lock("dist", f"{name}-{version}"),
+        this.work_folder() as work,
+        publish.staging(places, name, version) as staged,
+    ):
+        return _assemble(this, inputs, kernels, plan, work, staged)
 
 
 def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter: Reporter) -> None:
@@ -173,13 +178,12 @@ def _gather(this: Run, request: SourceRequest) -> _Inputs:
     return _Inputs(source, prepared, toolchain, native, environment, onednn)
 
 
-def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work: Path) -> Outcome:
+def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work: Path, staged: Path) -> Outcome:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     note = provenance(
         target=target.id, source=source, prepared=inputs.prepared, toolchain=inputs.toolchain,
         environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
     )  # fmt: skip
-    staged = publish.staging(this.places, target.id, source.version)
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
             inputs.prepared.folder, version=source.version, python=inputs.environment.python,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -10,6 +10,7 @@ from cpuwheels.errors import WheelError
 from cpuwheels.storage import remove_tree, storage_errors, sync_folder
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cpuwheels.config import Places
@@ -34,13 +35,21 @@ def new_logs(places: Places, target: str) -> Path:
     return folder / stamp
 
 
-def staging(places: Places, target: str, version: str) -> Path:
-    """Return an empty folder beside the output folder, on the same file system."""
+@contextmanager
+def staging(places: Places, target: str, version: str) -> Iterator[Path]:
+    """Yield an empty folder beside the output folder, on the same file system; it is gone afterwards.
+
+    Raises:
+        StoreError: The output folder cannot be written.
+    """
     folder = places.dist / target / f".new-{version}"
     with storage_errors(places.dist, next_step="make the output folder writable or pass --dist"):
         remove_tree(folder)
         folder.mkdir(parents=True)
-    return folder
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
 
 
 def publish(staged: Path, output: Path) -> Path:
@@ -70,7 +79,6 @@ def publish(staged: Path, output: Path) -> Path:
             if other != finished:
                 other.unlink()
         sync_folder(output)
-        shutil.rmtree(staged)
     return finished
 
 

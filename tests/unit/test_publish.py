@@ -20,8 +20,7 @@ def places(tmp_path: Path) -> Places:
     return Places(tmp_path, tmp_path / "cache", tmp_path / "dist")
 
 
-def stage(places: Places, wheel: str = WHEEL, content: str = "wheel") -> Path:
-    staged = staging(places, "x86", "0.32.0")
+def stage(staged: Path, wheel: str = WHEEL, content: str = "wheel") -> Path:
     (staged / wheel).write_text(content)
     (staged / "record.json").write_text(content)
     (staged / "debug").mkdir()
@@ -35,7 +34,8 @@ def everything(folder: Path) -> dict[str, str]:
 
 def test_what_is_staged_appears_together(places: Places) -> None:
     output = places.output("x86", "0.32.0")
-    assert publish(stage(places), output) == output / WHEEL
+    with staging(places, "x86", "0.32.0") as staged:
+        assert publish(stage(staged), output) == output / WHEEL
     assert everything(places.dist / "x86") == {
         f"0.32.0/{name}": "wheel" for name in (WHEEL, "record.json", "debug/_C.debug")
     }
@@ -43,27 +43,38 @@ def test_what_is_staged_appears_together(places: Places) -> None:
 
 def test_an_earlier_build_is_replaced_whatever_its_wheel_is_called(places: Places) -> None:
     output = places.output("x86", "0.32.0")
-    publish(stage(places, "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_31_x86_64.whl", "old"), output)
+    with staging(places, "x86", "0.32.0") as staged:
+        publish(stage(staged, "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_31_x86_64.whl", "old"), output)
     (output / "debug" / "_C_OLD.debug").write_text("old")
-    publish(stage(places), output)
+    with staging(places, "x86", "0.32.0") as staged:
+        publish(stage(staged), output)
     assert everything(output) == dict.fromkeys((WHEEL, "record.json", "debug/_C.debug"), "wheel")
 
 
-def test_staging_starts_empty_and_is_not_taken_for_an_output(places: Places) -> None:
-    stage(places)
-    assert everything(staging(places, "x86", "0.32.0")) == {}
-    stage(places)
-    with pytest.raises(WheelError):
-        published_wheel(places, "x86")
+def test_staging_starts_empty_is_no_output_and_is_gone_afterwards(places: Places) -> None:
+    (places.dist / "x86" / ".new-0.32.0").mkdir(parents=True)
+    (places.dist / "x86" / ".new-0.32.0" / "left by a killed run").write_text("")
+
+    def interrupted() -> None:
+        with staging(places, "x86", "0.32.0") as staged:
+            assert everything(staged) == {}
+            stage(staged)
+            with pytest.raises(WheelError):
+                published_wheel(places, "x86")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert list((places.dist / "x86").iterdir()) == []
 
 
 @pytest.mark.parametrize("wheels", [[], ["a.whl", "b.whl"]])
 def test_there_must_be_one_wheel(places: Places, wheels: list[str]) -> None:
-    staged = staging(places, "x86", "0.32.0")
-    for name in wheels:
-        (staged / name).write_text("")
-    with pytest.raises(WheelError, match=f"{len(wheels)} wheels to publish"):
-        publish(staged, places.output("x86", "0.32.0"))
+    with staging(places, "x86", "0.32.0") as staged:
+        for name in wheels:
+            (staged / name).write_text("")
+        with pytest.raises(WheelError, match=f"{len(wheels)} wheels to publish"):
+            publish(staged, places.output("x86", "0.32.0"))
     assert not places.output("x86", "0.32.0").exists()
 
 
@@ -85,7 +96,9 @@ def test_old_logs_are_removed_and_new_ones_do_not_collide(places: Places) -> Non
     assert sorted((places.dist / "logs" / "x86").iterdir()) == made[-KEPT_LOGS:]
 
 
-@pytest.mark.parametrize("make", [lambda places: new_logs(places, "x86"), lambda places: staging(places, "x86", "1")])
+@pytest.mark.parametrize(
+    "make", [lambda places: new_logs(places, "x86"), lambda places: staging(places, "x86", "1").__enter__()]
+)
 def test_an_output_folder_that_cannot_be_written_is_told(places: Places, make) -> None:
     places.dist.write_text("a file")
     with pytest.raises(StoreError, match="cannot use") as raised:
