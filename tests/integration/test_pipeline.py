@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import os
 import signal
 import subprocess
 import time
@@ -237,3 +238,22 @@ def test_the_output_folder_of_an_older_build_is_replaced(tiny: Tiny, tiny_wheel:
 def test_json_results_go_to_stdout_alone(tiny: Tiny, tiny_wheel: Path) -> None:
     done = tiny.run("build", "x86")
     assert done.stdout == f"{tiny_wheel}\n"
+
+
+def test_a_compiler_of_the_machine_keeps_the_floor_too(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    """The pinned compiler, put on PATH under the names a machine's own would have."""
+    record = json.loads((tiny_wheel.parent / "record.json").read_text())
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    found = next((tiny.cache / "toolchains").glob("*/usr/bin/x86_64-linux-gnu-g++-14")).parent
+    for name in ("g++-14", "gcc-14"):
+        program = programs / name
+        program.write_text(f'#!/bin/sh\nexec {found}/x86_64-linux-gnu-{name} -B{found} "$@"\n')
+        program.chmod(0o755)
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    wheel = here.build("--toolchain", "host", env={"PATH": f"{programs}:{os.environ['PATH']}", "CC": "", "CXX": ""})
+    own = json.loads((wheel.parent / "record.json").read_text())
+    assert "of this machine" in own["compilers"]["description"]
+    assert own["kernel_key"] != record["kernel_key"]
+    assert own["wheel"]["versions"] == record["wheel"]["versions"]
+    assert own["wheel"]["policy"] == record["wheel"]["policy"]
