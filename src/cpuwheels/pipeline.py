@@ -12,7 +12,7 @@ from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
 from cpuwheels.install_check import InstallCheck, check_install
 from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.kernels.result import DEBUG, MODULES
+from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
 from cpuwheels.model.series import load_series
 from cpuwheels.native import find_isaprobe, probe
@@ -189,11 +189,9 @@ def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work:
             inputs.prepared.folder, version=source.version, python=inputs.environment.python,
             work=work / "package", log=logs / "metadata.log",
         )  # fmt: skip
-        with storage_errors(work):
-            shutil.copytree(kernels.folder / MODULES, work / "kernels" / MODULES)
         overlay = write_overlay(
             work / "overlay", package.project,
-            package=package.package, kernels=work / "kernels", licenses=package.licenses,
+            package=package.package, kernels=kernels.folder, licenses=package.licenses,
         )  # fmt: skip
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,

@@ -8,7 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from cpuwheels.errors import DiskFullError, StoreError
 
@@ -45,12 +45,18 @@ def storage_errors(where: Path, *, next_step: str = "") -> Iterator[None]:
 
 def write_atomic(path: Path, data: bytes | str) -> None:
     """Write a file in one rename: readers see the old content or the new one, never a part."""
+    with replacing(path) as stream:
+        stream.write(data.encode() if isinstance(data, str) else data)
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[IO[bytes]]:
+    """Yield a stream whose content becomes ``path`` in one rename, or disappears if the block fails."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    content = data.encode() if isinstance(data, str) else data
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(content)
+        with os.fdopen(handle, "w+b") as stream:
+            yield stream
             stream.flush()
             os.fsync(stream.fileno())
         Path(name).chmod(0o644)

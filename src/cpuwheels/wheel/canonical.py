@@ -7,19 +7,17 @@ import contextlib
 import csv
 import hashlib
 import io
-import os
 import stat
-import tempfile
 import time
 import zipfile
-from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from cpuwheels.errors import WheelError
-from cpuwheels.storage import storage_errors, sync_folder
+from cpuwheels.storage import replacing, storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping
+    from collections.abc import Collection, Mapping
+    from pathlib import Path
 
 ZIP_EPOCH = 315532800
 """1980-01-01T00:00:00Z: zip archives know no earlier time (APPNOTE 4.4.6, MS-DOS date)."""
@@ -87,7 +85,7 @@ def canonicalize(
         StoreError: ``target`` cannot be written.
     """
     try:
-        with zipfile.ZipFile(wheel) as source, _replacing(target) as part:
+        with zipfile.ZipFile(wheel) as source, storage_errors(target.parent), replacing(target) as part:
             _rewrite(source, part, zip_time(epoch), dict(add or {}), leave_out)
     except zipfile.BadZipFile as error:
         raise WheelError(f"{wheel.name} is not a wheel: {error}", where=wheel) from error
@@ -153,22 +151,3 @@ def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, content: IO[bytes])
             size += len(chunk)
             stream.write(chunk)
     return record_digest(digest.digest()), str(size)
-
-
-@contextlib.contextmanager
-def _replacing(target: Path) -> Iterator[IO[bytes]]:
-    """Yield a stream whose content becomes ``target`` in one rename, or disappears."""
-    with storage_errors(target.parent):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        try:
-            with os.fdopen(handle, "w+b") as stream:
-                yield stream
-                stream.flush()
-                os.fsync(stream.fileno())
-            Path(name).chmod(0o644)
-            Path(name).replace(target)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        sync_folder(target.parent)

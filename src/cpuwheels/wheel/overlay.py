@@ -6,7 +6,6 @@ table. CMake only installs the kernels; nothing is compiled here.
 
 from __future__ import annotations
 
-import os
 import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ import tomli_w
 
 from cpuwheels.errors import WheelError
 from cpuwheels.keys import tree_files
-from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.storage import link_or_copy, remove_tree, storage_errors
 from cpuwheels.wheel.project import project_table
 
 if TYPE_CHECKING:
@@ -84,10 +83,10 @@ def write_overlay(
     with storage_errors(folder):
         remove_tree(folder)
         folder.mkdir(parents=True)
-        shutil.copytree(package, folder / "package", copy_function=_link)
+        shutil.copytree(package, folder / "package", copy_function=link_or_copy)
         for name in sorted(kernel_files):
             (folder / "kernels" / name).parent.mkdir(parents=True, exist_ok=True)
-            _link(str(kernels / name), str(folder / "kernels" / name))
+            link_or_copy(str(kernels / name), str(folder / "kernels" / name))
         for name in project.license_files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(licenses / name, folder / name)
@@ -129,11 +128,3 @@ def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict
 
 def _names(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in tree_files(folder)}
-
-
-def _link(source: str, target: str) -> None:
-    """Hard-link a file where the file system allows, else copy it; nobody writes to either side."""
-    try:
-        os.link(source, target)
-    except OSError:
-        shutil.copy2(source, target)
