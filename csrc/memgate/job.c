@@ -17,6 +17,10 @@
 static const int PASSED_ON[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 enum { PASSED_ON_COUNT = sizeof PASSED_ON / sizeof *PASSED_ON };
 
+static const struct itimerval LOOK_EVERY = {.it_interval = {.tv_usec = 50000},
+                                            .it_value = {.tv_usec = 50000}};
+static const struct itimerval NEVER = {0};
+
 static volatile sig_atomic_t child = 0;
 
 static void pass_on(int number) {
@@ -24,6 +28,11 @@ static void pass_on(int number) {
     if (child > 0)
         kill((pid_t)child, number);
     errno = saved;
+}
+
+/* Its only work is that wait4 returns. */
+static void wake_up(int number) {
+    (void)number;
 }
 
 static sigset_t passed_on_set(void) {
@@ -36,7 +45,8 @@ static sigset_t passed_on_set(void) {
 
 static void install_handlers(void) {
     /* Without SA_RESTART: wait4 is called again by hand. */
-    struct sigaction action = {.sa_handler = pass_on};
+    struct sigaction action = {.sa_handler = pass_on}, alarm_action = {.sa_handler = wake_up};
+    sigaction(SIGALRM, &alarm_action, NULL);
     for (int index = 0; index < PASSED_ON_COUNT; index++) {
         struct sigaction before;
         /* What the caller ignores (nohup) stays ignored, here and in the job. */
@@ -79,14 +89,26 @@ static int64_t peak_bytes(const struct rusage *usage) {
 #endif
 }
 
-bool run_job(char **argv, struct job *job) {
+static void look(pid_t pid, const struct observer *observer, struct job *job) {
+    const struct tree_memory memory = measure_tree(pid);
+    if (memory.own_bytes + memory.shared_bytes > job->tree_bytes) {
+        job->tree_bytes = memory.own_bytes + memory.shared_bytes;
+        job->shared_bytes = memory.shared_bytes;
+    }
+    if (observer && observer->look(observer->context, memory)) {
+        kill_tree(pid);
+        job->stopped = true;
+    }
+}
+
+bool run_job(char **argv, const struct observer *observer, struct job *job) {
     const pid_t parent = getpid();
     const sigset_t held = passed_on_set();
     sigset_t mask;
     int status = 0;
     struct rusage usage = {0};
 
-    job->start = seconds(CLOCK_REALTIME);
+    *job = (struct job){.start = seconds(CLOCK_REALTIME)};
     const double began = seconds(CLOCK_MONOTONIC);
     /* Held back until both the child and the handlers are there, so that none is lost in between. */
     sigprocmask(SIG_BLOCK, &held, &mask);
@@ -103,9 +125,13 @@ bool run_job(char **argv, struct job *job) {
     install_handlers();
     sigprocmask(SIG_SETMASK, &mask, NULL);
 
-    while (wait4(pid, &status, 0, &usage) < 0)
-        if (errno != EINTR)
-            return false;
+    setitimer(ITIMER_REAL, &LOOK_EVERY, NULL);
+    pid_t ended;
+    while ((ended = wait4(pid, &status, 0, &usage)) < 0 && errno == EINTR)
+        look(pid, observer, job);
+    setitimer(ITIMER_REAL, &NEVER, NULL);
+    if (ended < 0)
+        return false;
     child = 0; /* its number may belong to another process from now on */
     job->wall = seconds(CLOCK_MONOTONIC) - began;
     job->user = duration(usage.ru_utime);

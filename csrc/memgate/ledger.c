@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ESCAPED = 6, NUMBERS = 512 }; /* bytes that one byte can grow to, and room for the rest of the line */
+enum { ESCAPED = 6, NUMBERS = 1024 }; /* bytes that one byte can grow to, and room for the rest of the line */
 
 static char *write_string(char *at, const char *text) {
     *at++ = '"';
@@ -27,22 +27,29 @@ static char *write_string(char *at, const char *text) {
     return at;
 }
 
-static char *write_line(char *at, const struct command *command, const struct job *job) {
+static char *write_line(char *at, const struct command *command, const struct passage *passage,
+                        const struct job *job) {
     at += sprintf(at, "{\"output\": ");
     at = write_string(at, command->output);
     at += sprintf(at, ", \"source\": ");
     at = write_string(at, command->source);
     at += sprintf(at, ", \"start\": %.6f, \"wall\": %.6f, \"user\": %.6f, \"system\": %.6f", job->start,
                   job->wall, job->user, job->system);
-    at += sprintf(at, ", \"peak_bytes\": %lld, \"status\": %d}\n", (long long)job->peak_bytes, job->status);
+    at += sprintf(at, ", \"peak_bytes\": %lld, \"tree_bytes\": %lld, \"shared_bytes\": %lld",
+                  (long long)job->peak_bytes, (long long)job->tree_bytes, (long long)job->shared_bytes);
+    at += sprintf(at, ", \"expected_bytes\": %lld, \"waited\": %.6f, \"lane\": %d, \"attempt\": %d",
+                  (long long)passage->expected.bytes, passage->admission.waited, passage->admission.lane,
+                  passage->attempt);
+    at += sprintf(at, ", \"stopped\": %s, \"status\": %d}\n", job->stopped ? "true" : "false", job->status);
     return at;
 }
 
-bool append_to_ledger(const char *path, const struct command *command, const struct job *job) {
+bool append_to_ledger(const char *path, const struct command *command, const struct passage *passage,
+                      const struct job *job) {
     char *line = malloc(ESCAPED * (strlen(command->output) + strlen(command->source)) + NUMBERS);
     if (line == NULL)
         return false;
-    const size_t length = (size_t)(write_line(line, command, job) - line);
+    const size_t length = (size_t)(write_line(line, command, passage, job) - line);
     const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     bool whole = false;
     if (file >= 0) {

@@ -3,11 +3,20 @@
 #define MEMGATE_LEDGER_H
 
 #include "command.h"
+#include "gate.h"
 #include "job.h"
 
 #include <stdbool.h>
 
+/* What the gate knew of a job. */
+struct passage {
+    struct waiting_job expected; /* bytes is 0 if there was no gate */
+    struct admission admission;
+    int attempt; /* from 1 */
+};
+
 /* Returns false, with errno set, if the line could not be written whole. */
-bool append_to_ledger(const char *path, const struct command *command, const struct job *job);
+bool append_to_ledger(const char *path, const struct command *command, const struct passage *passage,
+                      const struct job *job);
 
 #endif

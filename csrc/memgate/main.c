@@ -1,28 +1,28 @@
-/* memgate: runs one compiler or linker job and writes down what it cost.
+/* memgate: runs one compiler or linker job when there is room for it, and writes down what it cost.
  *
- *     memgate --ledger FILE -- COMMAND [ARGUMENT...]
+ *     memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]
+ *     memgate --simulate CPUS BYTES < JOBS
  *
- * Set as CMAKE_<LANG>_COMPILER_LAUNCHER and CMAKE_<LANG>_LINKER_LAUNCHER. It exits as the job did, so a build
- * that uses it fails and succeeds exactly where one without it would. */
-#include "command.h"
-#include "job.h"
-#include "ledger.h"
+ * Set as CMAKE_<LANG>_COMPILER_LAUNCHER and CMAKE_<LANG>_LINKER_LAUNCHER, with more ninja jobs than there are
+ * CPUs: the gate decides which of them run. It exits as the job did, so a build that uses it fails and
+ * succeeds exactly where one without it would. gate.h and settings.h say what lies in FOLDER, simulate.h what
+ * JOBS are. */
+#include "attempt.h"
+#include "simulate.h"
 
-#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-
-struct options {
-    const char *ledger; /* NULL: the cost is not written down */
-    char **argv;        /* the job */
-};
 
 static bool read_options(char **argv, struct options *options) {
     char **word = argv + 1;
     for (; *word && strcmp(*word, "--") != 0; word++) {
-        if (strcmp(*word, "--ledger") != 0 || word[1] == NULL)
+        const char **value = strcmp(*word, "--ledger") == 0 ? &options->ledger
+                             : strcmp(*word, "--gate") == 0 ? &options->gate
+                                                            : NULL;
+        if (value == NULL || word[1] == NULL)
             return false;
-        options->ledger = *++word;
+        *value = *++word;
     }
     if (*word == NULL || word[1] == NULL)
         return false;
@@ -30,19 +30,22 @@ static bool read_options(char **argv, struct options *options) {
     return true;
 }
 
+static bool read_room(int argc, char **argv, struct room *room) {
+    if (argc != 4 || strcmp(argv[1], "--simulate") != 0)
+        return false;
+    room->cpus = atoi(argv[2]);
+    room->bytes = atoll(argv[3]);
+    return room->cpus > 0 && room->bytes > 0;
+}
+
 int main(int argc, char **argv) {
-    struct options options = {0};
-    struct job job = {0};
-    if (argc < 1 || !read_options(argv, &options)) {
-        fprintf(stderr, "usage: memgate --ledger FILE -- COMMAND [ARGUMENT...]\n");
-        return OWN_FAILURE;
-    }
-    const struct command command = read_command(options.argv);
-    if (!run_job(command.argv, &job)) {
-        fprintf(stderr, "memgate: cannot start %s: %s\n", command.argv[0], strerror(errno));
-        return OWN_FAILURE;
-    }
-    if (options.ledger && !append_to_ledger(options.ledger, &command, &job))
-        fprintf(stderr, "memgate: cannot write %s: %s\n", options.ledger, strerror(errno));
-    return job.status;
+    struct options options = {.build = getenv("MEMGATE_BUILD")};
+    struct room room;
+    if (read_room(argc, argv, &room))
+        return simulate(&room, stdin, stdout);
+    if (argc > 0 && read_options(argv, &options))
+        return run_gated(&options);
+    fprintf(stderr, "usage: memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]\n"
+                    "       memgate --simulate CPUS BYTES < JOBS\n");
+    return OWN_FAILURE;
 }

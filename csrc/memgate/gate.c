@@ -1,0 +1,234 @@
+#define _GNU_SOURCE /* clock_gettime */
+#include "gate.h"
+
+#include "table.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const double SWEEP_SECONDS = 1.0; /* how soon the room of a launcher that was killed is found */
+
+struct gate {
+    struct settings settings;
+    struct table *table;
+    int file;   /* for the table's lock; closed in the job */
+    int holder; /* for the lock of the place; inherited by the job */
+    struct place *place;
+    char build[BUILD_NAME];
+};
+
+struct gate *open_gate(const char *folder, const struct settings *settings, const char *build) {
+    struct gate *gate = calloc(1, sizeof *gate);
+    char path[8192];
+    if (gate == NULL)
+        return NULL;
+    gate->settings = *settings;
+    snprintf(gate->build, sizeof gate->build, "%s", build);
+    gate->table = open_table(folder, &gate->file);
+    if (gate->table == NULL) {
+        free(gate);
+        return NULL;
+    }
+    snprintf(path, sizeof path, "%s/table", folder);
+    gate->holder = open(path, O_RDWR);
+    if (gate->holder < 0) {
+        fprintf(stderr, "memgate: cannot use %s: %s\n", path, strerror(errno));
+        free(gate);
+        return NULL;
+    }
+    return gate;
+}
+
+static double now(void) {
+    struct timespec time = {0};
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+}
+
+static uint32_t number(const struct gate *gate, const struct place *place) {
+    return (uint32_t)(place - gate->table->places);
+}
+
+/* Frees the places whose launchers and jobs are all gone. */
+static void sweep(struct gate *gate) {
+    for (uint32_t index = 0; index < gate->table->used; index++) {
+        struct place *place = &gate->table->places[index];
+        if (atomic_load(&place->state) != FREE && !is_held(gate->file, index))
+            atomic_store(&place->state, FREE);
+    }
+    atomic_store(&gate->table->swept, now());
+}
+
+static int64_t held_bytes(const struct place *place) {
+    const int64_t measured = atomic_load(&place->own_bytes) + atomic_load(&place->shared_bytes);
+    return place->bytes > measured ? place->bytes : measured;
+}
+
+static int32_t free_lane(const struct table *table) {
+    for (int32_t lane = 0;; lane++) {
+        bool taken = false;
+        for (uint32_t index = 0; index < table->used && !taken; index++)
+            taken = atomic_load(&table->places[index].state) == RUNNING && table->places[index].lane == lane;
+        if (!taken)
+            return lane;
+    }
+}
+
+static void admit(struct gate *gate, struct place *place) {
+    place->lane = free_lane(gate->table);
+    place->order = ++gate->table->admitted;
+    place->since = now();
+    atomic_store(&place->state, RUNNING);
+    wake(place);
+}
+
+/* Starts every job that the policy lets start now. The caller has the table's lock. */
+static void admit_all(struct gate *gate) {
+    static struct running_job running[PLACES];
+    static struct waiting_job waiting[PLACES];
+    static struct place *waiting_places[PLACES];
+    ptrdiff_t chosen;
+    do {
+        size_t running_count = 0, waiting_count = 0;
+        for (uint32_t index = 0; index < gate->table->used; index++) {
+            struct place *place = &gate->table->places[index];
+            const uint32_t state = atomic_load(&place->state);
+            if (state == RUNNING) {
+                running[running_count++] = (struct running_job){.left = place->since + place->wall - now(),
+                                                                .bytes = held_bytes(place)};
+            } else if (state == WAITING) {
+                waiting_places[waiting_count] = place;
+                waiting[waiting_count++] = (struct waiting_job){
+                    .wall = place->wall, .bytes = place->bytes, .passed_over = place->passed_over};
+            }
+        }
+        chosen = choose_job(&gate->settings.room, running, running_count, waiting, waiting_count);
+        for (size_t index = 0; index < waiting_count; index++)
+            waiting_places[index]->passed_over = waiting[index].passed_over;
+        if (chosen >= 0)
+            admit(gate, waiting_places[chosen]);
+    } while (chosen >= 0);
+}
+
+static bool take_place(struct gate *gate, const struct waiting_job *job) {
+    for (uint32_t index = 0; index < PLACES; index++) {
+        struct place *place = &gate->table->places[index];
+        if (atomic_load(&place->state) != FREE || !hold_place(gate->holder, index))
+            continue;
+        memset(place, 0, sizeof *place);
+        place->wall = job->wall;
+        place->bytes = job->bytes;
+        memcpy(place->build, gate->build, sizeof place->build);
+        if (index >= gate->table->used)
+            gate->table->used = index + 1;
+        gate->place = place;
+        atomic_store(&place->state, WAITING);
+        return true;
+    }
+    fprintf(stderr, "memgate: more than %d jobs at once; start fewer\n", PLACES);
+    return false;
+}
+
+static bool is_called_off(const struct gate *gate) {
+    return gate->build[0] && strcmp(gate->table->failed_build, gate->build) == 0;
+}
+
+enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admission *admission) {
+    const double began = now();
+    if (!lock_table(gate->file)) {
+        fprintf(stderr, "memgate: cannot lock the table: %s\n", strerror(errno));
+        return NO_GATE;
+    }
+    if (is_called_off(gate)) {
+        unlock_table(gate->file);
+        return CALLED_OFF;
+    }
+    sweep(gate);
+    const bool taken = take_place(gate, &job);
+    if (taken)
+        admit_all(gate);
+    unlock_table(gate->file);
+    if (!taken)
+        return NO_GATE;
+
+    while (atomic_load(&gate->place->state) == WAITING) {
+        wait_for_change(gate->place, WAITING, SWEEP_SECONDS);
+        const double since_sweep = now() - atomic_load(&gate->table->swept);
+        if (since_sweep >= 0 && since_sweep < SWEEP_SECONDS)
+            continue; /* below 0: the table is from before a restart of the machine */
+        if (lock_table(gate->file)) {
+            sweep(gate);
+            admit_all(gate);
+            unlock_table(gate->file);
+        }
+    }
+    admission->waited = now() - began;
+    admission->lane = gate->place->lane;
+    return atomic_load(&gate->place->state) == RUNNING ? ADMITTED : CALLED_OFF;
+}
+
+bool report_memory(struct gate *gate, struct tree_memory memory) {
+    const struct table *table = gate->table;
+    struct place *own = gate->place;
+    const int64_t growth = memory.own_bytes - atomic_load(&own->own_bytes);
+    atomic_store(&own->own_bytes, memory.own_bytes);
+    atomic_store(&own->shared_bytes, memory.shared_bytes);
+    atomic_store(&own->growth_bytes, growth > 0 ? growth : 0);
+    if (!gate->settings.watch)
+        return false;
+    /* Pages of files are mostly the same ones in every compiler, so only the largest count; and what all of
+     * them took since the last look they may take again until the next. */
+    int64_t all = 0, shared = 0;
+    for (uint32_t index = 0; index < table->used; index++) {
+        const struct place *place = &table->places[index];
+        if (atomic_load(&place->state) != RUNNING)
+            continue;
+        if (place->order > own->order)
+            return false;
+        all += atomic_load(&place->own_bytes) + atomic_load(&place->growth_bytes);
+        if (atomic_load(&place->shared_bytes) > shared)
+            shared = atomic_load(&place->shared_bytes);
+    }
+    return all + shared > gate->settings.room.bytes;
+}
+
+static void call_off_others(struct gate *gate) {
+    memcpy(gate->table->failed_build, gate->build, sizeof gate->build);
+    for (uint32_t index = 0; gate->build[0] && index < gate->table->used; index++) {
+        struct place *place = &gate->table->places[index];
+        uint32_t waiting = WAITING;
+        if (strcmp(place->build, gate->build) == 0 &&
+            atomic_compare_exchange_strong(&place->state, &waiting, OFF))
+            wake(place);
+    }
+}
+
+static void leave(struct gate *gate, bool failed) {
+    if (!lock_table(gate->file))
+        return; /* the system releases the place with this process */
+    if (gate->place) {
+        atomic_store(&gate->place->state, FREE);
+        release_place(gate->holder, number(gate, gate->place));
+        gate->place = NULL;
+    }
+    if (failed)
+        call_off_others(gate);
+    admit_all(gate);
+    unlock_table(gate->file);
+}
+
+void leave_gate(struct gate *gate) {
+    leave(gate, false);
+}
+
+void close_gate(struct gate *gate, bool failed) {
+    leave(gate, failed);
+    close(gate->holder);
+    close(gate->file);
+    free(gate);
+}

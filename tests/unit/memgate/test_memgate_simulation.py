@@ -1,0 +1,82 @@
+"""The policy on jobs of known cost: memgate's own admission code, driven without starting anything."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+GIB = 1 << 30
+
+
+def simulate(memgate: Path, jobs: list[tuple[float, ...]], cpus: int, capacity: int) -> dict[str, float]:
+    text = "".join(" ".join(str(value) for value in job) + "\n" for job in jobs)
+    done = subprocess.run(
+        [memgate, "--simulate", str(cpus), str(capacity)], input=text, capture_output=True, text=True, check=True
+    )
+    return json.loads(done.stdout)
+
+
+def lower_bound(jobs: list[tuple[float, ...]], cpus: int, capacity: int) -> float:
+    work = sum(wall for wall, _ in jobs)
+    return max(work / cpus, *(wall for wall, _ in jobs), sum(wall * size for wall, size in jobs) / capacity)
+
+
+def test_by_hand(memgate):
+    # Two CPUs and room for 10: (4 s, 6) and (4 s, 4) fit together; (1 s, 10) has to wait for both.
+    jobs = [(1, 10), (4, 6), (4, 4)]
+    assert simulate(memgate, jobs, 2, 10) == {"jobs": 3, "makespan": 5, "peak_bytes": 10, "passed_over": 0}
+
+
+def test_nothing_to_do(memgate):
+    assert simulate(memgate, [], 2, 10)["makespan"] == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    jobs=st.lists(st.tuples(st.floats(0.01, 100), st.integers(1, 100)), min_size=1, max_size=60),
+    cpus=st.integers(1, 16),
+    capacity=st.integers(100, 1000),
+)
+def test_ends_within_the_room_and_near_the_bound(memgate, jobs, cpus, capacity):
+    result = simulate(memgate, jobs, cpus, capacity)
+    assert result["jobs"] == len(jobs)
+    assert result["peak_bytes"] <= capacity
+    bound = lower_bound(jobs, cpus, capacity)
+    # List scheduling with one more resource than CPUs is within 3 times the optimum (Garey and Graham 1975).
+    assert bound - 1e-5 <= result["makespan"] <= 3 * bound + max(wall for wall, _ in jobs)
+
+
+def test_jobs_larger_than_the_room_run_alone(memgate):
+    assert simulate(memgate, [(1, 50), (1, 50), (1, 1)], 4, 10)["makespan"] == 3
+
+
+def test_wrong_predictions_change_the_order_only(memgate):
+    chance = random.Random(7)
+    jobs = [(chance.uniform(1, 50), chance.randrange(1, 2 * GIB)) for _ in range(300)]
+    wrong = [(*job, job[0] * chance.uniform(0.2, 5), job[1]) for job in jobs]
+    known, unknown = (simulate(memgate, rows, 8, 8 * GIB) for rows in (jobs, wrong))
+    assert unknown["peak_bytes"] <= 8 * GIB
+    assert unknown["makespan"] < 1.3 * known["makespan"]
+
+
+@pytest.mark.parametrize("text", ["x\n", "1\n", "1 2 3\n", "-1 5\n", "1 -5\n"])
+def test_jobs_that_cannot_be_read(memgate, text):
+    done = subprocess.run(
+        [memgate, "--simulate", "2", "10"], input="1 1\n" + text, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 125
+    assert "line 2" in done.stderr
+    assert done.stdout == ""
+
+
+@pytest.mark.parametrize("arguments", [["0", "10"], ["2", "0"], ["2"], ["x", "10"], []])
+def test_wrong_use(memgate, arguments):
+    done = subprocess.run([memgate, "--simulate", *arguments], input="", capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "usage" in done.stderr
