@@ -134,6 +134,13 @@ static bool take_place(struct gate *gate, const struct waiting_job *job) {
     return false;
 }
 
+static void count_anew(struct gate *gate) {
+    if (strcmp(gate->table->build, gate->build) == 0)
+        return;
+    memcpy(gate->table->build, gate->build, sizeof gate->build);
+    atomic_store(&gate->table->peak_bytes, 0);
+}
+
 static bool is_called_off(const struct gate *gate) {
     return gate->build[0] && strcmp(gate->table->failed_build, gate->build) == 0;
 }
@@ -148,6 +155,7 @@ enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admissi
         unlock_table(gate->file);
         return CALLED_OFF;
     }
+    count_anew(gate);
     sweep(gate);
     const bool taken = take_place(gate, &job);
     if (taken)
@@ -172,29 +180,57 @@ enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admissi
     return atomic_load(&gate->place->state) == RUNNING ? ADMITTED : CALLED_OFF;
 }
 
-bool report_memory(struct gate *gate, struct tree_memory memory) {
-    const struct table *table = gate->table;
-    struct place *own = gate->place;
-    const int64_t growth = memory.own_bytes - atomic_load(&own->own_bytes);
-    atomic_store(&own->own_bytes, memory.own_bytes);
-    atomic_store(&own->shared_bytes, memory.shared_bytes);
-    atomic_store(&own->growth_bytes, growth > 0 ? growth : 0);
-    if (!gate->settings.watch)
-        return false;
-    /* Pages of files are mostly the same ones in every compiler, so only the largest count; and what all of
-     * them took since the last look they may take again until the next. */
-    int64_t all = 0, shared = 0;
+/* Pages of files are mostly the same ones in every compiler, so only the largest count. */
+static struct gate_status sum_up(const struct table *table) {
+    struct gate_status sum = {.peak_bytes = atomic_load(&table->peak_bytes)};
+    int64_t shared = 0;
     for (uint32_t index = 0; index < table->used; index++) {
         const struct place *place = &table->places[index];
-        if (atomic_load(&place->state) != RUNNING)
+        const uint32_t state = atomic_load(&place->state);
+        sum.waiting += state == WAITING;
+        if (state != RUNNING)
             continue;
-        if (place->order > own->order)
-            return false;
-        all += atomic_load(&place->own_bytes) + atomic_load(&place->growth_bytes);
+        sum.running++;
+        sum.bytes += atomic_load(&place->own_bytes);
         if (atomic_load(&place->shared_bytes) > shared)
             shared = atomic_load(&place->shared_bytes);
     }
-    return all + shared > gate->settings.room.bytes;
+    sum.bytes += shared;
+    return sum;
+}
+
+struct gate_status read_status(struct gate *gate) {
+    return sum_up(gate->table);
+}
+
+static bool is_newest(const struct table *table, const struct place *own) {
+    for (uint32_t index = 0; index < table->used; index++)
+        if (atomic_load(&table->places[index].state) == RUNNING && table->places[index].order > own->order)
+            return false;
+    return true;
+}
+
+/* What all jobs took since their last look they may take again until the next. */
+static int64_t growth(const struct table *table) {
+    int64_t bytes = 0;
+    for (uint32_t index = 0; index < table->used; index++)
+        if (atomic_load(&table->places[index].state) == RUNNING)
+            bytes += atomic_load(&table->places[index].growth_bytes);
+    return bytes;
+}
+
+bool report_memory(struct gate *gate, struct tree_memory memory) {
+    struct place *own = gate->place;
+    const int64_t grown = memory.own_bytes - atomic_load(&own->own_bytes);
+    atomic_store(&own->own_bytes, memory.own_bytes);
+    atomic_store(&own->shared_bytes, memory.shared_bytes);
+    atomic_store(&own->growth_bytes, grown > 0 ? grown : 0);
+    const struct gate_status all = sum_up(gate->table);
+    int64_t peak = all.peak_bytes;
+    while (all.bytes > peak && !atomic_compare_exchange_weak(&gate->table->peak_bytes, &peak, all.bytes)) {
+    }
+    return gate->settings.watch && all.bytes + growth(gate->table) > gate->settings.room.bytes &&
+           is_newest(gate->table, own);
 }
 
 static void call_off_others(struct gate *gate) {

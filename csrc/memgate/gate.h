@@ -33,9 +33,17 @@ struct gate *open_gate(const char *folder, const struct settings *settings, cons
 /* Waits until a job may start. A second call with the same gate is for the next attempt of the same job. */
 enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admission *admission);
 
+/* What all jobs together are doing. */
+struct gate_status {
+    unsigned running, waiting;
+    int64_t bytes, peak_bytes; /* held now, and the most in this build */
+};
+
 /* Tells the others what the job holds now. Returns true if it should be stopped: the watch is on, all jobs
  * together are about to pass the room, and this one started last. */
 bool report_memory(struct gate *gate, struct tree_memory memory);
+
+struct gate_status read_status(struct gate *gate);
 
 /* Gives the room back before another attempt, so that the others can go on in it. */
 void leave_gate(struct gate *gate);

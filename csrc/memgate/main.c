@@ -1,6 +1,7 @@
 /* memgate: runs one compiler or linker job when there is room for it, and writes down what it cost.
  *
  *     memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]
+ *     memgate --status FOLDER
  *     memgate --simulate CPUS BYTES < JOBS
  *
  * Set as CMAKE_<LANG>_COMPILER_LAUNCHER and CMAKE_<LANG>_LINKER_LAUNCHER, with more ninja jobs than there are
@@ -8,8 +9,11 @@
  * succeeds exactly where one without it would. gate.h and settings.h say what lies in FOLDER, simulate.h what
  * JOBS are. */
 #include "attempt.h"
+#include "gate.h"
+#include "settings.h"
 #include "simulate.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,14 +42,30 @@ static bool read_room(int argc, char **argv, struct room *room) {
     return room->cpus > 0 && room->bytes > 0;
 }
 
+/* Writes one JSON object: how many jobs run and wait, the bytes they hold now and the most they held
+ * together. */
+static int print_status(const char *folder) {
+    struct settings settings;
+    struct gate *gate = read_settings(folder, &settings) ? open_gate(folder, &settings, "") : NULL;
+    if (gate == NULL)
+        return OWN_FAILURE;
+    const struct gate_status status = read_status(gate);
+    printf("{\"running\": %u, \"waiting\": %u, \"bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}\n",
+           status.running, status.waiting, status.bytes, status.peak_bytes);
+    return 0;
+}
+
 int main(int argc, char **argv) {
     struct options options = {.build = getenv("MEMGATE_BUILD")};
     struct room room;
     if (read_room(argc, argv, &room))
         return simulate(&room, stdin, stdout);
+    if (argc == 3 && strcmp(argv[1], "--status") == 0)
+        return print_status(argv[2]);
     if (argc > 0 && read_options(argv, &options))
         return run_gated(&options);
     fprintf(stderr, "usage: memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]\n"
+                    "       memgate --status FOLDER\n"
                     "       memgate --simulate CPUS BYTES < JOBS\n");
     return OWN_FAILURE;
 }

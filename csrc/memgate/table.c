@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #endif
 
-enum { VERSION = 1, LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192 };
+enum { VERSION = 2, LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192 };
 
 /* Open file description locks belong to what open() made, not to a process: children share them (fcntl(2)).
  */

@@ -31,6 +31,8 @@ struct table {
     uint64_t admitted;             /* so many so far */
     _Atomic double swept;          /* when somebody last looked for the dead */
     char failed_build[BUILD_NAME]; /* the last build in which a job failed */
+    char build[BUILD_NAME];        /* the last build that used the table, which peak_bytes is of */
+    _Atomic int64_t peak_bytes;    /* the most that all jobs held together */
     struct place places[PLACES];
 };
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -47,16 +46,33 @@ class CpuLimit:
 
 
 @dataclass(frozen=True)
-class JobPlan:
-    """How many compilations run at the same time.
+class WorstFile:
+    """The compilation that needs most memory.
 
     Attributes:
-        jobs: At least 1.
+        name: For people.
+        bytes: Its peak.
+    """
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What the compilations of a build may take together.
+
+    Attributes:
+        jobs: How many run at the same time; at least 1. Memory may allow fewer at times.
         reason: Which of the bounds decided, for people.
+        cap: Bytes.
+        where: What sets the cap, for people.
     """
 
     jobs: int
     reason: str
+    cap: int
+    where: str
 
 
 def available_memory(proc: Path = PROC, physical: int | None = None) -> MemoryLimit:
@@ -143,49 +159,29 @@ def _whole(name: str, value: str | int) -> int:
     return int(text)
 
 
-def plan_jobs(cap: int, worst_peak: int, cpus: int, limits: Mapping[str, int], *, where: str = "memory cap") -> JobPlan:
-    """Return how many compilations may run at once: ``min(cpus, cap // worst_peak, every limit)``.
+def plan_jobs(cap: MemoryLimit, worst: WorstFile, cpus: int, limits: Mapping[str, int]) -> JobPlan:
+    """Return how many compilations may run at once, ``min(cpus, every limit)``, and the memory for them.
 
-    Every job is taken to need the worst known peak, so that any mix of files fits under the cap.
+    Memory does not lower the number: which files run beside each other is decided file by file (memgate).
 
     Args:
-        cap: Bytes all jobs may use together.
-        worst_peak: Bytes the largest single compilation needs.
+        cap: Bytes all jobs may use together, and what set it.
+        worst: The file that needs most.
         cpus: CPUs that may be used.
         limits: Upper bounds by the setting's name; see `job_limits`.
-        where: What set the cap, for the message.
 
     Raises:
         MemoryCapError: Not even one job fits.
     """
-    if cap < worst_peak:
+    if cap.bytes < worst.bytes:
         raise MemoryCapError(
-            f"a memory cap of {format_size(cap)} is below the {format_size(worst_peak)} that the largest "
-            "single compilation needs (the attention kernels)",
-            where=where,
-            next_step=f"allow at least {format_size(worst_peak)}: a larger --memory, a larger container, "
+            f"a memory cap of {format_size(cap.bytes)} is below the {format_size(worst.bytes)} that the largest "
+            f"single compilation needs ({worst.name})",
+            where=cap.where,
+            next_step=f"allow at least {format_size(worst.bytes)}: a larger --memory, a larger container, "
             "or a machine with more memory",
         )
-    by_memory = f"{format_size(cap)} of memory at {format_size(worst_peak)} per job"
-    bounds = [(cpus, "CPU" if cpus == 1 else "CPUs"), (cap // worst_peak, by_memory)]
+    bounds = [(cpus, "CPU" if cpus == 1 else "CPUs")]
     bounds += [(_whole(name, value), name) for name, value in limits.items()]
     jobs, reason = min(bounds, key=lambda bound: bound[0])
-    return JobPlan(jobs, reason)
-
-
-def tree_memory(pid: int) -> int:
-    """Return the resident bytes of a process and all its descendants; 0 when it has ended.
-
-    For display: pages that several of them share count more than once, which the system could tell (PSS),
-    but only by walking all page tables, which takes a tenth of a core away from the compilers.
-    """
-    try:
-        root = psutil.Process(pid)
-        members = [root, *root.children(recursive=True)]
-    except psutil.Error:
-        return 0
-    total = 0
-    for member in members:
-        with contextlib.suppress(psutil.Error):
-            total += member.memory_info().rss
-    return total
+    return JobPlan(jobs, reason, cap.bytes, cap.where)

@@ -98,7 +98,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     target = matrix.buildable(name)
     check_host(target)
     check_choice(target, options.toolchain, os.environ)
-    plan = run.plan(target, options)
+    plan = run.plan(places.root, target, options)
     request = request_source(options.source, options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
     inputs = _gather(this, request)
@@ -108,7 +108,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
                 root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
                 environment=inputs.environment, onednn=inputs.onednn, debug_symbols=options.debug_symbols,
             ),
-            jobs=plan.jobs, memgate=inputs.native.memgate, store=this.store, reporter=reporter, logs=this.logs,
+            cap=this.cap(plan, inputs.native.memgate), store=this.store, reporter=reporter, logs=this.logs,
         )  # fmt: skip
     version = inputs.source.version
     with (

@@ -6,20 +6,24 @@ import os
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels import publish
 from cpuwheels.environment import EnvironmentRequest, build_environment, runtime_environment
 from cpuwheels.errors import TorchError
-from cpuwheels.memory import available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
+from cpuwheels.gate.costs import read_costs
+from cpuwheels.gate.folder import GateFolder
+from cpuwheels.gate.session import CapPlan
+from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
@@ -104,6 +108,18 @@ class Run:
         """Return the interpreter of a new environment with the same torch."""
         return runtime_environment(environment, folder, self.lock(TOOLS_LOCK), self.logs)
 
+    def cap(self, jobs: JobPlan, memgate: Path) -> Callable[[Path], CapPlan]:
+        """Return how a kernel build with a gate in some folder is kept below its cap."""
+        name = _costs_name(self.target, self.options)
+
+        def plan_for(folder: Path) -> CapPlan:
+            return CapPlan(
+                jobs=jobs, gate=GateFolder(folder, memgate), seed=_seed(self.places.root, self.target, self.options),
+                learned=self.store.root / "costs" / name, worst_peak=_worst_peak(self.target, self.options),
+            )  # fmt: skip
+
+        return plan_for
+
     @contextmanager
     def work_folder(self) -> Iterator[Path]:
         """Yield a folder for intermediate files, on the stores' file system so that links work."""
@@ -135,14 +151,34 @@ def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions,
     return Run(places, matrix, target, options, store, reporter, logs)
 
 
-def plan(target: Target, options: BuildOptions) -> JobPlan:
-    """Return how many compilations may run at once.
+def plan(root: Path, target: Target, options: BuildOptions) -> JobPlan:
+    """Return how many compilations may run at once, and the memory for them.
+
+    Args:
+        root: The project's folder, with the costs measured for the target.
+        target: What is built.
+        options: What the user chose.
 
     Raises:
         MemoryCapError: The cap is not a size, or below what the largest file needs.
         UsageError: ``--jobs`` or ``MAX_JOBS`` is not a whole number above zero.
     """
     cap = choose_cap(options.memory, available_memory())
-    peak = target.peak(debug_symbols=options.debug_symbols)
-    limits = job_limits(os.environ, options.jobs)
-    return plan_jobs(cap.bytes, peak, usable_cpus().count, limits, where=cap.where)
+    costs = read_costs(_seed(root, target, options))
+    output, peak = max(((name, cost.bytes) for name, cost in costs.items()), key=itemgetter(1), default=("", 0))
+    worst = (
+        WorstFile(output, peak) if output else WorstFile("by worst_peak in matrix.yaml", _worst_peak(target, options))
+    )
+    return plan_jobs(cap, worst, usable_cpus().count, job_limits(os.environ, options.jobs))
+
+
+def _seed(root: Path, target: Target, options: BuildOptions) -> Path:
+    return root / "costs" / _costs_name(target, options)
+
+
+def _costs_name(target: Target, options: BuildOptions) -> str:
+    return f"{target.id}-debug.tsv" if options.debug_symbols else f"{target.id}.tsv"
+
+
+def _worst_peak(target: Target, options: BuildOptions) -> int:
+    return target.peak(debug_symbols=options.debug_symbols)

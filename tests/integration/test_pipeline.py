@@ -171,7 +171,7 @@ def test_a_killed_compiler_is_reported_as_killed_for_memory(tiny: Tiny, tmp_path
     _, message = process.communicate(timeout=120)
     assert process.returncode == 28, message
     assert "was killed for memory while making" in message
-    assert "--jobs" in message
+    assert "--memory" in message
 
 
 def test_a_compile_error_shows_the_compilers_words(tiny: Tiny, tmp_path: Path) -> None:

@@ -132,7 +132,7 @@ def test_program(code, needed, status, detail):
 @pytest.mark.parametrize(("available", "status"), [(8 * GIB, "ok"), (2 * GIB, "warn")])
 def test_memory(target, available, status):
     limit = MemoryLimit(16 * GIB, "memory.max", available)
-    check = machine.judge_memory(target, limit, CpuLimit(8, "quota"), JobPlan(4, "memory"))
+    check = machine.judge_memory(target, limit, CpuLimit(8, "quota"), JobPlan(4, "memory", 16 * GIB, "memory.max"))
     assert check.status == status
     for part in ("16 GiB", "memory.max", "8 CPUs", "quota", "4 jobs", "set by memory"):
         assert part in check.detail

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,11 +9,11 @@ import pytest
 from cpuwheels.errors import MemoryCapError, UsageError
 from cpuwheels.memory import (
     MemoryLimit,
+    WorstFile,
     available_memory,
     choose_cap,
     job_limits,
     plan_jobs,
-    tree_memory,
     usable_cpus,
 )
 
@@ -25,32 +22,32 @@ if TYPE_CHECKING:
 
 
 GIB = 1 << 30
+WORST = WorstFile("cpu_attn.cpp.o", 4 * GIB)
 
 
 @pytest.mark.parametrize(
-    ("cap", "peak", "cpus", "limits", "expected"),
+    ("cap", "cpus", "limits", "expected"),
     [
-        (24 * GIB, 4 * GIB, 2, {}, (2, "CPUs")),
-        (24 * GIB, 4 * GIB, 1, {}, (1, "CPU")),
-        (24 * GIB, 4 * GIB, 64, {}, (6, "24 GiB of memory at 4 GiB per job")),
-        (4 * GIB, 4 * GIB, 64, {}, (1, "4 GiB of memory at 4 GiB per job")),
-        (8 * GIB - 1, 4 * GIB, 64, {}, (1, "8 GiB of memory at 4 GiB per job")),
-        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3}, (3, "MAX_JOBS")),
-        (24 * GIB, 4 * GIB, 64, {"MAX_JOBS": 3, "--jobs": 2}, (2, "--jobs")),
-        (24 * GIB, 4 * GIB, 2, {"MAX_JOBS": 100}, (2, "CPUs")),
-        (24 * GIB, 4 * GIB, 64, {"--jobs": 100}, (6, "24 GiB of memory at 4 GiB per job")),
+        (24 * GIB, 2, {}, (2, "CPUs")),
+        (24 * GIB, 1, {}, (1, "CPU")),
+        (4 * GIB, 64, {}, (64, "CPUs")),
+        (24 * GIB, 64, {"MAX_JOBS": 3}, (3, "MAX_JOBS")),
+        (24 * GIB, 64, {"MAX_JOBS": 3, "--jobs": 2}, (2, "--jobs")),
+        (24 * GIB, 2, {"MAX_JOBS": 100}, (2, "CPUs")),
     ],
 )
-def test_jobs(cap, peak, cpus, limits, expected):
-    plan = plan_jobs(cap, peak, cpus, limits)
+def test_jobs(cap, cpus, limits, expected):
+    plan = plan_jobs(MemoryLimit(cap, "somewhere", 0), WORST, cpus, limits)
     assert (plan.jobs, plan.reason) == expected
+    assert (plan.cap, plan.where) == (cap, "somewhere")
 
 
 def test_cap_below_the_largest_file_is_refused():
     with pytest.raises(MemoryCapError) as fault:
-        plan_jobs(2 * GIB, 4 * GIB, 8, {}, where="--memory 2G")
+        plan_jobs(MemoryLimit(2 * GIB, "--memory 2G", GIB), WORST, 8, {})
     assert "2 GiB" in fault.value.what
     assert "4 GiB" in fault.value.what
+    assert "cpu_attn.cpp.o" in fault.value.what
     assert fault.value.where == "--memory 2G"
     assert "at least 4 GiB" in fault.value.next_step
 
@@ -82,7 +79,7 @@ def test_job_limits(environ, jobs, limits):
 
 def test_bad_limit_given_to_the_plan_itself_is_refused():
     with pytest.raises(UsageError, match="--jobs is '0'"):
-        plan_jobs(8 * GIB, GIB, 2, {"--jobs": 0})
+        plan_jobs(MemoryLimit(8 * GIB, "RAM", GIB), WORST, 2, {"--jobs": 0})
 
 
 LIMIT = MemoryLimit(16 * GIB, "physical memory", 10 * GIB)
@@ -224,20 +221,3 @@ def test_this_machine_answers():
     limit = available_memory()
     assert 0 < limit.available <= limit.bytes
     assert usable_cpus().count >= 1
-
-
-def test_tree_memory_counts_children():
-    ready, waiting = "print(1, flush=True)", "input()"
-    program = f"block = bytearray(b'x') * (60 << 20); {ready}; {waiting}"
-    outer = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {program!r}])"
-    child = subprocess.Popen([sys.executable, "-c", outer], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    with child:
-        assert child.stdout is not None
-        assert child.stdin is not None
-        child.stdout.readline()
-        inside = tree_memory(child.pid)
-        child.stdin.write("\n")
-        child.stdin.flush()
-    assert 60 << 20 < inside < 200 << 20
-    assert tree_memory(child.pid) == 0
-    assert tree_memory(os.getpid()) > 1 << 20

@@ -55,7 +55,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_record(
         path, inputs=note(ALTERNATE), source=SOURCE, toolchain=toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
-        environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs"),
+        environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs", 8 << 30, "physical memory"),
         wheel={"file": "a.whl", "sha256": "w" * 64}, timings={"kernels": 1.23456}, announcements=["NOTE"],
     )  # fmt: skip
     record = json.loads(path.read_text())

@@ -103,7 +103,7 @@ def diagnose(
         machine.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
         *_programs(pins, store),
         *_disk(places, store, environment),
-        _memory(target, options),
+        _memory(places.root, target, options),
     ]
     survey = survey_host(target, environ)
     checks += judge_compilers(target, survey, options.toolchain)
@@ -176,9 +176,9 @@ def _disk(places: Places, store: Store, environment: Environment | None) -> list
     ]
 
 
-def _memory(target: Target, options: BuildOptions) -> Check:
+def _memory(root: Path, target: Target, options: BuildOptions) -> Check:
     try:
-        jobs = plan(target, options)
+        jobs = plan(root, target, options)
         cap = choose_cap(options.memory, available_memory())
     except CpuwheelsError as error:
         return from_error("memory", error)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import threading
 import time
@@ -12,13 +11,14 @@ from typing import TYPE_CHECKING, Self
 from cpuwheels.console import Progress
 from cpuwheels.errors import CommandError, CompileError, OutOfMemoryError
 from cpuwheels.kernels.configure import build_environment_variables
-from cpuwheels.memory import tree_memory
+from cpuwheels.model.units import format_size
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.gate.session import Session
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
@@ -31,46 +31,49 @@ _KILLED = re.compile(
     r"Killed signal terminated program (?P<program>\S+)"
     r"|(?P<linker>\S+) terminated with signal 9\b"
     r"|(?P<refused>\S+): out of memory allocating"
+    r"|(?P<gated>\S+) was killed for memory"
 )
+_CALLED_OFF = "memgate: not started"
 _KILLED_STATUS = "137"  # 128 + SIGKILL: the driver itself was killed, so it said nothing
 _CONTEXT_LINES = 25
 _SAMPLE_SECONDS = 2.0
 
 
-def compile_modules(request: KernelRequest, workspace: Workspace, jobs: int, reporter: Reporter, log: Path) -> None:
+def compile_modules(
+    request: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, log: Path
+) -> None:
     """Build every extension module with ninja.
+
+    ninja starts as many jobs as it may; memgate lets those run that there is room for, so that it sees them all.
 
     Raises:
         OutOfMemoryError: A compiler was killed for memory.
         CompileError: A file did not compile or link.
     """
-    watch = _Watch(reporter)
-    command: list[str | Path] = [
-        request.environment.scripts / "ninja",
-        "-C",
-        workspace.build,
-        f"-j{jobs}",
-        *workspace.modules(),
-    ]
+    watch = _Watch(reporter, session)
+    ninja = request.environment.scripts / "ninja"
+    command = session.command([ninja, "-C", workspace.build, f"-j{session.window}", *workspace.modules()])
+    env = build_environment_variables(request, workspace) | session.plan.gate.environment()
     try:
         with watch:
-            run(command, log=log, env=build_environment_variables(request, workspace), on_line=watch.line)
+            run(command, log=log, env=env, on_line=watch.line)
     except CommandError as error:
-        raise explain_failure(watch.failure or error.output.splitlines(), jobs, log) from error
+        cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"
+        raise explain_failure(watch.failure or error.output.splitlines(), cap, log) from error
 
 
-def explain_failure(lines: list[str], jobs: int, log: Path) -> CompileError | OutOfMemoryError:
+def explain_failure(lines: list[str], where: str, log: Path) -> CompileError | OutOfMemoryError:
     """Return the error that ninja's output from the first failed job on amounts to."""
-    failed = _failed_jobs(lines)
+    failed = [job for job in _failed_jobs(lines) if not any(_CALLED_OFF in word for word in job.words)]
     for job in failed:
         killed = _KILLED.search("\n".join(job.words))
         if killed or job.status == _KILLED_STATUS:
             program = next(filter(None, killed.groups())) if killed else "the compiler or linker"
             return OutOfMemoryError(
                 f"{program} was killed for memory while making {job.output}",
-                where=f"{jobs} jobs at once",
+                where=where,
                 log=log,
-                next_step="run again with fewer --jobs, or give the build more memory; what is built is kept",
+                next_step="give the build more memory (--memory); what is built is kept",
             )
     return CompileError(
         f"{failed[0].output} could not be made" if failed else "ninja could not build the kernels",
@@ -108,9 +111,10 @@ def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
 class _Watch:
     """Reads ninja's lines and shows progress all along, also while one long file compiles."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, session: Session) -> None:
         self.failure: list[str] = []
         self._reporter = reporter
+        self._session = session
         self._done = self._total = 0
         self._first: tuple[float, int] | None = None
         self._detail = ""
@@ -139,7 +143,7 @@ class _Watch:
                 Progress(
                     self._done,
                     self._total,
-                    memory=tree_memory(os.getpid()),
+                    memory=self._session.memory(),
                     eta=self._eta(),
                     detail=self._detail,
                 )

@@ -51,7 +51,7 @@ def configure(request: KernelRequest, workspace: Workspace, launcher: list[str],
                 *("-C", workspace.init_cache, "-Wno-dev", "--no-warn-unused-cli"),
             ],
             log=log,
-            env=build_environment_variables(request, workspace),
+            env=build_environment_variables(request, workspace) | nested_launchers(launcher),
         )
     except CommandError as error:
         raise ConfigureError(
@@ -78,6 +78,15 @@ def build_environment_variables(request: KernelRequest, workspace: Workspace) ->
         },
         path_first=[request.environment.scripts],
     )
+
+
+def nested_launchers(launcher: list[str]) -> dict[str, str]:
+    """Return variables that put the launcher in front of the compilers of builds that this one starts itself.
+
+    CMake reads them where nothing else is set (its manual, environment variable CMAKE_<LANG>_COMPILER_LAUNCHER).
+    """
+    kinds = [f"CMAKE_{language}_{kind}_LAUNCHER" for language in ("C", "CXX") for kind in ("COMPILER", "LINKER")]
+    return dict.fromkeys(kinds, ";".join(launcher)) if launcher else {}
 
 
 def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]) -> str:
@@ -108,12 +117,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag,
     }
-    entries |= {
-        f"CMAKE_{language}_{kind}_LAUNCHER": ";".join(launcher)
-        for language in ("C", "CXX")
-        for kind in ("COMPILER", "LINKER")
-        if launcher
-    }
+    entries |= nested_launchers(launcher)
     entries |= request.target.defines
     return "".join(f'set({name} {_quote(value)} CACHE STRING "")\n' for name, value in entries.items())
 

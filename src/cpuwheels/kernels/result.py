@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cpuwheels.gate.session import MemoryUse
 
 MODULES = "vllm"
 DEBUG = "debug"
@@ -22,9 +23,9 @@ class Kernels:
         key: Names everything they depend on.
         folder: Holds ``vllm/<module>.abi3.so`` and, if asked for, ``debug/<module>.abi3.so.debug``.
         modules: Module names, sorted.
-        jobs: One record for each compilation and link: output, source, wall, user and system seconds, peak
-            bytes.
+        jobs: One record for each compilation and link; `read_records` says what stands in it.
         built: Whether this run compiled them.
+        memory: What this run did with its memory, if it compiled them.
     """
 
     key: str
@@ -32,22 +33,10 @@ class Kernels:
     modules: tuple[str, ...]
     jobs: tuple[dict[str, object], ...]
     built: bool
+    memory: MemoryUse | None = None
 
     @property
     def debug_folder(self) -> Path | None:
         """Folder of the separate debug symbols, if there are any."""
         folder = self.folder / DEBUG
         return folder if folder.is_dir() else None
-
-
-def read_ledger(path: Path) -> tuple[dict[str, object], ...]:
-    """Return the job records of a ledger; lines cut short by a kill are passed over."""
-    records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
-        try:
-            record = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(record, dict):
-            records.append(record)
-    return tuple(records)

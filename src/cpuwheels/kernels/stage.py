@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.gate.records import read_records
+from cpuwheels.gate.session import gate_session, open_gate
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
-from cpuwheels.kernels.result import LEDGER, MODULES, Kernels, read_ledger
+from cpuwheels.kernels.result import LEDGER, MODULES, Kernels
 from cpuwheels.kernels.workspace import Workspace
+from cpuwheels.model.units import format_size
 from cpuwheels.storage import remove_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.gate.session import CapPlan, MemoryUse, Session
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.store import Store
 
@@ -22,14 +27,13 @@ KIND = "kernels"
 
 
 def get_kernels(
-    request: KernelRequest, *, jobs: int, memgate: Path | None, store: Store, reporter: Reporter, logs: Path
+    request: KernelRequest, *, cap: Callable[[Path], CapPlan], store: Store, reporter: Reporter, logs: Path
 ) -> Kernels:
     """Return the kernels of a request, building them if the store does not have them.
 
     Args:
         request: Their inputs.
-        jobs: Compilations at once.
-        memgate: The launcher that measures each job; None builds without a ledger.
+        cap: Returns how a build in a folder is kept below its cap.
         store: Where kernels and unfinished builds are kept.
         reporter: Told of every step.
         logs: Folder for the logs of each step.
@@ -37,32 +41,50 @@ def get_kernels(
     Raises:
         ConfigureError: CMake stopped.
         CompileError: A file did not compile.
+        MemoryCapError: One file is known to need more memory than there is.
         OutOfMemoryError: A compiler was killed for memory.
     """
     key = request.key()
-    built = False
+    sessions: list[Session] = []
     workspace = Workspace(store.work(KIND, key))
 
     def make(folder: Path) -> None:
-        nonlocal built
-        built = True
         workspace.prepare(request)
-        launcher = [str(memgate), "--ledger", str(workspace.ledger), "--"] if memgate else []
+        plan = cap(workspace.gate)
+        open_gate(plan)
         reporter.info("configuring upstream's CMake project")
-        configure(request, workspace, launcher, logs / "configure.log")
-        reporter.info(f"compiling {', '.join(workspace.modules())} with {jobs} jobs; log: {logs / 'compile.log'}")
-        compile_modules(request, workspace, jobs, reporter, logs / "compile.log")
+        configure(request, workspace, plan.gate.launcher(workspace.ledger), logs / "configure.log")
+        modules = ", ".join(workspace.modules())
+        with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
+            sessions.append(session)
+            reporter.info(f"compiling {modules}; log: {logs / 'compile.log'}")
+            reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
+            compile_modules(request, workspace, session, reporter, logs / "compile.log")
         collect(request, workspace, folder, logs / "collect.log")
 
     folder = store.get(KIND, key, make)
-    if built:
+    memory = sessions[0].use if sessions else None
+    if memory is not None:
         remove_tree(workspace.folder)
+        report_memory(memory, reporter)
     else:
         reporter.info(f"kernels {key} are in the store; nothing to compile")
     return Kernels(
         key=key,
         folder=folder,
         modules=tuple(sorted(path.name.partition(".")[0] for path in (folder / MODULES).iterdir())),
-        jobs=read_ledger(folder / LEDGER),
-        built=built,
+        jobs=read_records(folder / LEDGER),
+        built=bool(sessions),
+        memory=memory,
     )
+
+
+def report_memory(memory: MemoryUse, reporter: Reporter) -> None:
+    """Say what the build did with its memory, and which predictions were wrong."""
+    reporter.info(
+        f"compilers and linkers held at most {format_size(memory.peak)} together; the cap left them "
+        f"{format_size(memory.room)}"
+    )
+    for wrong in memory.wrong:
+        needed, expected = format_size(wrong.measured), format_size(wrong.expected)
+        reporter.info(f"{wrong.output} needed {needed}, not {expected}; noted for the next run")

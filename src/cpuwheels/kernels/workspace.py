@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from typing import TYPE_CHECKING
@@ -32,6 +33,7 @@ class Workspace:
         self.init_cache = folder / "init-cache.cmake"
         self.toolchain_values = folder / "toolchain-values.cmake"
         self.ledger = folder / LEDGER
+        self.gate = folder / "gate"
         self.modules_list = self.build / "cpuwheels-modules.txt"
         self._prepared = folder / "prepared"
         self._configured = folder / "configured"
@@ -69,6 +71,11 @@ class Workspace:
         """Start over with an empty build folder: its settings have another origin."""
         self._configured.unlink(missing_ok=True)
         remove_tree(self.build)
+
+    def outputs(self) -> list[str]:
+        """Return the object files that CMake's build can make, relative to the build folder."""
+        entries = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
+        return sorted({entry["output"] for entry in entries if "output" in entry})
 
     def modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

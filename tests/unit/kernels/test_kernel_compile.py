@@ -8,8 +8,12 @@ import pytest
 from kernel_request import environment, kernel_request
 
 from cpuwheels.errors import CompileError, OutOfMemoryError
+from cpuwheels.gate.folder import GateFolder
+from cpuwheels.gate.hold import Hold
+from cpuwheels.gate.session import CapPlan, Session
 from cpuwheels.kernels.compile import compile_modules, explain_failure
 from cpuwheels.kernels.workspace import Workspace
+from cpuwheels.memory import JobPlan
 
 if TYPE_CHECKING:
     from cpuwheels.console import Reporter
@@ -70,6 +74,19 @@ cc1plus: out of memory allocating 65536 bytes after a total of 2945875968 bytes
 ninja: build stopped: subcommand failed.
 """
 
+GATED = f"""\
+FAILED: [code=137] CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o
+{GXX} -o CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o -c /work/vllm/csrc/cpu/cpu_attn.cpp
+memgate: CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o was killed for memory at 300 MiB, though alone: all may take 300 MiB
+ninja: build stopped: subcommand failed.
+"""
+
+CALLED_OFF = f"""\
+FAILED: [code=125] CMakeFiles/_C.dir/csrc/cpu/pos_encoding.cpp.o
+{GXX} -o CMakeFiles/_C.dir/csrc/cpu/pos_encoding.cpp.o -c /work/vllm/csrc/cpu/pos_encoding.cpp
+memgate: not started: another job failed
+"""
+
 LAST_LINE = "ninja: build stopped: subcommand failed.\n"
 
 
@@ -79,11 +96,12 @@ LAST_LINE = "ninja: build stopped: subcommand failed.\n"
         (COMPILE_ERROR, "csrc/cpu/layernorm.cpp.o could not", "layernorm.cpp:12:5: error: 'vec_op' has not been"),
         (OLD_NINJA, "csrc/cpu/layernorm.cpp.o could not", "layernorm.cpp:12:5: error: 'vec_op' has not been"),
         (LINK_ERROR, "_C.abi3.so", "undefined reference to `missing'"),
+        (CALLED_OFF + COMPILE_ERROR, "csrc/cpu/layernorm.cpp.o could not", "'vec_op' has not been"),
     ],
-    ids=["compile", "older ninja", "link"],
+    ids=["compile", "older ninja", "link", "after one that was called off"],
 )  # fmt: skip
 def test_a_fault_of_the_code_is_told_in_the_compilers_words(text: str, output: str, words: str) -> None:
-    error = explain_failure(text.splitlines(), 2, LOG)
+    error = explain_failure(text.splitlines(), "a memory cap of 4 GiB", LOG)
     assert type(error) is CompileError
     assert output in error.what
     assert words in error.output
@@ -100,23 +118,32 @@ def test_a_fault_of_the_code_is_told_in_the_compilers_words(text: str, output: s
         (KILLED_LINKER, "ld", "_C.abi3.so"),
         (KILLED_DRIVER, "", "cpu_attn.cpp.o"),
         (OUT_OF_MEMORY_WORDS, "cc1plus", "cpu_attn.cpp.o"),
+        (CALLED_OFF + GATED, "cpu_attn.cpp.o", "cpu_attn.cpp.o"),
         (COMPILE_ERROR.replace(LAST_LINE, KILLED_COMPILER), "cc1plus", "cpu_attn.cpp.o"),
         (KILLED_COMPILER.replace(LAST_LINE, COMPILE_ERROR), "cc1plus", "cpu_attn.cpp.o"),
     ],
-    ids=["compiler", "linker", "driver", "refused memory", "after another failure", "before another failure"],
+    ids=[
+        "compiler",
+        "linker",
+        "driver",
+        "refused memory",
+        "by the gate",
+        "after another failure",
+        "before another failure",
+    ],
 )
 def test_what_was_killed_for_memory_is_told_as_that(text: str, program: str, output: str) -> None:
-    error = explain_failure(text.splitlines(), 2, LOG)
+    error = explain_failure(text.splitlines(), "a memory cap of 4 GiB", LOG)
     assert type(error) is OutOfMemoryError
     assert program in error.what
     assert output in error.what
     assert "layernorm" not in error.what
-    assert "2 jobs at once" in error.where
-    assert "--jobs" in error.next_step
+    assert "a memory cap of 4 GiB" in error.where
+    assert "--memory" in error.next_step
 
 
 def test_a_ninja_that_fails_before_any_job_is_told_in_its_words() -> None:
-    error = explain_failure(["ninja: error: unknown target '_C'"], 2, LOG)
+    error = explain_failure(["ninja: error: unknown target '_C'"], "a memory cap of 4 GiB", LOG)
     assert type(error) is CompileError
     assert "unknown target '_C'" in error.output
 
@@ -135,6 +162,18 @@ def workspace(tmp_path: Path) -> Workspace:
     return workspace
 
 
+@pytest.fixture
+def session(tmp_path: Path) -> Session:
+    memgate = tmp_path / "memgate"
+    memgate.write_text("""#!/bin/sh\necho '{"running": 1, "waiting": 4, "bytes": 5242880, "peak_bytes": 6291456}'\n""")
+    memgate.chmod(0o755)
+    plan = CapPlan(
+        jobs=JobPlan(2, "CPUs", 4 << 30, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
+        seed=tmp_path / "seed.tsv", learned=tmp_path / "learned.tsv", worst_peak=1 << 30,
+    )  # fmt: skip
+    return Session(plan, Hold("a group", ("/usr/bin/env", "GROUP=yes")), room=3 << 30, window=7)
+
+
 def fake_ninja(request: KernelRequest, script: str) -> None:
     ninja = request.environment.scripts / "ninja"
     ninja.write_text(f'#!/bin/sh\necho "arguments: $*"\n{script}\n')
@@ -142,11 +181,13 @@ def fake_ninja(request: KernelRequest, script: str) -> None:
 
 
 def test_every_module_is_asked_for(
-    request_: KernelRequest, workspace: Workspace, reporter: Reporter, logs: Path
+    request_: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, logs: Path
 ) -> None:
-    fake_ninja(request_, "echo '[1/2] Building x.o'; echo '[2/2] Linking _C.abi3.so'")
-    compile_modules(request_, workspace, 3, reporter, logs / "compile.log")
-    assert f"arguments: -C {workspace.build} -j3 _C spinloop" in (logs / "compile.log").read_text()
+    fake_ninja(request_, "echo '[1/2] Building x.o'; echo '[2/2] Linking _C.abi3.so'; echo $GROUP $MEMGATE_BUILD")
+    compile_modules(request_, workspace, session, reporter, logs / "compile.log")
+    log = (logs / "compile.log").read_text()
+    assert f"arguments: -C {workspace.build} -j7 _C spinloop" in log
+    assert "yes b1" in log
 
 
 @pytest.mark.parametrize(
@@ -160,6 +201,7 @@ def test_every_module_is_asked_for(
 def test_a_failure_of_ninja_is_explained(
     request_: KernelRequest,
     workspace: Workspace,
+    session: Session,
     reporter: Reporter,
     logs: Path,
     tmp_path: Path,
@@ -170,13 +212,14 @@ def test_a_failure_of_ninja_is_explained(
     (tmp_path / "said").write_text(text)
     fake_ninja(request_, f"cat {tmp_path}/said; exit 1")
     with pytest.raises(expected) as raised:
-        compile_modules(request_, workspace, 1, reporter, logs / "compile.log")
+        compile_modules(request_, workspace, session, reporter, logs / "compile.log")
     assert words in str(raised.value)
 
 
 def test_progress_is_shown_while_one_long_file_compiles(
     request_: KernelRequest,
     workspace: Workspace,
+    session: Session,
     reporter: Reporter,
     story: io.StringIO,
     logs: Path,
@@ -185,7 +228,7 @@ def test_progress_is_shown_while_one_long_file_compiles(
     monkeypatch.setattr("cpuwheels.console.PLAIN_INTERVAL", 0.0)
     monkeypatch.setattr("cpuwheels.kernels.compile._SAMPLE_SECONDS", 0.05)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/cpu_attn.cpp.o'; sleep 0.5")
-    compile_modules(request_, workspace, 1, reporter, logs / "compile.log")
+    compile_modules(request_, workspace, session, reporter, logs / "compile.log")
     assert "3/9 files" in story.getvalue()
     assert "cpu_attn.cpp.o" in story.getvalue()
-    assert "memory" in story.getvalue()
+    assert "memory 5 MiB" in story.getvalue()

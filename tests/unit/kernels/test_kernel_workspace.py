@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 from kernel_request import kernel_request
 
-from cpuwheels.kernels.result import Kernels, read_ledger
+from cpuwheels.gate.records import read_records
+from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.store import MANIFEST
 
@@ -100,13 +101,13 @@ def test_modules_are_what_upstreams_cmake_defined(workspace: Workspace) -> None:
 )
 def test_what_cannot_be_read_of_a_ledger_is_passed_over(tmp_path: Path, text: str, records: int) -> None:
     (tmp_path / "jobs.jsonl").write_text(text)
-    assert len(read_ledger(tmp_path / "jobs.jsonl")) == records
+    assert len(read_records(tmp_path / "jobs.jsonl")) == records
 
 
 def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None:
-    assert read_ledger(tmp_path / "gone") == ()
+    assert read_records(tmp_path / "gone") == ()
     (tmp_path / "jobs.jsonl").write_bytes(b"\xff\xfe\n")
-    assert read_ledger(tmp_path / "jobs.jsonl") == ()
+    assert read_records(tmp_path / "jobs.jsonl") == ()
 
 
 def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:

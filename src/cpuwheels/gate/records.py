@@ -1,0 +1,31 @@
+"""memgate's ledger: one record for each time that a compiler or linker ran."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def read_records(path: Path) -> tuple[dict[str, object], ...]:
+    """Return the records of a ledger, in the order in which the jobs ended.
+
+    A record has ``output`` and ``source`` (paths as the compiler was given them; no source means a link),
+    ``start`` (seconds since 1970), ``wall``, ``user``, ``system`` and ``waited`` (seconds), ``peak_bytes`` (of
+    the largest process), ``tree_bytes`` and ``shared_bytes`` (of all its processes at their largest, and the
+    part of it that is pages of files), ``expected_bytes``, ``lane`` (CPU slot), ``attempt`` (from 1),
+    ``stopped`` (by the watch) and ``status``.
+
+    Lines cut short by a kill, or written by something else, are passed over.
+    """
+    records = []
+    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+        try:
+            record = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(record, dict):
+            records.append(record)
+    return tuple(records)
