@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cpuwheels.memory import JobPlan
 
 LAUNCHER_BYTES = 256 << 10
-"""Memory of its own that a waiting launcher takes, with the kernel's part; see docs/memory-cap.md."""
+"""What a waiting launcher takes: 125 KiB of its own and 90 KiB of the kernel's (docs/memory-cap.md)."""
 
 NINJA_BYTES = 48 << 20
 """Memory of ninja with the largest build graph of the matrix."""
@@ -97,6 +97,7 @@ class Session:
         held: What holds the cap.
         room: Bytes for compilers and linkers.
         window: Jobs that ninja starts at once; most of them wait.
+        expected: What each file to make is expected to cost.
         use: Filled in when the build has ended, however it ended.
     """
 
@@ -104,6 +105,7 @@ class Session:
     held: Hold
     room: int
     window: int
+    expected: Mapping[str, Cost]
     use: MemoryUse | None = field(default=None, init=False)
 
     def command(self, argv: Sequence[str | Path]) -> list[str | Path]:
@@ -140,15 +142,15 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
     """
     known = {**read_costs(plan.seed), **read_costs(plan.learned)}
     unknown = Cost(_UNKNOWN_SECONDS, plan.worst_peak)
-    expected = expected_costs(outputs, known, unknown) | {name: known[name] for name in known if name not in outputs}
+    expected = expected_costs(outputs, known, unknown)
     window = most_launchers(len(outputs))
     limit = _limit(plan)
     room = limit - NINJA_BYTES - window * LAUNCHER_BYTES
-    check_room(room, {name: expected[name] for name in outputs}, plan.jobs)
+    check_room(room, expected, plan.jobs)
     before = len(read_records(ledger))
     with hold(limit) as held:
-        session = Session(plan, held, room, window)
-        plan.gate.write(cpus=plan.jobs.jobs, room=room, unknown=unknown, held=held, expected=expected)
+        session = Session(plan, held, room, window, expected)
+        plan.gate.write(cpus=plan.jobs.jobs, room=room, unknown=unknown, held=held, expected=known | expected)
         try:
             yield session
         finally:

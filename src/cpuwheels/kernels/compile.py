@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 from cpuwheels.console import Progress
 from cpuwheels.errors import CommandError, CompileError, OutOfMemoryError
 from cpuwheels.kernels.configure import build_environment_variables
+from cpuwheels.kernels.remaining import Remaining
 from cpuwheels.model.units import format_size
 from cpuwheels.process import run
 
@@ -50,7 +51,7 @@ def compile_modules(
         OutOfMemoryError: A compiler was killed for memory.
         CompileError: A file did not compile or link.
     """
-    watch = _Watch(reporter, session)
+    watch = _Watch(reporter, session, workspace.build)
     ninja = request.environment.scripts / "ninja"
     command = session.command([ninja, "-C", workspace.build, f"-j{session.window}", *workspace.modules()])
     env = build_environment_variables(request, workspace) | session.plan.gate.environment()
@@ -111,12 +112,14 @@ def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
 class _Watch:
     """Reads ninja's lines and shows progress all along, also while one long file compiles."""
 
-    def __init__(self, reporter: Reporter, session: Session) -> None:
+    def __init__(self, reporter: Reporter, session: Session, build: Path) -> None:
         self.failure: list[str] = []
+        todo = {name: cost.seconds for name, cost in session.expected.items() if not (build / name).exists()}
+        self._remaining = Remaining(todo, session.plan.jobs.jobs)
         self._reporter = reporter
         self._session = session
         self._done = self._total = 0
-        self._first: tuple[float, int] | None = None
+        self._began = time.monotonic()
         self._detail = ""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._show, daemon=True)
@@ -133,7 +136,7 @@ class _Watch:
         if match := _STATUS.fullmatch(line):
             self._done, self._total = int(match["done"]), int(match["total"])
             self._detail = match["what"].rsplit("/", 1)[-1]
-            self._first = self._first or (time.monotonic(), self._done)
+            self._remaining.done(match["what"].rsplit(" ", 1)[-1])
         if line.startswith("FAILED:") or self.failure:
             self.failure.append(line)
 
@@ -144,13 +147,7 @@ class _Watch:
                     self._done,
                     self._total,
                     memory=self._session.memory(),
-                    eta=self._eta(),
+                    eta=self._remaining.eta(time.monotonic() - self._began),
                     detail=self._detail,
                 )
             )
-
-    def _eta(self) -> float | None:
-        if self._first is None or self._done <= self._first[1]:
-            return None
-        began, at = self._first
-        return (time.monotonic() - began) / (self._done - at) * (self._total - self._done)

@@ -51,7 +51,7 @@ def configure(request: KernelRequest, workspace: Workspace, launcher: list[str],
                 *("-C", workspace.init_cache, "-Wno-dev", "--no-warn-unused-cli"),
             ],
             log=log,
-            env=build_environment_variables(request, workspace) | nested_launchers(launcher),
+            env=build_environment_variables(request, workspace) | launchers(launcher),
         )
     except CommandError as error:
         raise ConfigureError(
@@ -80,13 +80,22 @@ def build_environment_variables(request: KernelRequest, workspace: Workspace) ->
     )
 
 
-def nested_launchers(launcher: list[str]) -> dict[str, str]:
-    """Return variables that put the launcher in front of the compilers of builds that this one starts itself.
+def launchers(launcher: list[str]) -> dict[str, str]:
+    """Return variables that put the launcher in front of every compiler and linker.
 
-    CMake reads them where nothing else is set (its manual, environment variable CMAKE_<LANG>_COMPILER_LAUNCHER).
+    CMake also reads them from the environment where nothing else is set, as in builds that this one starts itself
+    (its manual, environment variable CMAKE_<LANG>_COMPILER_LAUNCHER).
+
+    Compilers are started by ``exec``, so that the shell of each of the hundreds of jobs that wait is not there
+    too. A link is followed by other commands in the same shell.
     """
-    kinds = [f"CMAKE_{language}_{kind}_LAUNCHER" for language in ("C", "CXX") for kind in ("COMPILER", "LINKER")]
-    return dict.fromkeys(kinds, ";".join(launcher)) if launcher else {}
+    if not launcher:
+        return {}
+    found = {}
+    for language in ("C", "CXX"):
+        found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = ";".join(["exec", *launcher])
+        found[f"CMAKE_{language}_LINKER_LAUNCHER"] = ";".join(launcher)
+    return found
 
 
 def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]) -> str:
@@ -117,7 +126,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag,
     }
-    entries |= nested_launchers(launcher)
+    entries |= launchers(launcher)
     entries |= request.target.defines
     return "".join(f'set({name} {_quote(value)} CACHE STRING "")\n' for name, value in entries.items())
 

@@ -171,7 +171,7 @@ def session(tmp_path: Path) -> Session:
         jobs=JobPlan(2, "CPUs", 4 << 30, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
         seed=tmp_path / "seed.tsv", learned=tmp_path / "learned.tsv", worst_peak=1 << 30,
     )  # fmt: skip
-    return Session(plan, Hold("a group", ("/usr/bin/env", "GROUP=yes")), room=3 << 30, window=7)
+    return Session(plan, Hold("a group", ("/usr/bin/env", "GROUP=yes")), room=3 << 30, window=7, expected={})
 
 
 def fake_ninja(request: KernelRequest, script: str) -> None:

@@ -43,8 +43,9 @@ def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Worksp
     assert found["CPUWHEELS_PYTHON_INCLUDE_DIRS"] == "/sysroot/python;/sysroot/multiarch"
     assert found["CMAKE_MAKE_PROGRAM"] == "/env/bin/ninja"
     assert found["ENABLE_AMX_FP8"] == "OFF"
-    for kind in ("C_COMPILER", "CXX_COMPILER", "C_LINKER", "CXX_LINKER"):
-        assert found[f"CMAKE_{kind}_LAUNCHER"] == "/bin/memgate;--ledger;/l;--"
+    for language in ("C", "CXX"):
+        assert found[f"CMAKE_{language}_COMPILER_LAUNCHER"] == "exec;/bin/memgate;--ledger;/l;--"
+        assert found[f"CMAKE_{language}_LINKER_LAUNCHER"] == "/bin/memgate;--ledger;/l;--"
 
 
 def test_without_a_launcher_there_is_no_entry_for_one(tmp_path: Path, workspace: Workspace) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -199,3 +200,31 @@ def test_launchers_killed_at_random_leave_no_trace(gate: Gate):
     began = time.monotonic()
     assert finish(*[gate.sleep(f"after{number}.o", 0.3) for number in range(3)]) == [(0, "")] * 3
     assert time.monotonic() - began < 2.0
+
+
+def test_status(gate: Gate):
+    gate.settings(cpus=1, mib=1000)
+    job = gate.hold("a.o", 100, 1.0)
+    time.sleep(0.1)
+    waiting = [gate.sleep(f"{number}.o", 0, build="") for number in range(3)]
+    time.sleep(0.8)
+    during = status(gate)
+    assert (during["running"], during["waiting"]) == (1, 3)
+    assert 100 * MIB < during["bytes"] <= during["peak_bytes"] < 200 * MIB
+    finish(job, *waiting)
+    after = status(gate)
+    assert (after["running"], after["waiting"], after["bytes"]) == (0, 0, 0)
+    assert after["peak_bytes"] == during["peak_bytes"]
+    finish(gate.sleep("next.o", 0, build="another"))
+    assert status(gate)["peak_bytes"] < 100 * MIB
+
+
+def status(gate: Gate) -> dict[str, int]:
+    done = subprocess.run([gate.memgate, "--status", gate.folder], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def test_status_of_a_folder_that_is_none(gate: Gate, tmp_path):
+    done = subprocess.run([gate.memgate, "--status", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 125
+    assert "settings" in done.stderr
