@@ -8,6 +8,10 @@ function(cpuwheels_tune_modules)
       list(APPEND _modules ${_target})
       # Upstream would put the build folder and torch's into RUNPATH; torch is loaded before any of these.
       set_target_properties(${_target} PROPERTIES SKIP_BUILD_RPATH ON INSTALL_RPATH "")
+      # What was linked, and from which archive members.
+      target_link_options(${_target} PRIVATE "LINKER:-Map=${CMAKE_BINARY_DIR}/${_target}.map")
+      cpuwheels_split_attention(${_target})
+      cpuwheels_precompile_headers(${_target})
     endif()
   endforeach()
   list(SORT _modules)

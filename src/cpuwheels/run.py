@@ -173,7 +173,7 @@ def plan(root: Path, target: Target, options: BuildOptions) -> JobPlan:
 
 
 def _seed(root: Path, target: Target, options: BuildOptions) -> Path:
-    return root / "costs" / _costs_name(target, options)
+    return root / "measured" / _costs_name(target, options)
 
 
 def _costs_name(target: Target, options: BuildOptions) -> str:

@@ -7,9 +7,9 @@ import zipfile
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
+from cpuwheels.elf import is_elf, sections
 from cpuwheels.errors import ReproducibilityError, WheelError
 from cpuwheels.keys import file_digest
-from cpuwheels.wheel.elf import is_elf, sections
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

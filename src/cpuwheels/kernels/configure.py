@@ -125,6 +125,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag,
+        "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),
     }
     entries |= launchers(launcher)
     entries |= request.target.defines

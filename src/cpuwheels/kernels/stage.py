@@ -10,6 +10,7 @@ from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
 from cpuwheels.kernels.result import LEDGER, MODULES, Kernels
+from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.model.units import format_size
 from cpuwheels.storage import remove_tree
@@ -52,6 +53,11 @@ def get_kernels(
         workspace.prepare(request)
         plan = cap(workspace.gate)
         open_gate(plan)
+        name = f"onednn-{request.onednn.digest[:16]}.txt"
+        learned = plan.learned.with_name(name)
+        unused = read_unused(learned, plan.seed.with_name(name))
+        if not workspace.unused.is_file() or read_unused(workspace.unused) != unused:
+            write_unused(workspace.unused, unused)
         reporter.info("configuring upstream's CMake project")
         configure(request, workspace, plan.gate.launcher(workspace.ledger), logs / "configure.log")
         modules = ", ".join(workspace.modules())
@@ -60,6 +66,12 @@ def get_kernels(
             reporter.info(f"compiling {modules}; log: {logs / 'compile.log'}")
             reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
             compile_modules(request, workspace, session, reporter, logs / "compile.log")
+            if lacking := lacks_onednn(workspace):
+                reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
+                write_unused(workspace.unused, [])
+                compile_modules(request, workspace, session, reporter, logs / "compile.log")
+        if not read_unused(workspace.unused):
+            write_unused(learned, still_unused(unused, unused_files(workspace)))
         collect(request, workspace, folder, logs / "collect.log")
 
     folder = store.get(KIND, key, make)

@@ -34,6 +34,7 @@ class Workspace:
         self.toolchain_values = folder / "toolchain-values.cmake"
         self.ledger = folder / LEDGER
         self.gate = folder / "gate"
+        self.unused = folder / "onednn-unused.txt"
         self.modules_list = self.build / "cpuwheels-modules.txt"
         self._prepared = folder / "prepared"
         self._configured = folder / "configured"
@@ -73,9 +74,9 @@ class Workspace:
         remove_tree(self.build)
 
     def outputs(self) -> list[str]:
-        """Return the object files that CMake's build can make, relative to the build folder."""
+        """Return the object files that CMake's build can make, relative to the build folder, as compilers are told."""
         entries = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
-        return sorted({entry["output"] for entry in entries if "output" in entry})
+        return sorted({entry["output"].removeprefix(f"{self.build}/") for entry in entries if "output" in entry})
 
     def modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

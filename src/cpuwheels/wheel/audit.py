@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
+from cpuwheels.elf import ElfFacts, is_elf, read_elf
 from cpuwheels.errors import AuditError, CommandError
 from cpuwheels.policy import Policy, load_policy
 from cpuwheels.process import capture, closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
-from cpuwheels.wheel.elf import ElfFacts, is_elf, read_elf
 from cpuwheels.wheel.providers import Torch, check_providers
 
 if TYPE_CHECKING:

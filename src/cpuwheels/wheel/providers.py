@@ -13,15 +13,15 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpuwheels.elf import exported, linkable, read_needed
 from cpuwheels.errors import AuditError
-from cpuwheels.wheel.elf import exported, linkable, read_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.elf import ElfFacts
     from cpuwheels.policy import Policy
-    from cpuwheels.wheel.elf import ElfFacts
 
 _PYTHON = ("Py", "_Py")
 _SHOWN_SYMBOLS = 10

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.elf import ElfFacts, is_elf, read_elf
 from cpuwheels.wheel.canonical import dist_info_of, entry_order, record_digest
-from cpuwheels.wheel.elf import ElfFacts, is_elf, read_elf
 from cpuwheels.wheel.requirements import sort_requirements
 
 if TYPE_CHECKING:

@@ -112,6 +112,6 @@ def test_a_new_file_counts_as_the_largest_of_its_target():
 
 
 def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
-    seed = read_costs(project_root / "costs" / "x86.tsv")
+    seed = read_costs(project_root / "measured" / "x86.tsv")
     assert max(seed, key=lambda output: seed[output].bytes) == ATTN
     assert {job_class(output) for output in seed} >= {"CMakeFiles/_C_AVX2.dir", "CMakeFiles/_C_AVX512.dir", "link"}

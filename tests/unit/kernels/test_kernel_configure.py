@@ -39,6 +39,7 @@ def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Worksp
     assert found["FETCHCONTENT_FULLY_DISCONNECTED"] == "ON"
     assert found["CPUWHEELS_ONEDNN_SOURCE"] == str(workspace.onednn)
     assert found["CPUWHEELS_ONEDNN_TAG"] == "v3.13"
+    assert found["CPUWHEELS_ONEDNN_UNUSED"] == str(workspace.unused)
     assert found["CPUWHEELS_CPUINFO"] == str(workspace.cpuinfo)
     assert found["CPUWHEELS_PYTHON_INCLUDE_DIRS"] == "/sysroot/python;/sysroot/multiarch"
     assert found["CMAKE_MAKE_PROGRAM"] == "/env/bin/ninja"

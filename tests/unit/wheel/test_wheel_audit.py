@@ -8,10 +8,10 @@ import pytest
 import wheel_writer as ww
 from elf_writer import Elf
 
+from cpuwheels.elf import read_elf
 from cpuwheels.errors import AuditError
 from cpuwheels.policy import load_policy
 from cpuwheels.wheel.audit import audit_wheel, check_floor, elf_files, highest_versions
-from cpuwheels.wheel.elf import read_elf
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a wheel's audit needs to know of one ELF file."""
+"""What there is to know of one ELF file: what it needs, offers and holds."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from elf_writer import Elf
 
-from cpuwheels.wheel.elf import exported, is_elf, linkable, read_elf, read_needed, sections
+from cpuwheels.elf import exported, is_elf, linkable, read_elf, read_needed, sections
 
 
 def test_facts_of_a_library() -> None:
