@@ -22,6 +22,7 @@ from cpuwheels.parity import run_parity, wheel_torch
 from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
+from cpuwheels.report import write_report
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
@@ -212,6 +213,7 @@ def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work:
             environment=inputs.environment, kernels=kernels, plan=plan, wheel=built.as_record(),
             timings=reporter.timings, announcements=reporter.announcements,
         )  # fmt: skip
+        write_report(staged, kernels, f"vLLM {source.version} for {target.id}: kernels {kernels.key}")
     output = this.places.output(target.id, source.version)
     finished = publish.publish(staged, output)
     return Outcome(replace(built, path=finished), check, kernels, output / "record.json")

@@ -114,7 +114,7 @@ def write_record(
         },
         "built": datetime.now(UTC).isoformat(timespec="seconds"),
         "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
-        "memory": asdict(kernels.memory) if kernels.memory else None,
+        "memory": asdict(kernels.memory),
         "seconds": {stage: round(seconds, 2) for stage, seconds in timings.items()},
         "notes": announcements,
         "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),

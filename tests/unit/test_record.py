@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 from kernel_request import environment, toolchain
 
+from cpuwheels.gate.costs import WrongPrediction
+from cpuwheels.gate.session import MemoryUse
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.memory import JobPlan
 from cpuwheels.onednn import OneDnn
@@ -18,7 +20,8 @@ SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist
 PINNED = OneDnn(Path("/store/onednn"), "v3.13", "c" * 40, "c" * 40, "pinned")
 ALTERNATE = OneDnn(Path("/store/onednn"), "v3.13", "3.7.2", "d" * 64, "alternate")
 JOBS = ({"output": "b.o", "peak": 2}, {"output": "a.o", "peak": 1}, {"peak": 3})
-KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True)
+MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30, (WrongPrediction("a.o", 5, 9),))
+KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True, memory=MEMORY)
 
 
 def note(onednn: OneDnn = PINNED, source: Source = SOURCE) -> dict[str, object]:

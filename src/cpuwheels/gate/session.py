@@ -72,6 +72,7 @@ class MemoryUse:
     """What a build did with its memory.
 
     Attributes:
+        jobs: How many ran at once.
         cap: Bytes all of it was allowed.
         where: What set the cap.
         room: The part of the cap that compilers and linkers could take.
@@ -80,6 +81,7 @@ class MemoryUse:
         wrong: Jobs that needed more than expected.
     """
 
+    jobs: int
     cap: int
     where: str
     room: int
@@ -111,6 +113,12 @@ class Session:
     def command(self, argv: Sequence[str | Path]) -> list[str | Path]:
         """Return a command that runs below the cap."""
         return [*self.held.prefix, *argv]
+
+    def finished(self) -> MemoryUse:
+        """Return what the build did with its memory, once it has ended."""
+        if self.use is None:
+            raise RuntimeError("the build behind this gate is still running")
+        return self.use
 
     def memory(self) -> int:
         """Return the bytes that compilers and linkers hold now."""
@@ -198,6 +206,7 @@ def _use(session: Session, records: Sequence[Mapping[str, object]]) -> MemoryUse
     status = session.plan.gate.status()
     jobs = session.plan.jobs
     return MemoryUse(
+        jobs=jobs.jobs,
         cap=jobs.cap,
         where=jobs.where,
         room=session.room,

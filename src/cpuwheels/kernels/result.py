@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 MODULES = "vllm"
 DEBUG = "debug"
 LEDGER = "jobs.jsonl"
+MEMORY = "memory.json"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class Kernels:
         modules: Module names, sorted.
         jobs: One record for each compilation and link; `read_records` says what stands in it.
         built: Whether this run compiled them.
-        memory: What this run did with its memory, if it compiled them.
+        memory: What the build that compiled them did with its memory.
     """
 
     key: str
@@ -33,7 +34,7 @@ class Kernels:
     modules: tuple[str, ...]
     jobs: tuple[dict[str, object], ...]
     built: bool
-    memory: MemoryUse | None = None
+    memory: MemoryUse
 
     @property
     def debug_folder(self) -> Path | None:

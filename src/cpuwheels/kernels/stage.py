@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pydantic import TypeAdapter
+
 from cpuwheels.gate.records import read_records
-from cpuwheels.gate.session import gate_session, open_gate
+from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
-from cpuwheels.kernels.result import LEDGER, MODULES, Kernels
+from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.model.units import format_size
@@ -20,11 +22,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.gate.session import CapPlan, MemoryUse, Session
+    from cpuwheels.gate.session import CapPlan, Session
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.store import Store
 
 KIND = "kernels"
+_MEMORY_USE = TypeAdapter(MemoryUse)
 
 
 def get_kernels(
@@ -73,10 +76,11 @@ def get_kernels(
         if not read_unused(workspace.unused):
             write_unused(learned, still_unused(unused, unused_files(workspace)))
         collect(request, workspace, folder, logs / "collect.log")
+        (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(session.finished(), indent=1))
 
     folder = store.get(KIND, key, make)
-    memory = sessions[0].use if sessions else None
-    if memory is not None:
+    memory = _MEMORY_USE.validate_json((folder / MEMORY).read_bytes())
+    if sessions:
         remove_tree(workspace.folder)
         report_memory(memory, reporter)
     else:

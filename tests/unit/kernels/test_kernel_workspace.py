@@ -6,6 +6,7 @@ import pytest
 from kernel_request import kernel_request
 
 from cpuwheels.gate.records import read_records
+from cpuwheels.gate.session import MemoryUse
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.store import MANIFEST
@@ -110,8 +111,11 @@ def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None
     assert read_records(tmp_path / "jobs.jsonl") == ()
 
 
+MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30)
+
+
 def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:
-    kernels = Kernels("key", tmp_path, ("_C",), (), built=True)
+    kernels = Kernels("key", tmp_path, ("_C",), (), built=True, memory=MEMORY)
     assert kernels.debug_folder is None
     (tmp_path / "debug").mkdir()
     assert kernels.debug_folder == tmp_path / "debug"
