@@ -79,6 +79,13 @@ def tests(session: nox.Session) -> None:
     session.run("pytest", *session.posargs)
 
 
+@nox.session(default=False, tags=["bench"])
+def simulation(session: nox.Session) -> None:
+    """Try memgate's policy on machines of 4 to 128 CPUs and 4 to 256 GiB."""
+    _install(session, "bench")
+    session.run("python", "benchmarks/simulation.py", "--plot", "docs/images/simulation.svg", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style: ruff for Python, clang-format for C, schemas up to date."""
@@ -115,4 +122,5 @@ def lock(session: nox.Session) -> None:
         session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
+    session.run(*compile_lock, "pyproject.toml", "--group", "bench", "-o", "locks/bench.txt")
     session.run("cpuwheels", "lock")

@@ -111,15 +111,15 @@ def _check_runs(memgate: Path, log: Path) -> None:
         )
 
 
-def find_isaprobe(store: Store | None = None) -> Path | None:
-    """Return the isaprobe that was installed with the package, else one that a build left in the store."""
-    candidates = [Path(__file__).parent / "bin" / "isaprobe"]
+def find_helper(name: str, store: Store | None = None) -> Path | None:
+    """Return the helper that was installed with the package, else the latest that a build left in the store."""
+    candidates = [Path(__file__).parent / "bin" / name]
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         # In an editable install the program lies with the metadata, away from the Python files.
-        installed = importlib.metadata.distribution("cpuwheels").locate_file("cpuwheels/bin/isaprobe")
+        installed = importlib.metadata.distribution("cpuwheels").locate_file(f"cpuwheels/bin/{name}")
         candidates.append(Path(str(installed)))
     if store is not None:
-        candidates += sorted(store.root.glob(f"{KIND}/*/isaprobe"), key=lambda path: -path.stat().st_mtime)
+        candidates += sorted(store.root.glob(f"{KIND}/*/{name}"), key=lambda path: -path.stat().st_mtime)
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
 
 

@@ -15,7 +15,7 @@ from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
 from cpuwheels.model.series import load_series
-from cpuwheels.native import find_isaprobe, probe
+from cpuwheels.native import find_helper, probe
 from cpuwheels.onednn import get_onednn
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity import run_parity, wheel_torch
@@ -149,7 +149,7 @@ def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter
 
 
 def _isaprobe(this: Run) -> Path:
-    found = find_isaprobe(this.store)
+    found = find_helper("isaprobe", this.store)
     if found is None:
         with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
             found = this.native(this.toolchain()).isaprobe

@@ -115,7 +115,7 @@ class Run:
         def plan_for(folder: Path) -> CapPlan:
             return CapPlan(
                 jobs=jobs, gate=GateFolder(folder, memgate), seed=_seed(self.places.root, self.target, self.options),
-                learned=self.store.root / "costs" / name, worst_peak=_worst_peak(self.target, self.options),
+                learned=self.store.root / "measured" / name, worst_peak=_worst_peak(self.target, self.options),
             )  # fmt: skip
 
         return plan_for

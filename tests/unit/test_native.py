@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.errors import CommandError, ToolchainError
-from cpuwheels.native import CpuFeatures, find_isaprobe, native_tools, probe
+from cpuwheels.native import CpuFeatures, find_helper, native_tools, probe
 
 
 def fake(path: Path, script: str) -> Path:
@@ -25,7 +25,7 @@ def test_compiled_once_and_they_run(project_root, c_compiler, store, logs):
     again = native_tools(project_root, Path("/nonexistent/cc"), [], "one", store=store, logs=logs)
     assert again == tools
     assert (logs / "native.log").read_text() == log
-    assert find_isaprobe(store) is not None
+    assert find_helper("isaprobe", store) is not None
 
 
 def test_another_compiler_makes_others(project_root, c_compiler, store, logs):
@@ -84,12 +84,12 @@ def test_bad_answer(tmp_path, script, words):
 def test_nothing_to_find(monkeypatch, store, tmp_path):
     monkeypatch.setattr("cpuwheels.native.__file__", str(tmp_path / "native.py"))
     monkeypatch.setattr("importlib.metadata.distribution", _missing)
-    assert find_isaprobe(store) is None
+    assert find_helper("isaprobe", store) is None
     entry = store.root / "native" / "key" / "isaprobe"
     entry.parent.mkdir(parents=True)
-    assert find_isaprobe(store) is None
+    assert find_helper("isaprobe", store) is None
     fake(entry, "exit 0")
-    assert find_isaprobe(store) == entry
+    assert find_helper("isaprobe", store) == entry
 
 
 def _missing(name: str) -> None:

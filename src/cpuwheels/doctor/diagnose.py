@@ -19,7 +19,7 @@ from cpuwheels.doctor.reach import PATIENCE, ask_all
 from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored_environment
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
-from cpuwheels.native import find_isaprobe, probe
+from cpuwheels.native import find_helper, probe
 from cpuwheels.onednn import commit_key
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, markers, this_machine
@@ -209,7 +209,7 @@ def _needs(
 
 
 def _features(store: Store) -> CpuFeatures | None:
-    program = find_isaprobe(store)
+    program = find_helper("isaprobe", store)
     if program is None:
         return None
     try:

@@ -52,13 +52,16 @@ class KernelRequest:
     debug_symbols: bool = False
 
     def key(self) -> str:
-        """Return the kernels' key: a digest of everything their bytes depend on.
+        """Return the key of a build: a digest of everything its kernels can depend on.
 
         Where the build happens, how many jobs it uses and which Python drives it are not part of it.
         """
+        return make_key(beside=self.key_beside_source(), source=tree_digest(self.source.folder, KERNEL_INPUTS))
+
+    def key_beside_source(self) -> str:
+        """Return a digest of everything the kernels depend on but upstream's files."""
         return make_key(
-            layout=1,
-            source=tree_digest(self.source.folder, KERNEL_INPUTS),
+            layout=2,
             steering=tree_digest(self.root / "cmake", steering_files(self.target.id)),
             target={
                 "machine": self.target.machine,

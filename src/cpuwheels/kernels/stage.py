@@ -11,6 +11,7 @@ from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
+from cpuwheels.kernels.reads import keep_reads, kernels_key, known_reads, read_files
 from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
 from cpuwheels.kernels.workspace import Workspace
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.gate.session import CapPlan, Session
+    from cpuwheels.gate.session import CapPlan
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.store import Store
 
@@ -48,50 +49,69 @@ def get_kernels(
         MemoryCapError: One file is known to need more memory than there is.
         OutOfMemoryError: A compiler was killed for memory.
     """
-    key = request.key()
-    sessions: list[Session] = []
-    workspace = Workspace(store.work(KIND, key))
+    if found := _find(request, store):
+        reporter.info(f"kernels {found} are in the store; nothing to compile")
+        return _kernels(store, found, built=False)
+    build = request.key()
+    with store.lock("kernel-build", build):
+        if found := _find(request, store):
+            return _kernels(store, found, built=False)
+        workspace = Workspace(store.work(KIND, build))
+        memory = _build(request, workspace, cap(workspace.gate), reporter, logs)
+        reads = read_files(request, workspace)
+        key = kernels_key(request, reads)
 
-    def make(folder: Path) -> None:
-        workspace.prepare(request)
-        plan = cap(workspace.gate)
-        open_gate(plan)
-        name = f"onednn-{request.onednn.digest[:16]}.txt"
-        learned = plan.learned.with_name(name)
-        unused = read_unused(learned, plan.seed.with_name(name))
-        if not workspace.unused.is_file() or read_unused(workspace.unused) != unused:
-            write_unused(workspace.unused, unused)
-        reporter.info("configuring upstream's CMake project")
-        configure(request, workspace, plan.gate.launcher(workspace.ledger), logs / "configure.log")
-        modules = ", ".join(workspace.modules())
-        with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
-            sessions.append(session)
-            reporter.info(f"compiling {modules}; log: {logs / 'compile.log'}")
-            reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
-            compile_modules(request, workspace, session, reporter, logs / "compile.log")
-            if lacking := lacks_onednn(workspace):
-                reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
-                write_unused(workspace.unused, [])
-                compile_modules(request, workspace, session, reporter, logs / "compile.log")
-        if not read_unused(workspace.unused):
-            write_unused(learned, still_unused(unused, unused_files(workspace)))
-        collect(request, workspace, folder, logs / "collect.log")
-        (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(session.finished(), indent=1))
+        def fill(folder: Path) -> None:
+            collect(request, workspace, folder, logs / "collect.log")
+            (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-    folder = store.get(KIND, key, make)
-    memory = _MEMORY_USE.validate_json((folder / MEMORY).read_bytes())
-    if sessions:
+        store.get(KIND, key, fill)
+        keep_reads(request, store, reads)
         remove_tree(workspace.folder)
-        report_memory(memory, reporter)
-    else:
-        reporter.info(f"kernels {key} are in the store; nothing to compile")
+    report_memory(memory, reporter)
+    return _kernels(store, key, built=True)
+
+
+def _find(request: KernelRequest, store: Store) -> str | None:
+    """Return the key of kernels in the store that this request would come to."""
+    keys = dict.fromkeys(kernels_key(request, reads) for reads in known_reads(request, store))
+    return next((key for key in keys if store.find(KIND, key)), None)
+
+
+def _build(request: KernelRequest, workspace: Workspace, plan: CapPlan, reporter: Reporter, logs: Path) -> MemoryUse:
+    """Configure and compile in a workspace, going on where an earlier run was interrupted."""
+    workspace.prepare(request)
+    open_gate(plan)
+    name = f"onednn-{request.onednn.digest[:16]}.txt"
+    learned = plan.learned.with_name(name)
+    unused = read_unused(learned, plan.seed.with_name(name))
+    if not workspace.unused.is_file() or read_unused(workspace.unused) != unused:
+        write_unused(workspace.unused, unused)
+    reporter.info("configuring upstream's CMake project")
+    configure(request, workspace, plan.gate.launcher(workspace.ledger), logs / "configure.log")
+    log = logs / "compile.log"
+    with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
+        reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
+        reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
+        compile_modules(request, workspace, session, reporter, log)
+        if lacking := lacks_onednn(workspace):
+            reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
+            write_unused(workspace.unused, [])
+            compile_modules(request, workspace, session, reporter, log)
+    if not read_unused(workspace.unused):
+        write_unused(learned, still_unused(unused, unused_files(workspace)))
+    return session.finished()
+
+
+def _kernels(store: Store, key: str, *, built: bool) -> Kernels:
+    folder = store.path(KIND, key)
     return Kernels(
         key=key,
         folder=folder,
         modules=tuple(sorted(path.name.partition(".")[0] for path in (folder / MODULES).iterdir())),
         jobs=read_records(folder / LEDGER),
-        built=bool(sessions),
-        memory=memory,
+        built=built,
+        memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
     )
 
 

@@ -27,7 +27,7 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CapPlan:
     memgate.chmod(0o755)
     return CapPlan(
         jobs=JobPlan(2, "CPUs", 4 * GIB, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
-        seed=tmp_path / "seed.tsv", learned=tmp_path / "costs" / "x86.tsv", worst_peak=2 * GIB,
+        seed=tmp_path / "seed.tsv", learned=tmp_path / "measured" / "x86.tsv", worst_peak=2 * GIB,
     )  # fmt: skip
 
 

@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulation import CAPS, CPUS, cells, fixed, safe_jobs
+
+from cpuwheels.gate.costs import Cost, read_costs
 
 GIB = 1 << 30
 
@@ -80,3 +83,19 @@ def test_wrong_use(memgate, arguments):
     done = subprocess.run([memgate, "--simulate", *arguments], input="", capture_output=True, text=True, check=False)
     assert done.returncode == 125
     assert "usage" in done.stderr
+
+
+def test_near_the_bound_on_every_machine(memgate, project_root: Path):
+    """Measured files of a cold x86 build, 4 to 128 CPUs and 4 to 256 GiB: see benchmarks/simulation.py."""
+    found = cells(memgate, list(read_costs(project_root / "measured" / "x86.tsv").values()))
+    assert len(found) == len(CPUS) * len(CAPS)
+    assert max(cell.ratio for cell in found) <= 1.15
+    assert min(cell.gain for cell in found) > 0.95
+    assert all(cell.makespan >= cell.bound * 0.999 for cell in found)
+
+
+def test_safe_number_of_jobs():
+    costs = [Cost(1, size) for size in (5, 1, 4, 1)]
+    assert [safe_jobs(costs, 4, cap) for cap in (5, 8, 9, 10, 11, 100)] == [1, 1, 2, 3, 4, 4]
+    assert safe_jobs(costs, 2, 100) == 2
+    assert fixed([Cost(3, 1), Cost(1, 1), Cost(2, 1)], 2) == 3
