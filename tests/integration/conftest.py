@@ -24,7 +24,7 @@ def cache() -> Iterator[Path]:
     root = default_root() / "tests"
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / "in-use.lock"):
-        for kind in ("kernels", "prepared", "sources", "work"):
+        for kind in ("kernels", "measured", "prepared", "reads", "sources", "work"):
             remove_tree(root / kind)
         Store(default_root()).share(["downloads"], root)
         yield root

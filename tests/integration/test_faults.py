@@ -1,0 +1,191 @@
+"""Builds that are killed, squeezed and disturbed: the next run ends with the same bytes."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import random
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from tiny_project import Tiny
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+KILLS = 50
+VICTIMS = ("the whole build", "ninja", "memgate", "cc1plus")
+
+
+def forget_kernels(tiny: Tiny) -> None:
+    for kind in ("kernels", "reads", "work"):
+        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
+
+
+def start(tiny: Tiny, *arguments: str | Path) -> subprocess.Popen[bytes]:
+    quiet = subprocess.DEVNULL
+    return subprocess.Popen(
+        tiny.command("build", "x86", *arguments), stdout=quiet, stderr=quiet, start_new_session=True
+    )
+
+
+def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    try:
+        return psutil.Process(process.pid).children(recursive=True)
+    except psutil.Error:
+        return []
+
+
+def named(members: list[psutil.Process], name: str) -> list[psutil.Process]:
+    found = []
+    for member in members:
+        try:
+            if member.name() == name:
+                found.append(member)
+        except psutil.Error:
+            continue
+    return found
+
+
+def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random.Random) -> bool:
+    """Kill a victim a moment after ninja has started; return whether there was one."""
+    while process.poll() is None and not named(descendants(process), "ninja"):
+        time.sleep(0.02)
+    time.sleep(chance.uniform(0, 4))
+    if victim == VICTIMS[0]:
+        process.kill()
+        return True
+    for member in named(descendants(process), victim):
+        try:
+            member.kill()
+        except psutil.Error:
+            continue
+        return True
+    return False
+
+
+def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    expected = hashlib.sha256(here.build("--source", tree).read_bytes()).hexdigest()
+    forget_kernels(here)
+    shutil.rmtree(here.dist)
+    chance = random.Random(20)
+    hit = 0
+    for number in range(KILLS):
+        process = start(here, "--source", tree)
+        hit += kill_at_random(process, VICTIMS[number % len(VICTIMS)], chance)
+        process.wait(120)
+        if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
+            forget_kernels(here)
+            shutil.rmtree(here.dist)
+    assert hit > KILLS / 2
+    assert hashlib.sha256(here.build("--source", tree).read_bytes()).hexdigest() == expected
+
+
+def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
+    tree = tiny.changed_tree(tmp_path / "tree")
+    places = [dataclasses.replace(tiny, dist=tmp_path / name) for name in ("one", "two")]
+    processes = [
+        subprocess.Popen(place.command("build", "x86", "--source", tree), stdout=subprocess.PIPE, text=True)
+        for place in places
+    ]
+    wheels = [Path(process.communicate(timeout=600)[0].strip()) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    first, second = (hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels)
+    assert first == second
+
+
+def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    learned = here.cache / "measured" / "x86.tsv"
+    learned.parent.mkdir(exist_ok=True)
+    learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
+    process = start(here, "--source", tree)
+    kill_at_random(process, "cc1plus", random.Random(3))
+    process.wait(120)
+    for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
+        ledger.write_bytes(b'{"output": \n\x00\xff' + ledger.read_bytes() + b'{"output": "half')
+    wheel = here.build("--source", tree)
+    assert wheel.is_file()
+    assert "CMakeFiles/_C.dir/csrc/cpu/ops.cpp.o" in learned.read_text()
+
+
+def test_a_cap_that_is_too_small_is_refused_with_the_files_name(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+    """After a build its files' needs are known."""
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    matrix = here.root / "matrix.yaml"
+    text = matrix.read_text()
+    matrix.write_text(text.replace("worst_peak: 1G", "worst_peak: 100M"))
+    try:
+        done = here.run("build", "x86", "--source", tree, "--memory", "400M")
+    finally:
+        matrix.write_text(text)
+    assert done.returncode != 0
+    assert "csrc/cpu/ops.cpp.o alone needs" in done.stderr
+    assert "allow at least" in done.stderr
+    assert tiny_wheel.is_file()
+
+
+def test_a_compiler_without_end_is_ended_below_the_cap(tiny: Tiny, tmp_path: Path) -> None:
+    """Nothing is known of the file, and it takes whatever there is."""
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    endless = (
+        "template <int N> struct deep { using type = typename deep<N - 1>::type; char space[N]; };\n"
+        "template <> struct deep<0> { using type = int; };\n"
+        "#include <utility>\n"
+        "template <int... I> int all(std::integer_sequence<int, I...>)\n"
+        "{ return (0 + ... + int(sizeof(deep<I % 890>) + sizeof(std::make_index_sequence<I + 5000>))); }\n"
+        "int use = all(std::make_integer_sequence<int, 20000>());\n"
+    )
+    tree = here.changed_tree(tmp_path / "tree", ops=endless)
+    forget = here.cache / "measured" / "x86.tsv"
+    forget.unlink(missing_ok=True)
+    done = here.run("build", "x86", "--source", tree, "--memory", "1200M")
+    assert done.returncode == 28, done.stderr
+    assert "ops.cpp.o was killed for memory" in done.stderr
+    assert "--memory" in done.stderr
+
+
+def mount_small(folder: Path) -> bool:
+    """Put a file system of 2 MiB on a folder, where this user and container may."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=2m", "none", folder]
+    return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+
+def test_a_full_disk_is_said_and_loses_nothing(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    work = here.cache / "work"
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    if not mount_small(work):
+        pytest.skip("a file system of its own cannot be mounted here")
+    try:
+        done = here.run("build", "x86", "--source", tree)
+    finally:
+        subprocess.run(["umount", work], check=True)
+    assert done.returncode != 0
+    assert "No space left" in done.stderr or "no space" in done.stderr.lower()
+    assert not list(here.dist.rglob("*.whl"))
+    assert here.build("--source", tree).is_file()
+
+
+def test_signals_leave_no_process_behind(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    process = start(here, "--source", tree)
+    while process.poll() is None and not named(descendants(process), "cc1plus"):
+        time.sleep(0.02)
+    members = descendants(process)
+    process.send_signal(signal.SIGTERM)
+    process.wait(60)
+    gone, alive = psutil.wait_procs(members, timeout=30)
+    assert gone
+    assert alive == []

@@ -1,0 +1,60 @@
+"""What makes kernels anew, and what does not."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+from tiny_project import Tiny
+
+pytestmark = pytest.mark.slow
+
+NOTHING = "are in the store; nothing to compile"
+
+
+def build(tiny: Tiny, tree: Path) -> tuple[str, dict]:
+    """Build a tree; return what was said and the record."""
+    done = tiny.run("build", "x86", "--source", tree)
+    assert done.returncode == 0, done.stderr
+    return done.stderr, json.loads((Path(done.stdout.strip()).parent / "record.json").read_text())
+
+
+def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "tree")
+    said, first = build(here, tree)
+    assert NOTHING not in said
+
+    (tree / "csrc" / "attention").mkdir()
+    (tree / "csrc" / "attention" / "kernel.cu").write_text("// for another device\n")
+    (tree / "vllm" / "__init__.py").write_text("changed = True\n")
+    said, second = build(here, tree)
+    assert NOTHING in said
+    assert second["kernel_key"] == first["kernel_key"]
+    assert second["wheel"]["sha256"] != first["wheel"]["sha256"]
+
+    kernel = tree / "csrc" / "cpu" / "ops.cpp"
+    text = kernel.read_text()
+    kernel.write_text(text + "// one more line\n")
+    said, third = build(here, tree)
+    assert NOTHING not in said
+    assert third["kernel_key"] != first["kernel_key"]
+
+    kernel.write_text(text)
+    said, fourth = build(here, tree)
+    assert NOTHING in said
+    assert fourth["wheel"]["sha256"] == second["wheel"]["sha256"]
+
+
+def test_the_report_and_what_was_learned(tiny: Tiny, tiny_wheel: Path) -> None:
+    page = (tiny_wheel.parent / "report.html").read_text()
+    assert "csrc/cpu/ops.cpp" in page
+    trace = json.loads((tiny_wheel.parent / "trace.json").read_text())
+    assert sum(event["ph"] == "X" for event in trace["traceEvents"]) >= 4
+    memory = json.loads((tiny_wheel.parent / "record.json").read_text())["memory"]
+    assert 0 < memory["peak"] < memory["room"] < memory["cap"]
+    learned = (tiny.cache / "measured" / "x86.tsv").read_text()
+    assert "CMakeFiles/_C.dir/csrc/cpu/ops.cpp.o" in learned
+    assert "cmTC_" not in learned
