@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import shlex
 import shutil
+import signal
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,11 @@ from cpuwheels.store import Store, default_root
 from cpuwheels.toolchain.select import resolve_toolchain
 
 ROOT = Path(__file__).parents[1]
+
+# Started in the background, or by nohup, the tests would hand "ignored" on to every program that they interrupt.
+for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, signal.default_int_handler if _number == signal.SIGINT else signal.SIG_DFL)
 
 
 @pytest.fixture
