@@ -35,10 +35,9 @@ def build(places: Places, target: str, options: BuildOptions) -> Outcome:
     """Build the wheel of a target and say where it is."""
     reporter = Reporter(target)
     outcome = pipeline.build(places, load_matrix(places.root), target, options, reporter)
-    built = outcome.built
-    reporter.info(f"{built.path.name}: {format_size(built.size)}, sha256 {built.sha256}")
-    reporter.info(f"needs no more than {', '.join(built.versions)}: {built.policy}")
-    print(built.path)
+    reporter.info(f"{outcome.path.name}: {format_size(outcome.size)}, sha256 {outcome.sha256}")
+    reporter.info(f"needs no more than {', '.join(outcome.versions)}: {outcome.policy}")
+    print(outcome.path)
     return outcome
 
 
@@ -106,5 +105,5 @@ def verify(places: Places, target: str, options: BuildOptions) -> None:
         if done.returncode != 0:
             sys.exit(done.returncode)  # the second build has said why
         second = Path(done.stdout.strip())
-        require_identical(first.built.path, second)
-    reporter.info(f"two builds, the same bytes: sha256 {first.built.sha256}")
+        require_identical(first.path, second)
+    reporter.info(f"two builds, the same bytes: sha256 {first.sha256}")

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
-from cpuwheels.install_check import InstallCheck, check_install
+from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
+from cpuwheels.install_check import check_install
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
@@ -57,16 +58,18 @@ class Outcome:
     """A finished build.
 
     Attributes:
-        built: The wheel at its place in the output folder, and what is known of it.
-        check: What its libraries register.
-        kernels: What it was assembled from.
-        record: The build record.
+        path: The wheel at its place in the output folder.
+        sha256: Of the wheel.
+        size: Bytes.
+        versions: Symbol versions it needs, the highest of each family.
+        policy: Platform policy it fits.
     """
 
-    built: BuiltWheel
-    check: InstallCheck
-    kernels: Kernels
-    record: Path
+    path: Path
+    sha256: str
+    size: int
+    versions: tuple[str, ...]
+    policy: str
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,21 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             cap=this.cap(plan, inputs.native.memgate), store=this.store, reporter=reporter, logs=this.logs,
         )  # fmt: skip
     version = inputs.source.version
-    with (
-        this.store.lock("dist", f"{name}-{version}"),
-        this.work_folder() as work,
-        publish.staging(places, name, version) as staged,
-    ):
-        return _assemble(this, inputs, kernels, plan, work, staged)
+    note = provenance(
+        target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
+        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
+    )  # fmt: skip
+    key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
+    output = places.output(target.id, version)
+    with this.store.lock("dist", f"{name}-{version}"):
+        if finished := find_finished(output, key):
+            reporter.info("this very wheel was built and checked before; nothing to do")
+        else:
+            with this.work_folder() as work, publish.staging(places, name, version) as staged:
+                _assemble(this, inputs, kernels, plan, note, key, work, staged)
+                publish.publish(staged, output)
+            finished = read_finished(output)
+        return Outcome(finished.path, finished.sha256, finished.size, finished.versions, finished.policy)
 
 
 def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter: Reporter) -> None:
@@ -179,12 +191,17 @@ def _gather(this: Run, request: SourceRequest) -> _Inputs:
     return _Inputs(source, prepared, toolchain, native, environment, onednn)
 
 
-def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work: Path, staged: Path) -> Outcome:
+def _assemble(
+    this: Run,
+    inputs: _Inputs,
+    kernels: Kernels,
+    plan: JobPlan,
+    note: dict[str, Any],
+    key: str,
+    work: Path,
+    staged: Path,
+) -> None:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
-    note = provenance(
-        target=target.id, source=source, prepared=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
-    )  # fmt: skip
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
             inputs.prepared.folder, version=source.version, python=inputs.environment.python,
@@ -204,22 +221,20 @@ def _assemble(this: Run, inputs: _Inputs, kernels: Kernels, plan: JobPlan, work:
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        check = _check(this, inputs, kernels, built, work)
+        _check(this, inputs, kernels, built, work)
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
+        write_report(staged, kernels, f"vLLM {source.version} for {target.id}: kernels {kernels.key}")
         write_record(
-            staged / "record.json", inputs=note, source=source, toolchain=inputs.toolchain,
+            staged / RECORD, inputs=note | {"wheel_key": key}, source=source, toolchain=inputs.toolchain,
             environment=inputs.environment, kernels=kernels, plan=plan, wheel=built.as_record(),
             timings=reporter.timings, announcements=reporter.announcements,
+            beside=[path.name for path in staged.iterdir() if path != built.path],
         )  # fmt: skip
-        write_report(staged, kernels, f"vLLM {source.version} for {target.id}: kernels {kernels.key}")
-    output = this.places.output(target.id, source.version)
-    finished = publish.publish(staged, output)
-    return Outcome(replace(built, path=finished), check, kernels, output / "record.json")
 
 
-def _check(this: Run, inputs: _Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> InstallCheck:
+def _check(this: Run, inputs: _Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> None:
     libraries = {library.name: library.needs for library in this.target.libraries}
     check = check_install(
         built.path, python=this.fresh_environment(inputs.environment, work / "venv"), libraries=libraries,
@@ -229,7 +244,6 @@ def _check(this: Run, inputs: _Inputs, kernels: Kernels, built: BuiltWheel, work
     )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
-    return check
 
 
 def _onednn_pin(matrix: Matrix, pins: SourcePins) -> tuple[str, OneDnnPin]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.environment import Environment
@@ -76,6 +76,7 @@ def write_record(
     wheel: Mapping[str, Any],
     timings: Mapping[str, float],
     announcements: list[str],
+    beside: Iterable[str],
 ) -> None:
     """Write ``record.json``.
 
@@ -90,6 +91,7 @@ def write_record(
         wheel: File name, sha256, size, tags, moved requirements.
         timings: Seconds of each stage of this run.
         announcements: What the run said aloud.
+        beside: Names of what lies beside the wheel.
     """
     record = {
         **inputs,
@@ -117,6 +119,7 @@ def write_record(
         "memory": asdict(kernels.memory),
         "seconds": {stage: round(seconds, 2) for stage, seconds in timings.items()},
         "notes": announcements,
+        "beside": sorted(beside),
         "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),
     }
     write_atomic(path, json.dumps(record, indent=1) + "\n")

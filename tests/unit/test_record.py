@@ -60,6 +60,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
         path, inputs=note(ALTERNATE), source=SOURCE, toolchain=toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
         environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs", 8 << 30, "physical memory"),
         wheel={"file": "a.whl", "sha256": "w" * 64}, timings={"kernels": 1.23456}, announcements=["NOTE"],
+        beside=["report.html", "operators.json"],
     )  # fmt: skip
     record = json.loads(path.read_text())
     assert record["wheel"]["file"] == "a.whl"
@@ -69,6 +70,8 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     assert record["compilers"]["refused"] == ["g++: GNU 12.2, older than 12.3"]
     assert record["origin"]["source"] == "sdist from somewhere"
     assert record["notes"] == ["NOTE"]
+    assert record["beside"] == ["operators.json", "report.html"]
+    assert record["memory"]["peak"] == 3 << 30
     assert record["tools"]["cmake"] == "4.0.0"
     assert [job["peak"] for job in record["files"]] == [3, 1, 2]
     assert record["built"].endswith("+00:00")

@@ -1,0 +1,103 @@
+"""Wheels in the output folder that need not be made again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, ValidationError
+
+from cpuwheels.errors import WheelError
+from cpuwheels.keys import file_digest, make_key, text_digest
+from cpuwheels.model.base import Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cpuwheels.model.matrix import Target
+
+RECORD = "record.json"
+_CODE = ("*.py", "*.j2")
+
+
+class _Wheel(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    file: str
+    sha256: str
+    size: int
+    versions: tuple[str, ...]
+    policy: str
+
+
+class _Record(Strict):
+    """The part of a build record that says whether the wheel beside it is still the one to build."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    wheel_key: str
+    wheel: _Wheel
+    beside: tuple[str, ...]
+
+
+class Finished(Strict):
+    """A wheel in the output folder."""
+
+    path: Path
+    sha256: str
+    size: int
+    versions: tuple[str, ...]
+    policy: str
+    key: str
+
+
+def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
+    """Return the key of a wheel: a digest of its kernels' key and everything else that its bytes depend on.
+
+    This program's own code is part of it, since it packs and checks the wheel.
+
+    Args:
+        note: The provenance that is written into the wheel: digests of source and kernels, epoch.
+        target: Floor, libraries and what is left out of the wheel.
+        tools: Lock of the tools that pack it.
+    """
+    package = Path(__file__).parent
+    code = {
+        path.relative_to(package).as_posix(): file_digest(path)
+        for pattern in _CODE
+        for path in sorted(package.rglob(pattern))
+    }
+    return make_key(note=note, target=target, tools=file_digest(tools), code=text_digest(json.dumps(code)))
+
+
+def find_finished(output: Path, key: str) -> Finished | None:
+    """Return the wheel of a key if it lies in an output folder whole, with all that belongs to it."""
+    try:
+        finished = read_finished(output)
+    except WheelError:
+        return None
+    return finished if finished.key == key else None
+
+
+def read_finished(output: Path) -> Finished:
+    """Return the wheel in an output folder, if it is the one that its record tells of.
+
+    Raises:
+        WheelError: There is none, it has other bytes, or something beside it is missing.
+    """
+    try:
+        record = _Record.model_validate_json((output / RECORD).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise WheelError(f"{RECORD} tells of no wheel", where=output, next_step="build it") from error
+    path = output / record.wheel.file
+    missing = [name for name in (record.wheel.file, *record.beside) if not (output / name).exists()]
+    if missing or file_digest(path) != record.wheel.sha256:
+        raise WheelError(
+            f"{', '.join(missing) or path.name} is not there as it was built", where=output, next_step="build it"
+        )
+    wheel = record.wheel
+    return Finished(
+        path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
+        key=record.wheel_key,
+    )  # fmt: skip
