@@ -70,7 +70,7 @@ def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random
 
 def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "kills")
     expected = hashlib.sha256(here.build("--source", tree).read_bytes()).hexdigest()
     forget_kernels(here)
     shutil.rmtree(here.dist)
@@ -88,7 +88,7 @@ def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
 
 
 def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
-    tree = tiny.changed_tree(tmp_path / "tree")
+    tree = tiny.changed_tree(tmp_path / "shared")
     places = [dataclasses.replace(tiny, dist=tmp_path / name) for name in ("one", "two")]
     processes = [
         subprocess.Popen(place.command("build", "x86", "--source", tree), stdout=subprocess.PIPE, text=True)
@@ -102,7 +102,7 @@ def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
 
 def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "garbage")
     learned = here.cache / "measured" / "x86.tsv"
     learned.parent.mkdir(exist_ok=True)
     learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
@@ -119,7 +119,7 @@ def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> No
 def test_a_cap_that_is_too_small_is_refused_with_the_files_name(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
     """After a build its files' needs are known."""
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "cap")
     matrix = here.root / "matrix.yaml"
     text = matrix.read_text()
     matrix.write_text(text.replace("worst_peak: 1G", "worst_peak: 100M"))
@@ -144,7 +144,7 @@ def test_a_compiler_without_end_is_ended_below_the_cap(tiny: Tiny, tmp_path: Pat
         "{ return (0 + ... + int(sizeof(deep<I % 890>) + sizeof(std::make_index_sequence<I + 5000>))); }\n"
         "int use = all(std::make_integer_sequence<int, 20000>());\n"
     )
-    tree = here.changed_tree(tmp_path / "tree", ops=endless)
+    tree = here.changed_tree(tmp_path / "endless", ops=endless)
     forget = here.cache / "measured" / "x86.tsv"
     forget.unlink(missing_ok=True)
     done = here.run("build", "x86", "--source", tree, "--memory", "1200M")
@@ -161,7 +161,7 @@ def mount_small(folder: Path) -> bool:
 
 def test_a_full_disk_is_said_and_loses_nothing(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "full")
     work = here.cache / "work"
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir()
@@ -179,7 +179,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tiny: Tiny, tmp_path: Path) -> No
 
 def test_signals_leave_no_process_behind(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "signals")
     process = start(here, "--source", tree)
     while process.poll() is None and not named(descendants(process), "cc1plus"):
         time.sleep(0.02)

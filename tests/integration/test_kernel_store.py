@@ -23,12 +23,14 @@ def build(tiny: Tiny, tree: Path) -> tuple[str, dict]:
 
 def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "tree")
+    tree = here.changed_tree(tmp_path / "reads")
+    (tree / "csrc" / "attention").mkdir()
+    (tree / "csrc" / "attention" / "old.cu").write_text("// for another device\n")
     said, first = build(here, tree)
     assert NOTHING not in said
 
-    (tree / "csrc" / "attention").mkdir()
-    (tree / "csrc" / "attention" / "kernel.cu").write_text("// for another device\n")
+    (tree / "csrc" / "attention" / "old.cu").write_text("// for that device, changed\n")
+    (tree / "csrc" / "attention" / "new.cu").write_text("// and one more\n")
     (tree / "vllm" / "__init__.py").write_text("changed = True\n")
     said, second = build(here, tree)
     assert NOTHING in said
@@ -45,7 +47,7 @@ def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: P
     kernel.write_text(text)
     said, fourth = build(here, tree)
     assert NOTHING in said
-    assert fourth["wheel"]["sha256"] == second["wheel"]["sha256"]
+    assert fourth["kernel_key"] == first["kernel_key"]
 
 
 def test_the_report_and_what_was_learned(tiny: Tiny, tiny_wheel: Path) -> None:

@@ -17,6 +17,7 @@ from cpuwheels.gate.costs import (
     write_costs,
     wrong_predictions,
 )
+from cpuwheels.model.matrix import load_matrix
 
 ATTN = "CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o"
 NORM = "CMakeFiles/_C.dir/csrc/cpu/layernorm.cpp.o"
@@ -113,5 +114,7 @@ def test_a_new_file_counts_as_the_largest_of_its_target():
 
 def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
     seed = read_costs(project_root / "measured" / "x86.tsv")
-    assert max(seed, key=lambda output: seed[output].bytes) == ATTN
+    worst = max(seed, key=lambda output: seed[output].bytes)
+    assert worst.endswith("cmake_pch.hxx.gch")
+    assert seed[worst].bytes < load_matrix(project_root).target("x86").worst_peak
     assert {job_class(output) for output in seed} >= {"CMakeFiles/_C_AVX2.dir", "CMakeFiles/_C_AVX512.dir", "link"}
