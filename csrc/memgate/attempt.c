@@ -52,9 +52,9 @@ static int64_t largest(const struct job *job) {
  * stopped twice, or that the system killed, gets all the room. */
 static void expect_more(struct gated_job *gated) {
     struct waiting_job *expected = &gated->passage.expected;
-    const int64_t seen = largest(&gated->job);
-    if (expected->bytes < seen)
-        expected->bytes = seen;
+    const int64_t more = largest(&gated->job) / 2 * 3; /* it was still growing */
+    if (expected->bytes < more)
+        expected->bytes = more;
     if (!gated->job.stopped || gated->passage.attempt > 1)
         expected->bytes = gated->settings.room.bytes;
 }

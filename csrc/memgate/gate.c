@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 static const double SWEEP_SECONDS = 1.0; /* how soon the room of a launcher that was killed is found */
+static const double AHEAD_SECONDS = 0.2; /* four looks: on a busy machine a launcher wakes up late */
 
 struct gate {
     struct settings settings;
@@ -19,6 +20,7 @@ struct gate {
     int file;   /* for the table's lock; closed in the job */
     int holder; /* for the lock of the place; inherited by the job */
     struct place *place;
+    double looked; /* when report_memory was last called for this place; 0 if it was not */
     char build[BUILD_NAME];
 };
 
@@ -65,7 +67,8 @@ static void sweep(struct gate *gate) {
 }
 
 static int64_t held_bytes(const struct place *place) {
-    const int64_t measured = atomic_load(&place->own_bytes) + atomic_load(&place->shared_bytes);
+    const int64_t measured = atomic_load(&place->own_bytes) + atomic_load(&place->shared_bytes) +
+                             atomic_load(&place->growth_bytes);
     return place->bytes > measured ? place->bytes : measured;
 }
 
@@ -127,6 +130,7 @@ static bool take_place(struct gate *gate, const struct waiting_job *job) {
         if (index >= gate->table->used)
             gate->table->used = index + 1;
         gate->place = place;
+        gate->looked = 0;
         atomic_store(&place->state, WAITING);
         return true;
     }
@@ -210,7 +214,7 @@ static bool is_newest(const struct table *table, const struct place *own) {
     return true;
 }
 
-/* What all jobs took since their last look they may take again until the next. */
+/* What all jobs will have taken in a moment, if they go on as they did since their last look. */
 static int64_t growth(const struct table *table) {
     int64_t bytes = 0;
     for (uint32_t index = 0; index < table->used; index++)
@@ -222,9 +226,12 @@ static int64_t growth(const struct table *table) {
 bool report_memory(struct gate *gate, struct tree_memory memory) {
     struct place *own = gate->place;
     const int64_t grown = memory.own_bytes - atomic_load(&own->own_bytes);
+    const double passed = gate->looked > 0 ? now() - gate->looked : AHEAD_SECONDS;
+    gate->looked = now();
     atomic_store(&own->own_bytes, memory.own_bytes);
     atomic_store(&own->shared_bytes, memory.shared_bytes);
-    atomic_store(&own->growth_bytes, grown > 0 ? grown : 0);
+    atomic_store(&own->growth_bytes,
+                 grown > 0 && passed > 0 ? (int64_t)((double)grown / passed * AHEAD_SECONDS) : 0);
     const struct gate_status all = sum_up(gate->table);
     int64_t peak = all.peak_bytes;
     while (all.bytes > peak && !atomic_compare_exchange_weak(&gate->table->peak_bytes, &peak, all.bytes)) {

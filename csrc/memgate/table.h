@@ -20,7 +20,7 @@ struct place {
     double since;   /* when it started, seconds of the system's monotonic clock */
     int64_t bytes;  /* expected peak */
     _Atomic int64_t own_bytes, shared_bytes,
-        growth_bytes; /* what it holds now, and what it took since the last look */
+        growth_bytes; /* what it holds now, and what it will take in a moment */
     int32_t lane;
     char build[BUILD_NAME];
 };

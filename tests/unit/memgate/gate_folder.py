@@ -14,9 +14,9 @@ HOLD = """
 import sys, time
 size, seconds = int(sys.argv[1]), float(sys.argv[2])
 block = bytearray()
-for _ in range(10):  # a compiler grows too
-    block += b"x" * (size // 10)
-    time.sleep(0.02)
+for _ in range(25):  # no faster than a compiler grows
+    block += b"x" * (size // 25)
+    time.sleep(0.04)
 time.sleep(seconds)
 """
 

@@ -207,7 +207,7 @@ def test_status(gate: Gate):
     job = gate.hold("a.o", 100, 1.0)
     time.sleep(0.1)
     waiting = [gate.sleep(f"{number}.o", 0, build="") for number in range(3)]
-    time.sleep(0.8)
+    time.sleep(1.6)
     during = status(gate)
     assert (during["running"], during["waiting"]) == (1, 3)
     assert 100 * MIB < during["bytes"] <= during["peak_bytes"] < 200 * MIB

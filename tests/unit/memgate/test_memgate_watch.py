@@ -57,7 +57,7 @@ def test_room_is_never_passed(gate: Gate):
 
 def test_a_job_without_end_is_given_up(gate: Gate):
     gate.settings(cpus=2, mib=300, watch=1)
-    endless = "import time\nblocks = []\nwhile True:\n    blocks.append(b'x' * (5 << 20)); time.sleep(0.01)"
+    endless = "import time\nblocks = []\nwhile True:\n    blocks.append(b'x' * (3 << 20)); time.sleep(0.01)"
     ((status, said),) = finish(gate.start(sys.executable, "-c", endless, "-o", "endless.o"))
     assert status == 137
     assert "endless.o was killed for memory" in said
