@@ -61,9 +61,9 @@ def groups(controller: str, proc: Path = PROC) -> list[Group]:
         controller: ``memory`` or ``cpu``, as cgroup v1 names it; cgroup v2 groups hold all of them.
         proc: The proc file system.
     """
-    mounts = _mounts(_read(proc / "self/mountinfo"))
+    mounts = _mounts(read_or_nothing(proc / "self/mountinfo"))
     found = []
-    for line in _read(proc / "self/cgroup").splitlines():
+    for line in read_or_nothing(proc / "self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
         unified = not controllers
         if controllers and controller not in controllers.split(","):
@@ -94,10 +94,10 @@ def cpu_quotas(proc: Path = PROC) -> list[CpuQuota]:
     for group in groups("cpu", proc):
         if group.unified:
             file = group.folder / "cpu.max"
-            quota, _, period = _read(file).strip().partition(" ")
+            quota, _, period = read_or_nothing(file).strip().partition(" ")
         else:
             file = group.folder / "cpu.cfs_quota_us"
-            quota, period = _read(file).strip(), _read(group.folder / "cpu.cfs_period_us").strip()
+            quota, period = read_or_nothing(file).strip(), read_or_nothing(group.folder / "cpu.cfs_period_us").strip()
         if quota.isdecimal() and period.isdecimal() and int(period) > 0:
             found.append(CpuQuota(int(quota) / int(period), file))
     return found
@@ -112,9 +112,9 @@ def oom_kills(proc: Path = PROC) -> int:
     for group in groups("memory", proc):
         name = "memory.events" if group.unified else "memory.oom_control"
         # The file counts kills in groups below as well, whoever's limit was hit.
-        if (count := _field(_read(group.folder / name), "oom_kill")) is not None:
+        if (count := _field(read_or_nothing(group.folder / name), "oom_kill")) is not None:
             return count
-    return _field(_read(proc / "vmstat"), "oom_kill") or 0
+    return _field(read_or_nothing(proc / "vmstat"), "oom_kill") or 0
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def _used(group: Group) -> int:
         ("memory.current", "inactive_file") if group.unified else ("memory.usage_in_bytes", "total_inactive_file")
     )
     used = _number(group.folder / current) or 0
-    return max(0, used - (_field(_read(group.folder / "memory.stat"), cache) or 0))
+    return max(0, used - (_field(read_or_nothing(group.folder / "memory.stat"), cache) or 0))
 
 
 def _field(text: str, name: str) -> int | None:
@@ -174,11 +174,12 @@ def _field(text: str, name: str) -> int | None:
 
 
 def _number(path: Path) -> int | None:
-    text = _read(path).strip()
+    text = read_or_nothing(path).strip()
     return int(text) if text.isdecimal() else None
 
 
-def _read(path: Path) -> str:
+def read_or_nothing(path: Path) -> str:
+    """Return the text of a file of a control group, or nothing if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError:

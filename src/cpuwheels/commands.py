@@ -27,18 +27,18 @@ from cpuwheels.verify import require_identical
 
 if TYPE_CHECKING:
     from cpuwheels.config import Places
+    from cpuwheels.finished import Finished
     from cpuwheels.options import BuildOptions
-    from cpuwheels.pipeline import Outcome
 
 
-def build(places: Places, target: str, options: BuildOptions) -> Outcome:
+def build(places: Places, target: str, options: BuildOptions) -> Finished:
     """Build the wheel of a target and say where it is."""
     reporter = Reporter(target)
-    outcome = pipeline.build(places, load_matrix(places.root), target, options, reporter)
-    reporter.info(f"{outcome.path.name}: {format_size(outcome.size)}, sha256 {outcome.sha256}")
-    reporter.info(f"needs no more than {', '.join(outcome.versions)}: {outcome.policy}")
-    print(outcome.path)
-    return outcome
+    finished = pipeline.build(places, load_matrix(places.root), target, options, reporter)
+    reporter.info(f"{finished.path.name}: {format_size(finished.size)}, sha256 {finished.sha256}")
+    reporter.info(f"needs no more than {', '.join(finished.versions)}: {finished.policy}")
+    print(finished.path)
+    return finished
 
 
 def schema(places: Places, *, only_check: bool) -> None:

@@ -47,9 +47,13 @@ class Finished(Strict):
     path: Path
     sha256: str
     size: int
+    """Bytes."""
     versions: tuple[str, ...]
+    """Symbol versions it needs, the highest of each family."""
     policy: str
+    """Platform policy it fits."""
     key: str
+    """See `wheel_key`."""
 
 
 def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:

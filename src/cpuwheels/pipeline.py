@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
+    from cpuwheels.finished import Finished
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
     from cpuwheels.model.matrix import Matrix, OneDnnPin
@@ -54,25 +55,6 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """A finished build.
-
-    Attributes:
-        path: The wheel at its place in the output folder.
-        sha256: Of the wheel.
-        size: Bytes.
-        versions: Symbol versions it needs, the highest of each family.
-        policy: Platform policy it fits.
-    """
-
-    path: Path
-    sha256: str
-    size: int
-    versions: tuple[str, ...]
-    policy: str
-
-
-@dataclass(frozen=True)
 class _Inputs:
     """What the kernels are made from; see the stages' own results."""
 
@@ -84,7 +66,7 @@ class _Inputs:
     onednn: OneDnn
 
 
-def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Outcome:
+def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
     """Build the wheel of one target and put it into the output folder.
 
     What can be judged without work (target, machine, memory, source request) is judged first.
@@ -129,7 +111,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
                 _assemble(this, inputs, kernels, plan, note, key, work, staged)
                 publish.publish(staged, output)
             finished = read_finished(output)
-        return Outcome(finished.path, finished.sha256, finished.size, finished.versions, finished.policy)
+        return finished
 
 
 def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter: Reporter) -> None:

@@ -89,7 +89,7 @@ def measured_costs(records: Iterable[Mapping[str, object]]) -> dict[str, Cost]:
     costs: dict[str, Cost] = {}
     done: set[str] = set()
     for record in records:
-        output, cost = record.get("output"), _cost(record)
+        output, cost = record.get("output"), job_cost(record)
         if not isinstance(output, str) or not output or cost is None:
             continue
         if record.get("status") == 0:
@@ -100,21 +100,22 @@ def measured_costs(records: Iterable[Mapping[str, object]]) -> dict[str, Cost]:
     return costs
 
 
-def _cost(record: Mapping[str, object]) -> Cost | None:
+def job_cost(record: Mapping[str, object]) -> Cost | None:
+    """Return what one record of memgate's ledger says a job cost, or None if it lacks a number."""
     user, system = record.get("user"), record.get("system")
     peaks = [record.get("peak_bytes"), record.get("tree_bytes", 0)]
     if not isinstance(user, (int, float)) or not isinstance(system, (int, float)):
         return None
     if not all(isinstance(peak, int) for peak in peaks):
         return None
-    return Cost(round(user + system, 2), max(peak for peak in peaks if isinstance(peak, int)))
+    return Cost(user + system, max(peak for peak in peaks if isinstance(peak, int)))
 
 
 def wrong_predictions(records: Iterable[Mapping[str, object]]) -> list[WrongPrediction]:
     """Return the jobs of a ledger that needed notably more than they were expected to, the worst first."""
     found: dict[str, WrongPrediction] = {}
     for record in records:
-        output, expected, cost = record.get("output"), record.get("expected_bytes"), _cost(record)
+        output, expected, cost = record.get("output"), record.get("expected_bytes"), job_cost(record)
         if not isinstance(output, str) or not isinstance(expected, int) or cost is None or expected <= 0:
             continue
         if cost.bytes > _NOTABLE * expected and record.get("attempt") == 1:

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.cgroups import PROC, Group, groups
+from cpuwheels.cgroups import PROC, Group, groups, read_or_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -76,7 +76,7 @@ def _places(proc: Path) -> list[tuple[Group, Path]]:
         return []
     own = chain[0]
     places = [(own, own.folder)]
-    if own.unified and len(chain) > 1 and _read(own.folder / "memory.max").strip() == "max":
+    if own.unified and len(chain) > 1 and read_or_nothing(own.folder / "memory.max").strip() == "max":
         places.append((own, chain[1].folder))
     return places
 
@@ -85,7 +85,7 @@ def _make(parent: Path, unified: bool, limit: int) -> Path | None:
     group = parent / f"{_PREFIX}{os.getpid()}"
     try:
         _remove_leftovers(parent)
-        if unified and "memory" not in _read(parent / "cgroup.subtree_control").split():
+        if unified and "memory" not in read_or_nothing(parent / "cgroup.subtree_control").split():
             (parent / "cgroup.subtree_control").write_text("+memory")
         group.mkdir()
     except OSError:
@@ -128,10 +128,3 @@ def _write_if_there(path: Path, text: str) -> None:
     if path.exists():
         with contextlib.suppress(OSError):
             path.write_text(text)
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except OSError:
-        return ""

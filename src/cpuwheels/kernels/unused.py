@@ -7,7 +7,6 @@ a matter of time: a module that turns out to need one of those files is linked a
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -51,11 +50,10 @@ def unused_files(workspace: Workspace) -> list[str]:
     for module in workspace.modules():
         link_map = workspace.build / f"{module}.map"
         used |= {match["member"] for match in _MEMBER.finditer(link_map.read_text(encoding="utf-8", errors="replace"))}
-    entries = json.loads((workspace.build / "compile_commands.json").read_text(encoding="utf-8"))
     below = f"{workspace.onednn}/"
     found = [
         entry["file"].removeprefix(below)
-        for entry in entries
+        for entry in workspace.compilations()
         if entry["file"].startswith(below) and entry["output"].rsplit("/", 1)[-1] not in used
     ]
     return sorted(found) if used else []

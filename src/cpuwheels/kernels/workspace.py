@@ -75,8 +75,13 @@ class Workspace:
 
     def outputs(self) -> list[str]:
         """Return the object files that CMake's build can make, relative to the build folder, as compilers are told."""
-        entries = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
-        return sorted({entry["output"].removeprefix(f"{self.build}/") for entry in entries if "output" in entry})
+        prefix = f"{self.build}/"
+        return sorted({entry["output"].removeprefix(prefix) for entry in self.compilations() if "output" in entry})
+
+    def compilations(self) -> list[dict[str, str]]:
+        """Return CMake's compilation database: ``file`` and ``output`` of every compilation, among others."""
+        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
+        return entries
 
     def modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

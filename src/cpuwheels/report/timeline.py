@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpuwheels.gate.costs import job_class
+from cpuwheels.gate.costs import job_class, job_cost
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -130,24 +130,24 @@ def slowest(bars: Sequence[Bar], count: int) -> list[Bar]:
 
 
 def _row(record: Mapping[str, object]) -> Bar | None:
-    output = record.get("output")
-    numbers = [record.get(name) for name in ("start", "wall", "user", "system", "peak_bytes", "status")]
-    if not isinstance(output, str) or not output or not all(isinstance(number, (int, float)) for number in numbers):
+    output, start, wall, status = (record.get(name) for name in ("output", "start", "wall", "status"))
+    cost = job_cost(record)
+    if not isinstance(output, str) or not output or cost is None or not isinstance(status, int):
+        return None
+    if not isinstance(start, (int, float)) or not isinstance(wall, (int, float)):
         return None
     group = job_class(output)
-    start, wall, user, system, peak, status = (float(number) for number in numbers if isinstance(number, (int, float)))
-    tree, lane, attempt = (_whole(record, name) for name in ("tree_bytes", "lane", "attempt"))
     return Bar(
         output=output,
         group=group.rsplit("/", 1)[-1].removesuffix(".dir"),
         name=output.removeprefix(f"{group}/").removesuffix(".o"),
-        lane=lane,
+        lane=_whole(record, "lane"),
         start=start,
         end=start + wall,
-        cpu=user + system,
-        bytes=max(int(peak), tree),
-        attempt=max(1, attempt),
-        status=int(status),
+        cpu=cost.seconds,
+        bytes=cost.bytes,
+        attempt=max(1, _whole(record, "attempt")),
+        status=status,
     )
 
 
