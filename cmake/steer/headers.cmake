@@ -1,20 +1,60 @@
-# Precompiled headers for the modules that gain from them.
+# Precompiled headers for the files that gain from them.
 #
-# CPUWHEELS_PRECOMPILED is a list of <module>=<header>[,<header>...]: each module has its own, because its instruction
-# set is among the flags that a precompiled header is bound to. docs/performance.md has the measurements.
-function(cpuwheels_precompile_headers module)
+# CPUWHEELS_PRECOMPILED is a list of <target>[:<folder>]=[<header>,...]. Each target has its own, because its
+# instruction set is among the flags that a precompiled header is bound to. With a folder it is for the sources in
+# that folder alone, which then form a target of their own (CMake has one precompiled header for each target), also
+# if they are to have none: some set macros before they include torch, which would come too late.
+# docs/performance.md has the measurements.
+function(cpuwheels_precompile_headers target)
+  set(_whole "")
   foreach(_entry IN LISTS CPUWHEELS_PRECOMPILED)
-    if(NOT _entry MATCHES "^${module}=(.+)$")
-      continue()
-    endif()
-    string(REPLACE "," ";" _headers "${CMAKE_MATCH_1}")
-    list(TRANSFORM _headers REPLACE "(.+)" "<\\1>")
-    target_precompile_headers(${module} PRIVATE ${_headers})
-    # These include little of torch, and some set macros before they do (CPU_CAPABILITY), which would come too late.
-    get_target_property(_sources ${module} SOURCES)
-    list(FILTER _sources INCLUDE REGEX "/sgl-kernels/")
-    if(_sources)
-      set_source_files_properties(${_sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
+    if(_entry MATCHES "^${target}:([^=]+)=(.*)$")
+      set(_headers "${CMAKE_MATCH_2}")
+      cpuwheels_set_apart(${target} "${CMAKE_MATCH_1}" _apart)
+      if(_apart AND NOT _headers STREQUAL "")
+        cpuwheels_add_precompiled(${_apart} "${_headers}")
+      endif()
+    elseif(_entry MATCHES "^${target}=(.+)$")
+      set(_whole "${CMAKE_MATCH_1}")
     endif()
   endforeach()
+  if(_whole)
+    cpuwheels_add_precompiled(${target} "${_whole}")
+    # Includes nothing of torch.
+    get_target_property(_sources ${target} SOURCES)
+    list(FILTER _sources INCLUDE REGEX "/cpu_isa\\.cpp$")
+    set_property(SOURCE ${_sources} TARGET_DIRECTORY ${target} PROPERTY SKIP_PRECOMPILE_HEADERS ON)
+  endif()
+endfunction()
+
+function(cpuwheels_add_precompiled target headers)
+  string(REPLACE "," ";" _headers "${headers}")
+  list(TRANSFORM _headers REPLACE "(.+)" "<\\1>")
+  target_precompile_headers(${target} PRIVATE ${_headers})
+  # Lets a compiler cache preprocess files with such a header; it changes nothing else (GCC's manual, Preprocessor
+  # Options).
+  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+endfunction()
+
+# Moves the sources of a target that lie in a folder into an object library with the same settings.
+function(cpuwheels_set_apart target folder result)
+  set(${result} "" PARENT_SCOPE)
+  get_target_property(_sources ${target} SOURCES)
+  set(_moved ${_sources})
+  list(FILTER _moved INCLUDE REGEX "/${folder}/[^/]+$")
+  if(NOT _moved)
+    return()
+  endif()
+  list(REMOVE_ITEM _sources ${_moved})
+  set(_apart "${target}_${folder}")
+  add_library(${_apart} OBJECT ${_moved})
+  foreach(_property IN ITEMS COMPILE_DEFINITIONS COMPILE_OPTIONS INCLUDE_DIRECTORIES LINK_LIBRARIES CXX_STANDARD)
+    get_target_property(_value ${target} ${_property})
+    if(_value)
+      set_target_properties(${_apart} PROPERTIES ${_property} "${_value}")
+    endif()
+  endforeach()
+  set_target_properties(${_apart} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  set_target_properties(${target} PROPERTIES SOURCES "${_sources};$<TARGET_OBJECTS:${_apart}>")
+  set(${result} "${_apart}" PARENT_SCOPE)
 endfunction()

@@ -14,6 +14,7 @@ macro(cpuwheels_provide_onednn)
   set(_cpuwheels_onednn_build "${CMAKE_BINARY_DIR}/_deps/onednn-build")
   add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
   cpuwheels_leave_out_unused("${CPUWHEELS_ONEDNN_SOURCE}")
+  cpuwheels_shrink_generators()
   FetchContent_SetPopulated(
     oneDNN SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}" BINARY_DIR "${_cpuwheels_onednn_build}"
   )
@@ -43,4 +44,30 @@ function(cpuwheels_leave_out_unused directory)
   foreach(_directory IN LISTS _directories)
     cpuwheels_leave_out_unused("${_directory}")
   endforeach()
+endfunction()
+
+# Compiles for size what oneDNN runs only to write machine code, once for each new shape: calls of an assembler, by the
+# hundred thousand. Upstream does so for some of these files ("files that don't need" optimisation). What runs for
+# each call of an operator keeps its optimisation. CPUWHEELS_ONEDNN_GENERATORS is <target>=<regular expression>.
+function(cpuwheels_shrink_generators)
+  if(NOT "${CPUWHEELS_ONEDNN_GENERATORS}" MATCHES "^([^=]+)=(.+)$")
+    return()
+  endif()
+  set(_target ${CMAKE_MATCH_1})
+  set(_pattern "${CMAKE_MATCH_2}")
+  if(NOT TARGET ${_target})
+    return()
+  endif()
+  get_target_property(_others ${_target} SOURCES)
+  set(_generators ${_others})
+  list(FILTER _generators INCLUDE REGEX "${_pattern}")
+  list(REMOVE_ITEM _others ${_generators})
+  # A precompiled header is bound to the optimisation of its target, so the target has that of most of its files.
+  string(REGEX MATCH "-O[^ ]+" _optimised "${CMAKE_CXX_FLAGS_RELEASE}")
+  target_compile_options(${_target} PRIVATE -Os)
+  set_source_files_properties(${_generators} TARGET_DIRECTORY ${_target} PROPERTIES COMPILE_FLAGS "")
+  set_source_files_properties(
+    ${_others} TARGET_DIRECTORY ${_target} PROPERTIES COMPILE_OPTIONS "${_optimised}" SKIP_PRECOMPILE_HEADERS ON
+  )
+  cpuwheels_precompile_headers(${_target})
 endfunction()

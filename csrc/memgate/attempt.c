@@ -3,6 +3,7 @@
 #include "command.h"
 #include "gate.h"
 #include "ledger.h"
+#include "note.h"
 #include "settings.h"
 
 #include <errno.h>
@@ -19,6 +20,7 @@ struct gated_job {
     struct gate *gate; /* NULL: the job starts at once */
     struct passage passage;
     struct job job;
+    struct note note;
 };
 
 static bool look(void *context, struct tree_memory memory) {
@@ -27,14 +29,16 @@ static bool look(void *context, struct tree_memory memory) {
 
 static int run_once(struct gated_job *gated) {
     const struct observer observer = {.look = look, .context = gated->gate};
-    if (run_job(gated->command.argv, gated->gate ? &observer : NULL, &gated->job))
+    if (run_job(gated->command.argv, gated->gate ? &observer : NULL, &gated->job)) {
+        take_note(&gated->note);
         return gated->job.status;
+    }
     fprintf(stderr, "memgate: cannot start %s: %s\n", gated->command.argv[0], strerror(errno));
     return OWN_FAILURE;
 }
 
 static void write_down(const char *ledger, const struct gated_job *gated) {
-    if (ledger && !append_to_ledger(ledger, &gated->command, &gated->passage, &gated->job))
+    if (ledger && !append_to_ledger(ledger, &gated->command, &gated->passage, &gated->job, gated->note.text))
         fprintf(stderr, "memgate: cannot write %s: %s\n", ledger, strerror(errno));
 }
 
@@ -96,6 +100,7 @@ static int run_when_admitted(struct gated_job *gated, const char *ledger) {
 
 int run_gated(const struct options *options) {
     struct gated_job gated = {.command = read_command(options->argv), .passage.attempt = 1};
+    ask_for_note(&gated.note, options->note, options->ledger);
     if (options->gate == NULL) {
         const int status = run_once(&gated);
         write_down(options->ledger, &gated);

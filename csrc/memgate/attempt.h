@@ -8,6 +8,7 @@ struct options {
     const char *gate;   /* folder; NULL: the job starts at once */
     const char *ledger; /* file; NULL: the cost is not written down */
     const char *build;  /* name of the build, so that its launchers can be called off; NULL: none */
+    const char *note;   /* variable that names the job's file for note.h; NULL: none */
     char **argv;        /* the job */
 };
 

@@ -28,7 +28,7 @@ static char *write_string(char *at, const char *text) {
 }
 
 static char *write_line(char *at, const struct command *command, const struct passage *passage,
-                        const struct job *job) {
+                        const struct job *job, const char *note) {
     at += sprintf(at, "{\"output\": ");
     at = write_string(at, command->output);
     at += sprintf(at, ", \"source\": ");
@@ -40,16 +40,19 @@ static char *write_line(char *at, const struct command *command, const struct pa
     at += sprintf(at, ", \"expected_bytes\": %lld, \"waited\": %.6f, \"lane\": %d, \"attempt\": %d",
                   (long long)passage->expected.bytes, passage->admission.waited, passage->admission.lane,
                   passage->attempt);
+    at += sprintf(at, ", \"note\": ");
+    at = write_string(at, note);
     at += sprintf(at, ", \"stopped\": %s, \"status\": %d}\n", job->stopped ? "true" : "false", job->status);
     return at;
 }
 
 bool append_to_ledger(const char *path, const struct command *command, const struct passage *passage,
-                      const struct job *job) {
-    char *line = malloc(ESCAPED * (strlen(command->output) + strlen(command->source)) + NUMBERS);
+                      const struct job *job, const char *note) {
+    const size_t texts = strlen(command->output) + strlen(command->source) + strlen(note);
+    char *line = malloc(ESCAPED * texts + NUMBERS);
     if (line == NULL)
         return false;
-    const size_t length = (size_t)(write_line(line, command, passage, job) - line);
+    const size_t length = (size_t)(write_line(line, command, passage, job, note) - line);
     const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
     bool whole = false;
     if (file >= 0) {

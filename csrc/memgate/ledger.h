@@ -15,8 +15,9 @@ struct passage {
     int attempt; /* from 1 */
 };
 
-/* Returns false, with errno set, if the line could not be written whole. */
+/* `note` is what the job said about itself. Returns false, with errno set, if the line could not be written
+ * whole. */
 bool append_to_ledger(const char *path, const struct command *command, const struct passage *passage,
-                      const struct job *job);
+                      const struct job *job, const char *note);
 
 #endif

@@ -1,6 +1,6 @@
 /* memgate: runs one compiler or linker job when there is room for it, and writes down what it cost.
  *
- *     memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]
+ *     memgate [--gate FOLDER] [--ledger FILE] [--note VARIABLE] -- COMMAND [ARGUMENT...]
  *     memgate --status FOLDER
  *     memgate --simulate CPUS BYTES < JOBS
  *
@@ -23,6 +23,7 @@ static bool read_options(char **argv, struct options *options) {
     for (; *word && strcmp(*word, "--") != 0; word++) {
         const char **value = strcmp(*word, "--ledger") == 0 ? &options->ledger
                              : strcmp(*word, "--gate") == 0 ? &options->gate
+                             : strcmp(*word, "--note") == 0 ? &options->note
                                                             : NULL;
         if (value == NULL || word[1] == NULL)
             return false;
@@ -64,7 +65,7 @@ int main(int argc, char **argv) {
         return print_status(argv[2]);
     if (argc > 0 && read_options(argv, &options))
         return run_gated(&options);
-    fprintf(stderr, "usage: memgate [--gate FOLDER] [--ledger FILE] -- COMMAND [ARGUMENT...]\n"
+    fprintf(stderr, "usage: memgate [--gate FOLDER] [--ledger FILE] [--note VARIABLE] -- COMMAND [ARGUMENT...]\n"
                     "       memgate --status FOLDER\n"
                     "       memgate --simulate CPUS BYTES < JOBS\n");
     return OWN_FAILURE;

@@ -15,7 +15,7 @@ from rich.console import Console
 from cpuwheels import commands
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
-from cpuwheels.options import BuildOptions, ToolchainChoice
+from cpuwheels.options import BuildOptions, CacheChoice, ToolchainChoice
 from cpuwheels.storage import storage_errors
 from cpuwheels.store import default_root
 
@@ -48,6 +48,7 @@ class _Options(TypedDict):
     jobs: str | None
     locked: bool
     debug_symbols: bool
+    compiler_cache: CacheChoice
 
 
 def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +65,10 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--jobs", help="Upper bound for compilations at once; MAX_JOBS is another."),
             click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
+            click.option(
+                "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
+                help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
+            ),
         ]
     ):  # fmt: skip
         command = option(command)

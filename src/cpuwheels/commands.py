@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,7 +78,7 @@ def verify(places: Places, target: str, options: BuildOptions) -> None:
     """Build a target twice and compare the wheels byte by byte.
 
     The second build starts with empty stores in another folder, so every stage runs again; it has another
-    time zone, locale, umask and job count. Only what was downloaded is shared.
+    time zone, locale, umask and job count, and compiles every file itself. Only what was downloaded is shared.
 
     Raises:
         ReproducibilityError: The wheels differ.
@@ -88,9 +89,10 @@ def verify(places: Places, target: str, options: BuildOptions) -> None:
         again = Path(name)
         Store(places.cache).share(MOVABLE, again / "other cache")
         jobs = "1" if options.jobs != "1" else "2"
+        second_options = replace(options, jobs=jobs, compiler_cache="off")
         command = [
             sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", again / "other cache",
-            "--dist", again / "other dist", "build", target, *options.as_arguments(jobs=jobs),
+            "--dist", again / "other dist", "build", target, *second_options.as_arguments(),
         ]  # fmt: skip
         reporter.info(f"building again in {again}, with --jobs {jobs}")
         env = os.environ | {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "tr_TR.UTF-8"}

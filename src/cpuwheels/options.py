@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 ToolchainChoice = Literal["auto", "host", "debian"]
+CacheChoice = Literal["auto", "off"]
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class BuildOptions:
         jobs: Upper bound for compilations at once, as given.
         locked: Refuse alternates and anything not pinned by content.
         debug_symbols: Write separate ``.debug`` files.
+        compiler_cache: Whether objects of other builds may be used.
     """
 
     source: str | None = None
@@ -29,11 +31,12 @@ class BuildOptions:
     jobs: str | None = None
     locked: bool = False
     debug_symbols: bool = False
+    compiler_cache: CacheChoice = "auto"
 
-    def as_arguments(self, *, jobs: str | None) -> list[str]:
-        """Return the command-line arguments of these options, with another job count."""
+    def as_arguments(self) -> list[str]:
+        """Return these options as command-line arguments."""
         named = {"--source": self.source, "--sha256": self.sha256, "--toolchain": self.toolchain,
-                 "--memory": self.memory, "--jobs": jobs}  # fmt: skip
+                 "--memory": self.memory, "--jobs": self.jobs, "--compiler-cache": self.compiler_cache}  # fmt: skip
         flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]

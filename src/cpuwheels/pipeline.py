@@ -94,7 +94,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
                 root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
                 environment=inputs.environment, onednn=inputs.onednn, debug_symbols=options.debug_symbols,
             ),
-            cap=this.cap(plan, inputs.native.memgate), store=this.store, reporter=reporter, logs=this.logs,
+            cap=this.cap(plan, inputs.native.memgate), cache=this.compiler_cache,
+            store=this.store, reporter=reporter, logs=this.logs,
         )  # fmt: skip
     version = inputs.source.version
     note = provenance(

@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels import publish
+from cpuwheels.compiler_cache.program import find_ccache
+from cpuwheels.compiler_cache.settings import compiler_cache
+from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.environment import EnvironmentRequest, build_environment, runtime_environment
 from cpuwheels.errors import TorchError
 from cpuwheels.gate.costs import read_costs
@@ -25,6 +28,7 @@ from cpuwheels.toolchain.select import resolve_toolchain
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from cpuwheels.compiler_cache.settings import CompilerCache
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
@@ -119,6 +123,16 @@ class Run:
             )  # fmt: skip
 
         return plan_for
+
+    def compiler_cache(self) -> CompilerCache | None:
+        """Return the compiler cache, unless the user wants none or there is none for this machine."""
+        if self.options.compiler_cache == "off":
+            return None
+        program = find_ccache(
+            self.matrix.compiler_cache, root=self.places.root, mirrors=mirrors(self.matrix.debian.mirrors, os.environ),
+            store=self.store, reporter=self.reporter,
+        )  # fmt: skip
+        return compiler_cache(program, self.store.root, os.environ) if program else None
 
     @contextmanager
     def work_folder(self) -> Iterator[Path]:

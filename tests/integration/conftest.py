@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 from filelock import FileLock
-from tiny_project import Tiny, make_repository, make_sdist
+from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
 from cpuwheels.storage import remove_tree
 from cpuwheels.store import Store, default_root
 
 HERE = Path(__file__).parent
-PROJECT = HERE.parents[1]
 
 
 @pytest.fixture(scope="session")
@@ -24,7 +23,7 @@ def cache() -> Iterator[Path]:
     root = default_root() / "tests"
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / "in-use.lock"):
-        for kind in ("kernels", "measured", "prepared", "reads", "sources", "work"):
+        for kind in ("compiler-cache", "kernels", "measured", "prepared", "reads", "sources", "work"):
             remove_tree(root / kind)
         Store(default_root()).share(["downloads"], root)
         yield root

@@ -11,6 +11,7 @@ import tarfile
 from pathlib import Path
 
 EPOCH = 1_700_000_000
+PROJECT = Path(__file__).parents[2]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpuwheels.compiler_cache.settings import was_hit
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
@@ -84,13 +85,13 @@ def measured_costs(records: Iterable[Mapping[str, object]]) -> dict[str, Cost]:
     """Return what the jobs of memgate's ledger cost.
 
     Of several runs of a job the last one that succeeded counts; of one that never did, its largest peak, which
-    is the least it needs.
+    is the least it needs. What came out of the compiler cache tells nothing about what making it would cost.
     """
     costs: dict[str, Cost] = {}
     done: set[str] = set()
     for record in records:
         output, cost = record.get("output"), job_cost(record)
-        if not isinstance(output, str) or not output or cost is None:
+        if not isinstance(output, str) or not output or cost is None or was_hit(record):
             continue
         if record.get("status") == 0:
             costs[output] = cost

@@ -44,9 +44,15 @@ class GateFolder:
     memgate: Path
     build: str = field(default_factory=lambda: secrets.token_hex(8))
 
-    def launcher(self, ledger: Path) -> list[str]:
-        """Return what is put in front of every compiler and linker command; the same for every run."""
-        return [str(self.memgate), "--gate", str(self.folder), "--ledger", str(ledger), "--"]
+    def launcher(self, ledger: Path, *, note: str | None = None) -> list[str]:
+        """Return what is put in front of a compiler or linker command; the same for every run.
+
+        Args:
+            ledger: File that gets a line for each job.
+            note: Environment variable that is to name a file of the job's own, in which it says how it went.
+        """
+        asked = ["--note", note] if note else []
+        return [str(self.memgate), "--gate", str(self.folder), "--ledger", str(ledger), *asked, "--"]
 
     def environment(self) -> dict[str, str]:
         """Return the variables that the launchers read."""

@@ -16,7 +16,7 @@ def read_records(path: Path) -> tuple[dict[str, object], ...]:
     ``start`` (seconds since 1970), ``wall``, ``user``, ``system`` and ``waited`` (seconds), ``peak_bytes`` (of
     the largest process), ``tree_bytes`` and ``shared_bytes`` (of all its processes at their largest, and the
     part of it that is pages of files), ``expected_bytes``, ``lane`` (CPU slot), ``attempt`` (from 1),
-    ``stopped`` (by the watch) and ``status``.
+    ``note`` (what the job wrote about itself, see ``--note``), ``stopped`` (by the watch) and ``status``.
 
     Lines cut short by a kill, or written by something else, are passed over.
     """

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.gate.session import Session
+    from cpuwheels.kernels.launchers import Launchers
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
@@ -41,7 +42,12 @@ _SAMPLE_SECONDS = 2.0
 
 
 def compile_modules(
-    request: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, log: Path
+    request: KernelRequest,
+    workspace: Workspace,
+    launchers: Launchers,
+    session: Session,
+    reporter: Reporter,
+    log: Path,
 ) -> None:
     """Build every extension module with ninja.
 
@@ -54,7 +60,7 @@ def compile_modules(
     watch = _Watch(reporter, session, workspace.build)
     ninja = request.environment.scripts / "ninja"
     command = session.command([ninja, "-C", workspace.build, f"-j{session.window}", *workspace.modules()])
-    env = build_environment_variables(request, workspace) | session.plan.gate.environment()
+    env = build_environment_variables(request, workspace, launchers) | session.plan.gate.environment()
     try:
         with watch:
             run(command, log=log, env=env, on_line=watch.line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cpuwheels.kernels.launchers import Launchers
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
@@ -24,19 +26,19 @@ STABLE_ROOT = "/usr/src/cpuwheels"
 """What paths of a build are called inside its results."""
 
 
-def configure(request: KernelRequest, workspace: Workspace, launcher: list[str], log: Path) -> None:
+def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers, log: Path) -> None:
     """Run CMake's configuration unless the same settings were configured before.
 
     Args:
         request: What is built.
         workspace: Where.
-        launcher: Command put in front of every compiler and linker.
+        launchers: Commands put in front of every compiler and linker.
         log: CMake's output.
 
     Raises:
         ConfigureError: CMake stopped; its own words are in the message.
     """
-    settings = init_cache(request, workspace, launcher)
+    settings = init_cache(request, workspace, launchers)
     values = toolchain_values(request, workspace)
     if workspace.is_configured(settings, values):
         return
@@ -51,7 +53,7 @@ def configure(request: KernelRequest, workspace: Workspace, launcher: list[str],
                 *("-C", workspace.init_cache, "-Wno-dev", "--no-warn-unused-cli"),
             ],
             log=log,
-            env=build_environment_variables(request, workspace) | launchers(launcher),
+            env=build_environment_variables(request, workspace, launchers) | launchers.variables(),
         )
     except CommandError as error:
         raise ConfigureError(
@@ -64,7 +66,7 @@ def configure(request: KernelRequest, workspace: Workspace, launcher: list[str],
     workspace.mark_configured()
 
 
-def build_environment_variables(request: KernelRequest, workspace: Workspace) -> dict[str, str]:
+def build_environment_variables(request: KernelRequest, workspace: Workspace, launchers: Launchers) -> dict[str, str]:
     """Return the environment for CMake and ninja: nothing of the caller's settings but PATH and HOME."""
     return closed_environment(
         {
@@ -75,30 +77,13 @@ def build_environment_variables(request: KernelRequest, workspace: Workspace) ->
             "NINJA_STATUS": "[%f/%t] ",
             # No tool may take a repository around the cache for the source's own.
             "GIT_CEILING_DIRECTORIES": str(workspace.folder),
+            **launchers.environment,
         },
         path_first=[request.environment.scripts],
     )
 
 
-def launchers(launcher: list[str]) -> dict[str, str]:
-    """Return variables that put the launcher in front of every compiler and linker.
-
-    CMake also reads them from the environment where nothing else is set, as in builds that this one starts itself
-    (its manual, environment variable CMAKE_<LANG>_COMPILER_LAUNCHER).
-
-    Compilers are started by ``exec``, so that the shell of each of the hundreds of jobs that wait is not there
-    too. A link is followed by other commands in the same shell.
-    """
-    if not launcher:
-        return {}
-    found = {}
-    for language in ("C", "CXX"):
-        found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = ";".join(["exec", *launcher])
-        found[f"CMAKE_{language}_LINKER_LAUNCHER"] = ";".join(launcher)
-    return found
-
-
-def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]) -> str:
+def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launchers) -> str:
     """Return the text of the initial cache (``cmake -C``)."""
     environment, cmake = request.environment, request.root / "cmake"
     debug = " -g" if request.debug_symbols else ""
@@ -127,7 +112,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launcher: list[str]
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag,
         "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),
     }
-    entries |= launchers(launcher)
+    entries |= launchers.variables()
     entries |= request.target.defines
     return "".join(f'set({name} {_quote(value)} CACHE STRING "")\n' for name, value in entries.items())
 
@@ -139,10 +124,13 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         workspace.source: f"{STABLE_ROOT}/vllm",
         workspace.onednn: f"{STABLE_ROOT}/oneDNN",
         workspace.build: f"{STABLE_ROOT}/build",
+        workspace.generated: f"{STABLE_ROOT}/build/{workspace.generated.name}",
         request.environment.site_packages: f"{STABLE_ROOT}/site-packages",
     }
     roots = [(str(path), name) for path, name in maps.items()]
     roots += [(str(path), name) for path, name in toolchain.prefix_maps]
+    # A compiler cache names files from the build folder on, so that neither folder nor machine matters.
+    roots += [(os.path.relpath(path, workspace.build), name) for path, name in roots if path != str(workspace.build)]
     # torch's libgomp stands in for the toolchain's (upstream makes this folder): one OpenMP run time per process.
     # Flags reach the shell as CMake writes them, so each is quoted here; paths may hold blanks.
     link_flags = [f"-L{workspace.build}/gomp_shim", *toolchain.link_flags]

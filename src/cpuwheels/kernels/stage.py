@@ -11,6 +11,7 @@ from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
+from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.reads import keep_reads, kernels_key, known_reads, read_files
 from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpuwheels.compiler_cache.settings import CompilerCache
     from cpuwheels.console import Reporter
     from cpuwheels.gate.session import CapPlan
     from cpuwheels.kernels.request import KernelRequest
@@ -32,13 +34,20 @@ _MEMORY_USE = TypeAdapter(MemoryUse)
 
 
 def get_kernels(
-    request: KernelRequest, *, cap: Callable[[Path], CapPlan], store: Store, reporter: Reporter, logs: Path
+    request: KernelRequest,
+    *,
+    cap: Callable[[Path], CapPlan],
+    cache: Callable[[], CompilerCache | None],
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
 ) -> Kernels:
     """Return the kernels of a request, building them if the store does not have them.
 
     Args:
         request: Their inputs.
         cap: Returns how a build in a folder is kept below its cap.
+        cache: Returns the compiler cache, if one is to be used; only asked when something must be compiled.
         store: Where kernels and unfinished builds are kept.
         reporter: Told of every step.
         logs: Folder for the logs of each step.
@@ -57,7 +66,7 @@ def get_kernels(
         if found := _find(request, store):
             return _kernels(store, found, built=False)
         workspace = Workspace(store.work(KIND, build))
-        memory = _build(request, workspace, cap(workspace.gate), reporter, logs)
+        memory = _build(request, workspace, cap(workspace.gate), cache(), reporter, logs)
         reads = read_files(request, workspace)
         key = kernels_key(request, reads)
 
@@ -78,7 +87,14 @@ def _find(request: KernelRequest, store: Store) -> str | None:
     return next((key for key in keys if store.find(KIND, key)), None)
 
 
-def _build(request: KernelRequest, workspace: Workspace, plan: CapPlan, reporter: Reporter, logs: Path) -> MemoryUse:
+def _build(
+    request: KernelRequest,
+    workspace: Workspace,
+    plan: CapPlan,
+    cache: CompilerCache | None,
+    reporter: Reporter,
+    logs: Path,
+) -> MemoryUse:
     """Configure and compile in a workspace, going on where an earlier run was interrupted."""
     workspace.prepare(request)
     open_gate(plan)
@@ -88,16 +104,17 @@ def _build(request: KernelRequest, workspace: Workspace, plan: CapPlan, reporter
     if not workspace.unused.is_file() or read_unused(workspace.unused) != unused:
         write_unused(workspace.unused, unused)
     reporter.info("configuring upstream's CMake project")
-    configure(request, workspace, plan.gate.launcher(workspace.ledger), logs / "configure.log")
+    launchers = Launchers.of(plan.gate, workspace.ledger, cache, request)
+    configure(request, workspace, launchers, logs / "configure.log")
     log = logs / "compile.log"
     with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
         reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
         reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
-        compile_modules(request, workspace, session, reporter, log)
+        compile_modules(request, workspace, launchers, session, reporter, log)
         if lacking := lacks_onednn(workspace):
             reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
             write_unused(workspace.unused, [])
-            compile_modules(request, workspace, session, reporter, log)
+            compile_modules(request, workspace, launchers, session, reporter, log)
     if not read_unused(workspace.unused):
         write_unused(learned, still_unused(unused, unused_files(workspace)))
     return session.finished()

@@ -159,6 +159,8 @@ class Matrix(Strict):
     torch: dict[PepVersion, TorchPin]
     onednn: dict[str, OneDnnPin]
     """By the GIT_TAG that vLLM's CMake names."""
+    compiler_cache: dict[str, str] = Field(default_factory=dict)
+    """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     targets: tuple[Target, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

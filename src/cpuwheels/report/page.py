@@ -88,6 +88,7 @@ def report_page(timeline: Timeline, memory: MemoryUse, *, title: str, cpus: int,
         room_line=_MEMORY_HEIGHT - memory.room * _MEMORY_HEIGHT / top,
         ticks=_ticks(timeline.seconds, scale),
         slowest=slowest(timeline.bars, _ROWS), largest=largest(timeline.bars, _ROWS),
+        cached=sum(bar.cached for bar in timeline.bars),
         again=[bar for bar in timeline.bars if bar.attempt > 1 or bar.status != 0],
     )  # fmt: skip
 
@@ -109,6 +110,8 @@ def _rect(bar: Bar, scale: float, lane: float, colours: dict[str, str]) -> _Rect
     words = [f"{bar.group}: {bar.name}", wall, f"CPU {cpu}", format_size(bar.bytes)]
     if bar.attempt > 1:
         words.append(f"attempt {bar.attempt}")
+    if bar.cached:
+        words.append("from the compiler cache")
     if bar.status != 0:
         words.append(f"exit status {bar.status}")
     return _Rect(

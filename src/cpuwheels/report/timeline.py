@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cpuwheels.compiler_cache.settings import was_hit
 from cpuwheels.gate.costs import job_class, job_cost
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ class Bar:
         bytes: Peak memory.
         attempt: From 1.
         status: Exit status.
+        cached: Whether the compiler cache had the result.
     """
 
     output: str
@@ -41,6 +43,7 @@ class Bar:
     bytes: int
     attempt: int
     status: int
+    cached: bool = False
 
 
 @dataclass(frozen=True)
@@ -148,6 +151,7 @@ def _row(record: Mapping[str, object]) -> Bar | None:
         bytes=cost.bytes,
         attempt=max(1, _whole(record, "attempt")),
         status=status,
+        cached=was_hit(record),
     )
 
 

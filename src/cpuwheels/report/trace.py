@@ -27,7 +27,7 @@ def chrome_trace(timeline: Timeline, title: str) -> str:
             "ts": round(bar.start * _MICRO), "dur": round((bar.end - bar.start) * _MICRO),
             "args": {
                 "output": bar.output, "cpu_seconds": round(bar.cpu, 3), "peak_bytes": bar.bytes,
-                "attempt": bar.attempt, "status": bar.status,
+                "attempt": bar.attempt, "status": bar.status, "cached": bar.cached,
             },
         }
         for bar in timeline.bars

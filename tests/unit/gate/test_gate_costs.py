@@ -118,3 +118,17 @@ def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
     assert worst.endswith("cmake_pch.hxx.gch")
     assert seed[worst].bytes < load_matrix(project_root).target("x86").worst_peak
     assert {job_class(output) for output in seed} >= {"CMakeFiles/_C_AVX2.dir", "CMakeFiles/_C_AVX512.dir", "link"}
+
+
+@pytest.mark.parametrize(
+    ("note", "learned"),
+    [
+        ("cache_miss direct_cache_miss", True),
+        ("", True),
+        ("direct_cache_hit", False),
+        ("x direct_cache_hit", False),
+    ],
+)
+def test_what_a_cache_had_tells_nothing_about_the_cost(note: str, learned: bool):
+    known = measured_costs([record(ATTN, 100, user=155), record(ATTN, 7, user=0.02, note=note)])
+    assert known == {ATTN: Cost(0.52, 7) if learned else Cost(155.5, 100)}

@@ -12,6 +12,7 @@ from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.hold import Hold
 from cpuwheels.gate.session import CapPlan, Session
 from cpuwheels.kernels.compile import compile_modules, explain_failure
+from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.memory import JobPlan
 
@@ -184,7 +185,7 @@ def test_every_module_is_asked_for(
     request_: KernelRequest, workspace: Workspace, session: Session, reporter: Reporter, logs: Path
 ) -> None:
     fake_ninja(request_, "echo '[1/2] Building x.o'; echo '[2/2] Linking _C.abi3.so'; echo $GROUP $MEMGATE_BUILD")
-    compile_modules(request_, workspace, session, reporter, logs / "compile.log")
+    compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     log = (logs / "compile.log").read_text()
     assert f"arguments: -C {workspace.build} -j7 _C spinloop" in log
     assert "yes b1" in log
@@ -212,7 +213,7 @@ def test_a_failure_of_ninja_is_explained(
     (tmp_path / "said").write_text(text)
     fake_ninja(request_, f"cat {tmp_path}/said; exit 1")
     with pytest.raises(expected) as raised:
-        compile_modules(request_, workspace, session, reporter, logs / "compile.log")
+        compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert words in str(raised.value)
 
 
@@ -228,7 +229,7 @@ def test_progress_is_shown_while_one_long_file_compiles(
     monkeypatch.setattr("cpuwheels.console.PLAIN_INTERVAL", 0.0)
     monkeypatch.setattr("cpuwheels.kernels.compile._SAMPLE_SECONDS", 0.05)
     fake_ninja(request_, "echo '[3/9] Building CXX object a/b/cpu_attn.cpp.o'; sleep 0.5")
-    compile_modules(request_, workspace, session, reporter, logs / "compile.log")
+    compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert "3/9 files" in story.getvalue()
     assert "cpu_attn.cpp.o" in story.getvalue()
     assert "memory 5 MiB" in story.getvalue()

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from kernel_request import environment, kernel_request, toolchain
 
 from cpuwheels.errors import ConfigureError
 from cpuwheels.kernels.configure import build_environment_variables, configure, init_cache, toolchain_values
+from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -33,7 +35,8 @@ def workspace(tmp_path: Path) -> Workspace:
 
 def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Workspace) -> None:
     request = kernel_request(tmp_path)
-    found = entries(init_cache(request, workspace, ["/bin/memgate", "--ledger", "/l", "--"]))
+    launchers = Launchers(["/bin/memgate", "--", "/bin/ccache"], ["/bin/memgate", "--"])
+    found = entries(init_cache(request, workspace, launchers))
     assert found["CMAKE_TOOLCHAIN_FILE"] == f"{request.root}/cmake/toolchains/x86.cmake"
     assert found["CMAKE_PROJECT_TOP_LEVEL_INCLUDES"] == f"{request.root}/cmake/steer.cmake"
     assert found["FETCHCONTENT_FULLY_DISCONNECTED"] == "ON"
@@ -45,19 +48,19 @@ def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Worksp
     assert found["CMAKE_MAKE_PROGRAM"] == "/env/bin/ninja"
     assert found["ENABLE_AMX_FP8"] == "OFF"
     for language in ("C", "CXX"):
-        assert found[f"CMAKE_{language}_COMPILER_LAUNCHER"] == "exec;/bin/memgate;--ledger;/l;--"
-        assert found[f"CMAKE_{language}_LINKER_LAUNCHER"] == "/bin/memgate;--ledger;/l;--"
+        assert found[f"CMAKE_{language}_COMPILER_LAUNCHER"] == "exec;/bin/memgate;--;/bin/ccache"
+        assert found[f"CMAKE_{language}_LINKER_LAUNCHER"] == "/bin/memgate;--"
 
 
 def test_without_a_launcher_there_is_no_entry_for_one(tmp_path: Path, workspace: Workspace) -> None:
-    assert "LAUNCHER" not in init_cache(kernel_request(tmp_path), workspace, [])
+    assert "LAUNCHER" not in init_cache(kernel_request(tmp_path), workspace, Launchers())
 
 
 @pytest.mark.parametrize(("wanted", "flags"), [(False, "-O2 -DNDEBUG"), (True, "-O2 -DNDEBUG -g")])
 def test_debug_symbols_cost_and_are_made_only_when_asked_for(
     tmp_path: Path, workspace: Workspace, wanted: bool, flags: str
 ) -> None:
-    found = entries(init_cache(kernel_request(tmp_path, debug_symbols=wanted), workspace, []))
+    found = entries(init_cache(kernel_request(tmp_path, debug_symbols=wanted), workspace, Launchers()))
     assert found["CMAKE_CXX_FLAGS_RELWITHDEBINFO"] == found["CMAKE_C_FLAGS_RELWITHDEBINFO"] == flags
 
 
@@ -68,9 +71,23 @@ def test_toolchain_values(tmp_path: Path, workspace: Workspace) -> None:
     assert found["CPUWHEELS_LINK_FLAGS"] == f"-L{workspace.build}/gomp_shim -nostdlib++"
     assert found["CPUWHEELS_CXX_LIBRARIES"] == "/tc/libstdc++.a"
     maps = dict(item.split("=") for item in found["CPUWHEELS_PREFIX_MAPS"].split(";"))
-    assert {str(workspace.source), str(workspace.build), str(workspace.onednn), "/env/site", "/tc"} == set(maps)
+    absolute = {path: name for path, name in maps.items() if path.startswith("/")}
+    generated = f"{workspace.build}/attention"
+    places = {str(workspace.source), str(workspace.build), str(workspace.onednn), generated, "/env/site", "/tc"}
+    assert places == set(absolute)
     assert all(name.startswith("/usr/src/") for name in maps.values())
-    assert len(set(maps.values())) == len(maps)
+    assert len(set(absolute.values())) == len(absolute)
+
+
+def test_paths_seen_from_the_build_folder_get_the_same_names(tmp_path: Path, workspace: Workspace) -> None:
+    found = entries(toolchain_values(kernel_request(tmp_path), workspace))
+    maps = dict(item.split("=") for item in found["CPUWHEELS_PREFIX_MAPS"].split(";"))
+    relative = {path: name for path, name in maps.items() if not path.startswith("/")}
+    assert {"../vllm", "../onednn", "attention"} < set(relative)
+    for path, name in relative.items():
+        assert maps[os.path.normpath(workspace.build / path)] == name
+    # Nothing that begins like another path, as "." would.
+    assert not any(path.strip("./") == "" for path in relative)
 
 
 def test_a_toolchain_without_a_sysroot(tmp_path: Path, workspace: Workspace) -> None:
@@ -83,7 +100,7 @@ def test_nothing_of_the_callers_settings_reaches_cmake(
 ) -> None:
     for name in ("CXXFLAGS", "CMAKE_ARGS", "VLLM_CPU_AVX512BF16", "CMAKE_BUILD_PARALLEL_LEVEL", "PYTHONPATH"):
         monkeypatch.setenv(name, "surprise")
-    env = build_environment_variables(kernel_request(tmp_path), workspace)
+    env = build_environment_variables(kernel_request(tmp_path), workspace, Launchers())
     assert "surprise" not in env.values()
     assert env["VLLM_TARGET_DEVICE"] == "cpu"
     assert env["PATH"].startswith("/env/bin:")
@@ -94,8 +111,9 @@ def test_the_age_of_the_source_does_not_reach_the_kernels(tmp_path: Path, worksp
     # It is not part of their key.
     request = kernel_request(tmp_path)
     older = replace(request, source=replace(request.source, epoch=1))
-    assert build_environment_variables(older, workspace) == build_environment_variables(request, workspace)
-    assert init_cache(older, workspace, []) == init_cache(request, workspace, [])
+    found = [build_environment_variables(each, workspace, Launchers()) for each in (older, request)]
+    assert found[0] == found[1]
+    assert init_cache(older, workspace, Launchers()) == init_cache(request, workspace, Launchers())
 
 
 @pytest.fixture
@@ -119,12 +137,12 @@ def test_configured_once_and_again_when_a_setting_changes(
     tmp_path: Path, workspace: Workspace, with_cmake: KernelRequest, logs: Path
 ) -> None:
     workspace.prepare(with_cmake)
-    configure(with_cmake, workspace, [], logs / "c.log")
+    configure(with_cmake, workspace, Launchers(), logs / "c.log")
     (workspace.build / "object.o").write_text("")
-    configure(with_cmake, workspace, [], logs / "c.log")
+    configure(with_cmake, workspace, Launchers(), logs / "c.log")
     assert runs(tmp_path) == 1
     assert (workspace.build / "object.o").exists()
-    configure(with_cmake, workspace, ["memgate"], logs / "c.log")
+    configure(with_cmake, workspace, Launchers(["memgate"], ["memgate"]), logs / "c.log")
     assert runs(tmp_path) == 2
     assert not (workspace.build / "object.o").exists()
 
@@ -135,10 +153,10 @@ def test_a_failed_configuration_is_told_and_not_taken_for_done(
     workspace.prepare(with_cmake)
     (tmp_path / "fail").write_text("")
     with pytest.raises(ConfigureError, match=r"vLLM 0\.32\.0") as raised:
-        configure(with_cmake, workspace, [], logs / "c.log")
+        configure(with_cmake, workspace, Launchers(), logs / "c.log")
     assert raised.value.output == "CMake Error: no"
     assert raised.value.log == logs / "c.log"
     assert raised.value.next_step
     (tmp_path / "fail").unlink()
-    configure(with_cmake, workspace, [], logs / "c.log")
+    configure(with_cmake, workspace, Launchers(), logs / "c.log")
     assert runs(tmp_path) == 2

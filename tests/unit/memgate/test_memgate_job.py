@@ -56,7 +56,7 @@ def test_cost(memgate, ledger):
     (record,) = records(ledger)
     assert set(record) == {
         "output", "source", "start", "wall", "user", "system", "peak_bytes", "tree_bytes", "shared_bytes",
-        "expected_bytes", "waited", "lane", "attempt", "stopped", "status",
+        "expected_bytes", "waited", "lane", "attempt", "note", "stopped", "status",
     }  # fmt: skip
     assert 80 << 20 < record["peak_bytes"] < 160 << 20
     assert 0.15 < record["user"] + record["system"] <= record["wall"] + 0.05
@@ -175,3 +175,43 @@ def test_starts_in_about_a_millisecond(memgate, ledger):
     for _ in range(100):
         subprocess.run([memgate, "--ledger", ledger, "--", "true"], check=True)
     assert (time.perf_counter() - began) / 100 < 0.05
+
+
+def test_note(memgate: Path, ledger: Path) -> None:
+    command = ["sh", "-c", 'printf "# of this file\ncache_miss\n\nstored" > "$OUTCOME"']
+    done = subprocess.run(
+        [memgate, "--ledger", ledger, "--note", "OUTCOME", "--", *command], check=False, capture_output=True
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert [record["note"] for record in records(ledger)] == ["cache_miss stored"]
+    assert list(ledger.parent.iterdir()) == [ledger]
+
+
+@pytest.mark.parametrize("job", ["true", 'echo "# only a comment" > "$OUTCOME"', 'mkdir "$OUTCOME"'])
+def test_no_note(memgate: Path, ledger: Path, job: str) -> None:
+    done = subprocess.run(
+        [memgate, "--ledger", ledger, "--note", "OUTCOME", "--", "sh", "-c", job], check=False, capture_output=True
+    )
+    assert done.returncode == 0
+    assert [record["note"] for record in records(ledger)] == [""]
+
+
+def test_a_long_note_is_cut(memgate: Path, ledger: Path) -> None:
+    job = 'for i in $(seq 0 299); do echo "word$i"; done > "$OUTCOME"; echo "#$(printf %2000s x)" >> "$OUTCOME"'
+    subprocess.run([memgate, "--ledger", ledger, "--note", "OUTCOME", "--", "sh", "-c", job], check=True)
+    (record,) = records(ledger)
+    note = str(record["note"])
+    assert note.startswith("word0 word1 ")
+    assert 400 < len(note) < 512
+    assert "#" not in note
+
+
+def test_jobs_at_once_have_notes_of_their_own(memgate: Path, ledger: Path) -> None:
+    running = [
+        subprocess.Popen(
+            [memgate, "--ledger", ledger, "--note", "OUTCOME", "--", "sh", "-c", f'sleep .2; echo {n} > "$OUTCOME"']
+        )
+        for n in range(8)
+    ]
+    assert [job.wait() for job in running] == [0] * 8
+    assert sorted(str(record["note"]) for record in records(ledger)) == list("01234567")

@@ -103,6 +103,15 @@ def test_failures_and_wrong_predictions_are_listed():
     assert "99 B" in text
 
 
+def test_hits_of_the_compiler_cache_are_counted():
+    text = report_page(read_timeline(RECORDS), MEMORY, title="t", cpus=2)
+    assert "compiler cache" not in text
+    records = [*RECORDS, job("CMakeFiles/_C.dir/had.cpp.o", 12, 1, note="direct_cache_hit")]
+    text = report_page(read_timeline(records), MEMORY, title="t", cpus=2)
+    assert f"<b>1 of {len(records)}</b>jobs had their result from the compiler cache" in text
+    assert "from the compiler cache</title>" in text
+
+
 def test_without_any_job_there_is_still_a_page():
     assert Page(report_page(read_timeline([]), MEMORY, title="t", cpus=2)).open == []
 

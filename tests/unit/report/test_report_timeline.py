@@ -68,6 +68,11 @@ def test_a_ledger_without_a_gate_has_one_lane():
     assert (bar.lane, bar.attempt, bar.bytes) == (0, 1, 300)
 
 
+def test_what_came_out_of_the_cache_is_marked():
+    bars = read_timeline([RECORDS[0], RECORDS[1] | {"note": "direct_cache_hit local_storage_hit"}]).bars
+    assert {bar.output: bar.cached for bar in bars} == {RECORDS[0]["output"]: False, RECORDS[1]["output"]: True}
+
+
 def test_order_of_the_tables():
     bars = read_timeline(RECORDS).bars
     assert [bar.bytes for bar in largest(bars, 2)] == [300, 250]

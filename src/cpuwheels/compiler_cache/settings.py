@@ -1,0 +1,82 @@
+"""How ccache is set up: correct with GCC's precompiled headers, and deaf to where a build happens."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+FOLDER = "compiler-cache"
+"""Below the stores; not sealed like their entries, since ccache keeps and checks its own."""
+
+NOTE = "CCACHE_STATSLOG"
+"""Variable with which memgate asks for a job's outcome."""
+
+REMOTE_VARIABLE = "CPUWHEELS_COMPILER_CACHE_REMOTE"
+SIZE_VARIABLE = "CPUWHEELS_COMPILER_CACHE_SIZE"
+DEFAULT_SIZE = "5G"
+"""A build of one source adds about 0.6 GB; see docs/compiler-cache.md."""
+
+_HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
+
+
+@dataclass(frozen=True)
+class CompilerCache:
+    """ccache for the builds below one root.
+
+    Attributes:
+        program: ccache.
+        root: The stores' root. Paths below it are seen from the build folder on, so that they are the same in
+            each build folder and on each machine.
+        size: Largest size of the local cache, as ccache takes it.
+        remote: Shared storage as ccache takes it (``remote_storage``), if any.
+    """
+
+    program: Path
+    root: Path
+    size: str = DEFAULT_SIZE
+    remote: str = ""
+
+    def environment(self, identity: str) -> dict[str, str]:
+        """Return ccache's settings (its manual, Configuration options).
+
+        Args:
+            identity: Names everything that decides about an object and that no compiler reads as a file.
+        """
+        folder = self.root / FOLDER
+        settings = {
+            "DIR": str(folder),
+            "TEMPDIR": str(folder / "tmp"),
+            # Nobody's own ccache.conf.
+            "CONFIGPATH": os.devnull,
+            "MAXSIZE": self.size,
+            "COMPILERCHECK": f"string:{identity}",
+            # No preprocessing before a miss. Object and dependencies are remembered with the digests of all files
+            # that the compiler names as read, its precompiled header among them.
+            "DEPEND": "1",
+            # What ccache wants with precompiled headers. The first is about the -D options with which a header was
+            # made, which are those of the files that use it; the second about __DATE__ and __TIME__, which are
+            # fixed by SOURCE_DATE_EPOCH.
+            "SLOPPINESS": "pch_defines,time_macros",
+            "BASEDIR": str(self.root),
+            # The working directory is not in the objects: see the path maps in kernels/configure.py.
+            "NOHASHDIR": "1",
+        }
+        if self.remote:
+            settings["REMOTE_STORAGE"] = self.remote
+        return {f"CCACHE_{name}": value for name, value in settings.items()}
+
+
+def compiler_cache(program: Path, root: Path, environ: Mapping[str, str]) -> CompilerCache:
+    """Return the cache as the user's environment variables have it."""
+    return CompilerCache(program, root, environ.get(SIZE_VARIABLE, DEFAULT_SIZE), environ.get(REMOTE_VARIABLE, ""))
+
+
+def was_hit(record: Mapping[str, object]) -> bool:
+    """Return whether a record of memgate's ledger is of a job whose result came out of the cache."""
+    note = record.get("note")
+    return isinstance(note, str) and not _HITS.isdisjoint(note.split())

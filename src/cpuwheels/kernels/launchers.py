@@ -1,0 +1,82 @@
+"""What stands in front of every compiler and linker: memgate, and behind it the compiler cache."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Self
+
+from cpuwheels.compiler_cache.settings import NOTE
+from cpuwheels.compiler_cache.shadows import shadows_digest
+from cpuwheels.keys import make_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.compiler_cache.settings import CompilerCache
+    from cpuwheels.gate.folder import GateFolder
+    from cpuwheels.kernels.request import KernelRequest
+
+
+@dataclass(frozen=True)
+class Launchers:
+    """Commands in front of others, and the variables that they read.
+
+    Attributes:
+        compiler: Before compilers.
+        linker: Before linkers.
+        environment: Variables for both.
+    """
+
+    compiler: Sequence[str] = ()
+    linker: Sequence[str] = ()
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, request: KernelRequest) -> Self:
+        """Return the launchers of one kernel build.
+
+        memgate comes first: what waits costs as little as possible, and what the cache has still takes its turn.
+        """
+        if cache is None:
+            return cls(gate.launcher(ledger), gate.launcher(ledger))
+        return cls(
+            compiler=[*gate.launcher(ledger, note=NOTE), str(cache.program)],
+            linker=gate.launcher(ledger),
+            environment=cache.environment(object_identity(request)),
+        )
+
+    def variables(self) -> dict[str, str]:
+        """Return CMake's variables for them, to be set in its cache and in its environment.
+
+        CMake also reads them from the environment where nothing else is set, as in builds that this one starts
+        itself (its manual, environment variable CMAKE_<LANG>_COMPILER_LAUNCHER).
+
+        Compilers are started by ``exec``, so that the shell of each of the hundreds of jobs that wait is not there
+        too. A link is followed by other commands in the same shell.
+        """
+        if not self.compiler:
+            return {}
+        found = {}
+        for language in ("C", "CXX"):
+            found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = ";".join(["exec", *self.compiler])
+            found[f"CMAKE_{language}_LINKER_LAUNCHER"] = ";".join(self.linker)
+        return found
+
+
+def object_identity(request: KernelRequest) -> str:
+    """Return a digest of what decides about an object file beside the command and the files that were read.
+
+    Those files' content counts by itself; here are the compiler, and which headers stand where others might be
+    meant.
+    """
+    toolchain, environment = request.toolchain, request.environment
+    folders = [request.onednn.folder, environment.site_packages / "torch" / "include"]
+    if toolchain.sysroot is not None:
+        folders.append(toolchain.sysroot / "usr" / "include")
+    return make_key(
+        toolchain=toolchain.digest,
+        torch=environment.torch_digest,
+        onednn=request.onednn.digest,
+        shadows=shadows_digest(request.source.folder / "csrc", folders),
+    )

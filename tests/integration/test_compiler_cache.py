@@ -1,0 +1,198 @@
+"""The compiler cache: what it gives back is what the compiler would have made, precompiled headers included."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import hashlib
+import json
+import os
+import shutil
+import socket
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_project import PROJECT, Tiny
+
+from cpuwheels.compiler_cache.settings import was_hit
+from cpuwheels.console import Reporter
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.gate.records import read_records
+from cpuwheels.model.lock import load_lock
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.store import Store
+from cpuwheels.toolchain.unpacked import relocate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
+
+CMAKES_OWN = "cmTC_"
+"""In the names of what CMake compiles to learn about the compiler."""
+
+HEADER = "#pragma once\n#define FLAVOUR {flavour}\n"
+OPERATOR = 'm.def("flavour() -> int", [] { return static_cast<int64_t>(FLAVOUR); });\n}\n'
+
+
+def with_header(tiny: Tiny, folder: Path, flavour: int) -> Path:
+    """Return a copy of the sources with an operator that returns a macro of the precompiled header."""
+    tree = tiny.changed_tree(folder)
+    kernel = tree / "csrc" / "cpu" / "ops.cpp"
+    text = kernel.read_text().partition("\n")[2]  # the same text in every folder
+    kernel.write_text(text.rstrip().removesuffix("}") + OPERATOR)
+    (tree / "csrc" / "cpu" / "flavour.h").write_text(HEADER.format(flavour=flavour))
+    steps = tree / "cmake" / "cpu_extension.cmake"
+    steps.write_text('include_directories("${CMAKE_SOURCE_DIR}/csrc")\n' + steps.read_text())
+    return tree
+
+
+@pytest.fixture(scope="module")
+def cached(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The tiny project with a precompiled header for both libraries, and an empty compiler cache."""
+    base = tmp_path_factory.mktemp("cached")
+    root = shutil.copytree(tiny.root, base / "project")
+    matrix = root / "matrix.yaml"
+    header = "torch/library.h,cpu/flavour.h"
+    defines = f'    defines: {{CPUWHEELS_PRECOMPILED: "_C={header};_C_AVX2={header}"}}\n'
+    text = matrix.read_text().replace("    cpuinfo: tiny\n", defines + "    cpuinfo: tiny\n")
+    matrix.write_text(text + "compiler_cache: {x86_64: ccache-amd64}\n")
+    shutil.rmtree(tiny.cache / "compiler-cache", ignore_errors=True)
+    return dataclasses.replace(tiny, root=root, dist=base / "dist")
+
+
+@dataclasses.dataclass(frozen=True)
+class Built:
+    """One build.
+
+    Attributes:
+        digest: Of the wheel.
+        hits: Objects that came out of the cache.
+        compiled: Objects that did not.
+    """
+
+    digest: str
+    hits: set[str]
+    compiled: set[str]
+
+
+def build(tiny: Tiny, tree: Path, *options: str, env: dict[str, str] | None = None) -> Built:
+    """Build from sources whose kernels are not in the store."""
+    for kind in ("kernels", "reads"):
+        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
+    wheel = tiny.build("--source", tree, *options, env=env)
+    (kernels,) = (tiny.cache / "kernels").iterdir()
+    records = read_records(kernels / "jobs.jsonl")
+    jobs = [job for job in records if job["source"] and CMAKES_OWN not in str(job["output"])]
+    return Built(
+        digest=hashlib.sha256(wheel.read_bytes()).hexdigest(),
+        hits={str(job["output"]) for job in jobs if was_hit(job)},
+        compiled={str(job["output"]) for job in jobs if not was_hit(job)},
+    )
+
+
+@pytest.fixture(scope="module")
+def first(cached: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The build that fills the cache."""
+    return build(cached, with_header(cached, tmp_path_factory.mktemp("first") / "tree", 1))
+
+
+def test_a_changed_macro_in_a_precompiled_header(cached: Tiny, first: Built, tmp_path: Path) -> None:
+    assert not first.hits
+    assert sum(name.endswith(".gch") for name in first.compiled) == 2
+    tree = with_header(cached, tmp_path / "two", 2)
+    # The same size and, in the copy that is compiled, the same time: only the content tells.
+    os.utime(tree / "csrc" / "cpu" / "flavour.h", (0, 0))
+    second = build(cached, tree)
+    users = {name for name in first.compiled if "ops.cpp" in name or name.endswith(".gch")}
+    assert second.compiled == users
+    assert second.hits == first.compiled - users
+    assert second.digest != first.digest
+    assert second.digest == build(cached, tree, "--compiler-cache", "off").digest
+
+
+def test_everything_is_had_again_and_nothing_learned_from_it(cached: Tiny, first: Built, tmp_path: Path) -> None:
+    costs = cached.cache / "measured" / "x86.tsv"
+    learned = costs.read_text()
+    again = build(cached, with_header(cached, tmp_path / "again", 1))
+    assert again.hits == first.compiled
+    assert again.digest == first.digest
+    objects = {line for line in learned.splitlines() if line.endswith((".o", ".gch"))}
+    assert objects
+    assert objects <= set(costs.read_text().splitlines())
+    (report,) = cached.dist.rglob("report.html")
+    assert f"<b>{len(again.hits)} of " in report.read_text()
+    record = json.loads(report.with_name("record.json").read_text())
+    assert sum(was_hit(job) for job in record["files"] if CMAKES_OWN not in job["output"]) == len(again.hits)
+
+
+def test_another_commit(cached: Tiny, first: Built, tmp_path: Path) -> None:
+    tree = with_header(cached, tmp_path / "later", 1)
+    spinloop = tree / "csrc" / "spinloop.cpp"
+    spinloop.write_text("// changed\n" + spinloop.read_text())
+    second = build(cached, tree)  # in a folder with another name: its key is another
+    assert {name.rsplit("/", 1)[-1] for name in second.compiled} == {"spinloop.cpp.o"}
+    assert second.hits == first.compiled - second.compiled
+
+
+def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tmp_path: Path) -> None:
+    """ccache itself looks only at the files that were read; this one was not there."""
+    tree = with_header(cached, tmp_path / "hiding", 1)
+    hiding = "inline float tiny_multiply(float a, float b) { return a * b + 1; }\n"
+    (tree / "csrc" / "cpu" / "tiny_dnnl.h").write_text(hiding)
+    second = build(cached, tree)
+    assert {name for name in first.compiled if "ops.cpp" in name} <= second.compiled
+    assert second.digest != first.digest
+    assert second.digest == build(cached, tree, "--compiler-cache", "off").digest
+
+
+@pytest.fixture
+def redis(cache: Path, tmp_path: Path) -> Iterator[str]:
+    """A Redis server on loopback; its URL."""
+    lock = load_lock(PROJECT, "redis-amd64")
+    root = unpacked_root(
+        lock, "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ), store=Store(cache),
+        reporter=Reporter("tests"), finish=relocate, finish_key="redis",
+    )  # fmt: skip
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [root / "usr/bin/redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", tmp_path],
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            time.sleep(0.1)
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def test_a_cache_shared_through_redis(cached: Tiny, tmp_path: Path, redis: str) -> None:
+    tree = with_header(cached, tmp_path / "shared", 3)
+    env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": redis}
+    sent = build(cached, tree, env=env)
+    assert {name for name in sent.compiled if "ops.cpp" in name}
+    everything = sent.compiled | sent.hits
+    shutil.rmtree(cached.cache / "compiler-cache")  # as on another machine
+    received = build(cached, tree, env=env)
+    assert received.hits >= sent.compiled
+    assert received.hits | received.compiled == everything
+    assert received.digest == sent.digest
+
+
+def test_a_shared_cache_that_is_down_costs_time_only(cached: Tiny, tmp_path: Path) -> None:
+    tree = with_header(cached, tmp_path / "down", 4)
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens
+        env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": f"redis://127.0.0.1:{free.getsockname()[1]}"}
+        assert build(cached, tree, env=env).compiled
