@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.cgroups import PROC, Group, groups, read_or_nothing
+from cpuwheels.process import capture
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
 
 _PREFIX = "cpuwheels-"
 _GONE_SECONDS = 5.0
+_ASK_SECONDS = 10.0
+_PAGE = os.sysconf("SC_PAGE_SIZE")
+_READ_OWN_LIMIT = 'cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"'
 # The shell enters the group before it becomes the command, so that no child of the command is ever outside.
 _ENTER = 'echo $$ > "$0" && exec "$@"'
 
@@ -45,7 +50,8 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
     A group is made below this process's own one, or beside it where that sets no limit of its own (in a
     group with processes cgroup v2 allows no groups with controllers, but in the root: cgroups(7), "no internal
     processes"). Everything that stands in the way (no permission, a read-only mount, another hierarchy)
-    means that there is no group, which is no error: memgate's watch holds the cap then.
+    means that no group can be made here. Then the user's service manager is asked for one (a scope, as a login
+    session that is not delegated needs), and if there is none, memgate's watch holds the cap alone.
 
     Args:
         limit: Bytes for all processes of the command together.
@@ -56,7 +62,7 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
         if group is not None:
             break
     else:
-        yield WATCH
+        yield _scope(limit) or WATCH
         return
     try:
         version = "v2" if own.unified else "v1"
@@ -103,6 +109,21 @@ def _make(parent: Path, unified: bool, limit: int) -> Path | None:
         _remove(group)
         return None
     return group
+
+
+def _scope(limit: int) -> Hold | None:
+    """Return a transient scope of the user's systemd (systemd-run(1)), if it makes one with a limit."""
+    program, folder = shutil.which("systemd-run"), os.environ.get("XDG_RUNTIME_DIR")
+    if program is None or folder is None:
+        return None
+    # A build's own environment does not lead to the user's systemd.
+    prefix = ["/usr/bin/env", f"XDG_RUNTIME_DIR={folder}", program, "--user", "--scope", "--quiet", "--collect"]
+    prefix += [f"--property=MemoryMax={limit}", "--property=MemorySwapMax=0", "--"]
+    # The manager takes the property also where the kernel lets it do nothing about it.
+    asked = capture([*prefix, "/bin/sh", "-c", _READ_OWN_LIMIT], timeout=_ASK_SECONDS)
+    if asked.returncode != 0 or asked.output.strip() != str(limit // _PAGE * _PAGE):
+        return None
+    return Hold("cgroup v2, a scope of the user's systemd", tuple(prefix))
 
 
 def _remove_leftovers(parent: Path) -> None:

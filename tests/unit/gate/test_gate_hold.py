@@ -172,6 +172,52 @@ def test_no_control_groups_at_all(tmp_path):
         assert held.prefix == ()
 
 
+@pytest.fixture
+def systemd_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A systemd-run that writes its arguments down and runs the command, or answers what it is told to."""
+
+    def make(answer: str = "") -> Path:
+        program = tmp_path / "bin" / "systemd-run"
+        program.parent.mkdir()
+        program.write_text(
+            f'#!/bin/sh\n[ "$XDG_RUNTIME_DIR" = /run/user/7 ] || exit 3\necho "$@" >> {tmp_path}/asked\n{answer}\n'
+            'while [ "$1" != -- ]; do shift; done; shift; exec "$@"\n'
+        )
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+        monkeypatch.setenv("XDG_RUNTIME_DIR", "/run/user/7")
+        return tmp_path / "asked"
+
+    return make
+
+
+def test_a_scope_where_no_group_can_be_made(tmp_path, systemd_run):
+    asked = systemd_run('case "$*" in *memory.max*) echo 314572800; exit;; esac')
+    with hold(LIMIT, tmp_path / "proc") as held:
+        assert "scope" in held.how
+        command = [*held.prefix, "/bin/echo", "a b"]
+    done = subprocess.run(command, env={"PATH": "/usr/bin:/bin"}, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "a b\n")
+    first, second = asked.read_text().splitlines()
+    assert f"--property=MemoryMax={LIMIT} --property=MemorySwapMax=0 -- /bin/sh" in first
+    assert second.startswith("--user --scope ")
+
+
+@pytest.mark.parametrize("answer", ["exit 1", "echo max; exit", "exit 0", "echo no such file; exit 1"])
+def test_a_scope_that_holds_nothing_means_the_watch(tmp_path, systemd_run, answer):
+    systemd_run(answer)
+    with hold(LIMIT, tmp_path / "proc") as held:
+        assert held is WATCH
+
+
+def test_without_a_session_there_is_no_scope(tmp_path, systemd_run, monkeypatch):
+    asked = systemd_run()
+    monkeypatch.delenv("XDG_RUNTIME_DIR")
+    with hold(LIMIT, tmp_path / "proc") as held:
+        assert held is WATCH
+    assert not asked.exists()
+
+
 @pytest.mark.skipif(not (groups("memory") and os.geteuid() == 0), reason="needs root and a memory control group")
 def test_a_real_group_ends_a_command_that_takes_too_much():
     take = "import sys; block = b'x' * (int(sys.argv[1]) << 20); print(len(block))"
