@@ -13,7 +13,7 @@ macro(cpuwheels_provide_onednn)
   endif()
   set(_cpuwheels_onednn_build "${CMAKE_BINARY_DIR}/_deps/onednn-build")
   add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
-  cpuwheels_leave_out_unused("${CPUWHEELS_ONEDNN_SOURCE}")
+  cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
   cpuwheels_shrink_generators()
   FetchContent_SetPopulated(
     oneDNN SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}" BINARY_DIR "${_cpuwheels_onednn_build}"
@@ -23,11 +23,9 @@ endmacro()
 # Takes files out of oneDNN's targets that no extension module links: it compiles all primitives, and only then
 # leaves those out that were not asked for (ONEDNN_ENABLE_PRIMITIVE). They are archive members that the linker
 # would pass over, so the modules are the same without them. CPUWHEELS_ONEDNN_UNUSED names a file with their paths
-# below the sources, one per line; it is made from link maps (kernels/unused.py).
-function(cpuwheels_leave_out_unused directory)
-  if("${CPUWHEELS_ONEDNN_UNUSED}" STREQUAL "")
-    return()
-  endif()
+# below the sources, one per line; it is made from link maps (kernels/unused.py). All targets get
+# CPUWHEELS_SHARED_DEFINES.
+function(cpuwheels_tune_onednn directory)
   set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CPUWHEELS_ONEDNN_UNUSED}")
   file(STRINGS "${CPUWHEELS_ONEDNN_UNUSED}" _unused REGEX "^[^#]")
   list(TRANSFORM _unused PREPEND "${CPUWHEELS_ONEDNN_SOURCE}/")
@@ -38,11 +36,12 @@ function(cpuwheels_leave_out_unused directory)
       get_target_property(_sources ${_target} SOURCES)
       list(REMOVE_ITEM _sources ${_unused})
       set_target_properties(${_target} PROPERTIES SOURCES "${_sources}")
+      target_compile_definitions(${_target} PRIVATE ${CPUWHEELS_SHARED_DEFINES})
     endif()
   endforeach()
   get_property(_directories DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
   foreach(_directory IN LISTS _directories)
-    cpuwheels_leave_out_unused("${_directory}")
+    cpuwheels_tune_onednn("${_directory}")
   endforeach()
 endfunction()
 

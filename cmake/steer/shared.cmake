@@ -1,0 +1,56 @@
+# One shared library for what upstream links statically into every module: a wheel then holds it once.
+#
+# CPUWHEELS_SHARED is <archive>=<object library>: the archive's target, and the object library through which the
+# modules use it. The shared library holds the members that those objects need and exports what they call, nothing
+# else; the modules' own linking stays as it is. CPUWHEELS_SHARED_DEFINES are the definitions with which the
+# archive's files make their interface visible.
+set(CPUWHEELS_ROOTS "${CMAKE_CURRENT_LIST_DIR}/shared/roots.cmake")
+
+function(cpuwheels_share_archive)
+  if(NOT "${CPUWHEELS_SHARED}" MATCHES "^([^=]+)=(.+)$")
+    return()
+  endif()
+  set(_archive ${CMAKE_MATCH_1})
+  set(_users ${CMAKE_MATCH_2})
+  if(NOT TARGET ${_archive} OR NOT TARGET ${_users})
+    return()
+  endif()
+  set(_library cpuwheels_${_archive})
+  set(_folder "${CMAKE_BINARY_DIR}/shared")
+  add_custom_command(
+    OUTPUT "${_folder}/link.rsp" "${_folder}/exports.map" "${_folder}/empty.cpp"
+    COMMAND
+      "${CMAKE_COMMAND}" "-DNM=${CMAKE_NM}" "-DARCHIVE=$<TARGET_FILE:${_archive}>"
+      "-DOBJECTS=$<JOIN:$<TARGET_OBJECTS:${_users}>,|>" "-DFOLDER=${_folder}" -P "${CPUWHEELS_ROOTS}"
+    DEPENDS ${_archive} $<TARGET_OBJECTS:${_users}> "${CPUWHEELS_ROOTS}"
+    COMMENT "Listing what ${_users} calls of ${_archive}"
+    VERBATIM
+  )
+  add_library(${_library} SHARED "${_folder}/empty.cpp")
+  target_link_options(
+    ${_library} PRIVATE "@${_folder}/link.rsp" "LINKER:--version-script=${_folder}/exports.map"
+    "LINKER:-Map=${CMAKE_BINARY_DIR}/${_library}.map"
+  )
+  target_link_libraries(${_library} PRIVATE ${_archive})
+  set_target_properties(
+    ${_library} PROPERTIES LINK_DEPENDS "${_folder}/link.rsp;${_folder}/exports.map" SKIP_BUILD_RPATH ON
+    INSTALL_RPATH "" LIBRARY_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}"
+  )
+  get_target_property(_interface ${_users} INTERFACE_LINK_LIBRARIES)
+  list(REMOVE_ITEM _interface ${_archive})
+  set_target_properties(${_users} PROPERTIES INTERFACE_LINK_LIBRARIES "${_interface}")
+  file(WRITE "${CMAKE_BINARY_DIR}/cpuwheels-libraries.txt" "${_library}\n")
+endfunction()
+
+# Links a module that uses the object library with the shared library.
+function(cpuwheels_use_shared module)
+  if(NOT "${CPUWHEELS_SHARED}" MATCHES "^([^=]+)=(.+)$")
+    return()
+  endif()
+  set(_library cpuwheels_${CMAKE_MATCH_1})
+  set(_users ${CMAKE_MATCH_2})
+  get_target_property(_libraries ${module} LINK_LIBRARIES)
+  if(TARGET ${_library} AND _users IN_LIST _libraries)
+    target_link_libraries(${module} PRIVATE ${_library})
+  endif()
+endfunction()
