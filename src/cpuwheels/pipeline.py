@@ -198,7 +198,7 @@ def _assemble(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
             floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
             torch_libraries=inputs.environment.site_packages / "torch" / "lib",
-            library_folders=inputs.toolchain.library_folders, work=work / "wheel", out=staged,
+            library_folders=_library_folders(inputs.toolchain, kernels), work=work / "wheel", out=staged,
             log=logs / "wheel.log", forbidden_paths=(this.places.cache, this.places.root),
         )  # fmt: skip
         for moved in built.moved_requirements:
@@ -215,6 +215,11 @@ def _assemble(
             timings=reporter.timings, announcements=reporter.announcements,
             beside=[path.name for path in staged.iterdir() if path != built.path],
         )  # fmt: skip
+
+
+def _library_folders(toolchain: Toolchain, kernels: Kernels) -> tuple[Path, ...]:
+    """Return where libraries to bundle are looked for; the machine's own folders if the toolchain names none."""
+    return (*toolchain.library_folders, kernels.libraries_folder)
 
 
 def _check(this: Run, inputs: _Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> None:

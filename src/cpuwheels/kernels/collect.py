@@ -6,7 +6,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CompileError
-from cpuwheels.kernels.result import DEBUG, LEDGER, MODULES
+from cpuwheels.kernels.result import DEBUG, LEDGER, LIBRARIES, MODULES
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
@@ -30,16 +30,22 @@ def collect(request: KernelRequest, workspace: Workspace, folder: Path, log: Pat
             where=workspace.modules_list,
             next_step="correct the target's libraries in matrix.yaml for this vLLM version",
         )
-    (folder / MODULES).mkdir()
     for module in modules:
-        name = f"{module}.abi3.so"
-        built, kept = workspace.build / name, folder / MODULES / name
-        run([request.toolchain.strip, "--strip-unneeded", "-o", kept, built], log=log)
-        if request.debug_symbols:
-            debug = folder / DEBUG / f"{name}.debug"
-            debug.parent.mkdir(exist_ok=True)
-            run([request.toolchain.objcopy, "--only-keep-debug", built, debug], log=log)
-            run([request.toolchain.objcopy, f"--add-gnu-debuglink={debug}", kept], log=log)
-        kept.chmod(0o755)
+        _keep(request, workspace.module(module), folder / MODULES, folder / DEBUG, log)
+    for library in workspace.libraries():
+        _keep(request, library, folder / LIBRARIES, folder / DEBUG, log)
     if workspace.ledger.is_file():
         shutil.copyfile(workspace.ledger, folder / LEDGER)
+
+
+def _keep(request: KernelRequest, built: Path, folder: Path, debug_folder: Path, log: Path) -> None:
+    """Put a stripped copy of a finished file into a folder."""
+    folder.mkdir(exist_ok=True)
+    kept = folder / built.name
+    run([request.toolchain.strip, "--strip-unneeded", "-o", kept, built], log=log)
+    if request.debug_symbols:
+        debug_folder.mkdir(exist_ok=True)
+        debug = debug_folder / f"{built.name}.debug"
+        run([request.toolchain.objcopy, "--only-keep-debug", built, debug], log=log)
+        run([request.toolchain.objcopy, f"--add-gnu-debuglink={debug}", kept], log=log)
+    kept.chmod(0o755)

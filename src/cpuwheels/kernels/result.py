@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from cpuwheels.gate.session import MemoryUse
 
 MODULES = "vllm"
+LIBRARIES = "libraries"
 DEBUG = "debug"
 LEDGER = "jobs.jsonl"
 MEMORY = "memory.json"
@@ -22,7 +23,8 @@ class Kernels:
 
     Attributes:
         key: Names everything they depend on.
-        folder: Holds ``vllm/<module>.abi3.so`` and, if asked for, ``debug/<module>.abi3.so.debug``.
+        folder: Holds ``vllm/<module>.abi3.so``, the libraries that modules have in common as
+            ``libraries/lib<name>.so`` and, if asked for, ``debug/<file>.debug``.
         modules: Module names, sorted.
         jobs: One record for each compilation and link; `read_records` says what stands in it.
         built: Whether this run compiled them.
@@ -35,6 +37,11 @@ class Kernels:
     jobs: tuple[dict[str, object], ...]
     built: bool
     memory: MemoryUse
+
+    @property
+    def libraries_folder(self) -> Path:
+        """Folder of the libraries that modules have in common; there may be none."""
+        return self.folder / LIBRARIES
 
     @property
     def debug_folder(self) -> Path | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cpuwheels.elf import read_elf
+from cpuwheels.elf import exported, read_elf
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
@@ -42,13 +42,12 @@ def write_unused(place: Path, unused: list[str], heading: str = "") -> None:
 
 
 def unused_files(workspace: Workspace) -> list[str]:
-    """Return the compiled files of oneDNN that no module of a finished build links, from the link maps.
+    """Return the compiled files of oneDNN that nothing in a finished build links, from the link maps.
 
     A map names members without their folders, so a file counts as used if one of the same name is.
     """
     used: set[str] = set()
-    for module in workspace.modules():
-        link_map = workspace.build / f"{module}.map"
+    for link_map in workspace.link_maps():
         used |= {match["member"] for match in _MEMBER.finditer(link_map.read_text(encoding="utf-8", errors="replace"))}
     below = f"{workspace.onednn}/"
     found = [
@@ -66,8 +65,12 @@ def still_unused(known: list[str], found: list[str]) -> list[str]:
 
 def lacks_onednn(workspace: Workspace) -> list[str]:
     """Return the symbols of oneDNN that modules need and nothing offers, because a file was left out."""
+    libraries = workspace.libraries()
     lacking: set[str] = set()
-    for module in workspace.modules():
-        with (workspace.build / f"{module}.abi3.so").open("rb") as stream:
+    for path in (*map(workspace.module, workspace.modules()), *libraries):
+        with path.open("rb") as stream:
             lacking |= {name for name in read_elf(stream).loose if "4dnnl" in name or name.startswith("dnnl_")}
+    for path in libraries:
+        with path.open("rb") as stream:
+            lacking -= exported(stream, lacking)
     return sorted(lacking)

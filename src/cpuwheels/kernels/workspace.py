@@ -37,6 +37,7 @@ class Workspace:
         self.gate = folder / "gate"
         self.unused = folder / "onednn-unused.txt"
         self.modules_list = self.build / "cpuwheels-modules.txt"
+        self.libraries_list = self.build / "cpuwheels-libraries.txt"
         self._prepared = folder / "prepared"
         self._configured = folder / "configured"
 
@@ -87,3 +88,17 @@ class Workspace:
     def modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""
         return self.modules_list.read_text().split()
+
+    def libraries(self) -> list[Path]:
+        """Return the shared libraries that modules have in common, see ``cmake/steer/shared.cmake``."""
+        names = self.libraries_list.read_text().split() if self.libraries_list.is_file() else []
+        return [self.build / f"lib{name}.so" for name in names]
+
+    def module(self, name: str) -> Path:
+        """Return the file of an extension module."""
+        return self.build / f"{name}.abi3.so"
+
+    def link_maps(self) -> list[Path]:
+        """Return the linker's maps of all modules and libraries."""
+        libraries = [path.stem.removeprefix("lib") for path in self.libraries()]
+        return [self.build / f"{name}.map" for name in (*self.modules(), *libraries)]

@@ -62,8 +62,8 @@ def floor_flags(sysroot: Sysroot, compiler: Compiler, compat: Path, compiler_fla
         ),
         cxx_libraries=(
             *(str(sysroot.cxx_library), str(compiler.static_library), str(compat)),
-            # Its symbols stay inside; a library may export those of other archives.
-            f"-Wl,--exclude-libs,{compiler.static_library.name}:{compat.name}:libgcc.a:libgcc_eh.a",
+            # Their symbols stay inside; those of other archives are hidden by how they are compiled.
+            f"-Wl,--exclude-libs,libstdc++.a:{compat.name}:libgcc.a:libgcc_eh.a",
             "-Wl,--as-needed",
             # The static library was built for a C library that has pthread's functions itself (2.34).
             "-lpthread",

@@ -75,3 +75,24 @@ def test_a_symbol_that_nothing_offers_is_found(workspace: Workspace):
     for module, symbols in (("_C", needed), ("_C_AVX2", ["malloc"])):
         (workspace.build / f"{module}.abi3.so").write_bytes(Elf(loose=tuple(symbols)).write())
     assert lacks_onednn(workspace) == ["_ZN4dnnl4impl3cpu6matmulEv", "dnnl_primitive_create"]
+
+
+@pytest.fixture
+def shared(workspace: Workspace) -> Path:
+    """A library that the modules have in common, with a map of its own."""
+    workspace.libraries_list.write_text("cpuwheels_dnnl\n")
+    (workspace.build / "cpuwheels_dnnl.map").write_text("libdnnl.a(ref_rnn.cpp.o)\n")
+    return workspace.build / "libcpuwheels_dnnl.so"
+
+
+@pytest.mark.usefixtures("shared")
+def test_what_the_shared_library_links_is_used(workspace: Workspace):
+    assert unused_files(workspace) == []
+
+
+def test_what_the_shared_library_offers_is_not_lacking(workspace: Workspace, shared: Path):
+    calls = ("dnnl_matmul", "dnnl_primitive_create", "malloc")
+    for module in workspace.modules():
+        workspace.module(module).write_bytes(Elf(loose=calls).write())
+    shared.write_bytes(Elf(exports=("dnnl_primitive_create",), loose=("_ZN4dnnl4impl4gone",)).write())
+    assert lacks_onednn(workspace) == ["_ZN4dnnl4impl4gone", "dnnl_matmul"]
