@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import signal
@@ -54,10 +55,23 @@ def test_the_wheel_is_complete(tiny: Tiny, tiny_wheel: Path) -> None:
     assert modules == {"vllm/_C.abi3.so", "vllm/_C_AVX2.abi3.so", "vllm/spinloop.abi3.so"}
     assert "vllm/configs/a.json" in names
     assert any(name.startswith("vllm.libs/libnuma-") for name in names)
+    assert sum(name.startswith("vllm.libs/libcpuwheels_dnnl-") for name in names) == 1
     metadata = names["vllm-0.1.0+cpu.dist-info/METADATA"].decode()
     assert "Requires-Dist: triton==3.8.0+cpu" in metadata
     assert "://" not in "".join(line for line in metadata.splitlines() if line.startswith("Requires-Dist"))
     assert [path.name for path in (tiny.dist / "x86").iterdir()] == ["0.1.0"]
+
+
+def test_what_the_libraries_have_in_common_is_there_once(tiny_wheel: Path) -> None:
+    """The shared library exports what is called and holds nothing of what is not."""
+    contents = members(tiny_wheel)
+    (library,) = (name for name in contents if "libcpuwheels_dnnl" in name)
+    table = ELFFile(io.BytesIO(contents[library])).get_section_by_name(".dynsym")
+    exported = {symbol.name for symbol in table.iter_symbols() if symbol["st_shndx"] != "SHN_UNDEF"}
+    assert exported == {"_Z13tiny_multiplyff"}
+    for module in ("vllm/_C.abi3.so", "vllm/_C_AVX2.abi3.so"):
+        dynamic = ELFFile(io.BytesIO(contents[module])).get_section_by_name(".dynamic")
+        assert library.rpartition("/")[2] in {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
 
 
 def test_the_record_tells_inputs_files_and_memory(tiny_wheel: Path) -> None:

@@ -60,8 +60,10 @@ class CompilerCache:
             "DEPEND": "1",
             # What ccache wants with precompiled headers. The first is about the -D options with which a header was
             # made, which are those of the files that use it; the second about __DATE__ and __TIME__, which are
-            # fixed by SOURCE_DATE_EPOCH.
-            "SLOPPINESS": "pch_defines,time_macros",
+            # fixed by SOURCE_DATE_EPOCH. The third: torch's headers get more names while another build makes an
+            # environment of hard links, which changes their ctime and nothing else; ccache would take them for
+            # changed under the compiler's hands and compile a second time.
+            "SLOPPINESS": "pch_defines,time_macros,include_file_ctime",
             "BASEDIR": str(self.root),
             # The working directory is not in the objects: see the path maps in kernels/configure.py.
             "NOHASHDIR": "1",

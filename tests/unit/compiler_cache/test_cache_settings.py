@@ -19,7 +19,7 @@ def test_settings() -> None:
     assert found["CCACHE_COMPILERCHECK"] == "string:abc"
     assert found["CCACHE_CONFIGPATH"] == os.devnull
     assert found["CCACHE_DEPEND"] == found["CCACHE_NOHASHDIR"] == "1"
-    assert found["CCACHE_SLOPPINESS"].split(",") == ["pch_defines", "time_macros"]
+    assert found["CCACHE_SLOPPINESS"].split(",") == ["pch_defines", "time_macros", "include_file_ctime"]
     assert "CCACHE_REMOTE_STORAGE" not in found
 
 

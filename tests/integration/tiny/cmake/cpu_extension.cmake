@@ -10,12 +10,15 @@ FetchContent_Declare(
   GIT_TAG        v0.1
 )
 FetchContent_MakeAvailable(oneDNN)
+add_library(dnnl_ext OBJECT csrc/cpu/helper.cpp)
+set_target_properties(dnnl_ext PROPERTIES POSITION_INDEPENDENT_CODE ON)
+target_link_libraries(dnnl_ext dnnl)
 
 function(tiny_module name)
   Python_add_library(${name} MODULE USE_SABI 3 WITH_SOABI csrc/cpu/ops.cpp)
   target_compile_options(${name} PRIVATE -fopenmp ${ARGN})
   target_compile_definitions(${name} PRIVATE TORCH_EXTENSION_NAME=${name})
-  target_link_libraries(${name} PRIVATE torch ${TORCH_LIBRARIES} dnnl numa gomp)
+  target_link_libraries(${name} PRIVATE torch ${TORCH_LIBRARIES} dnnl_ext numa gomp)
   install(TARGETS ${name} LIBRARY DESTINATION vllm COMPONENT ${name})
 endfunction()
 

@@ -6,7 +6,7 @@
 #include <regex>
 #include <stdexcept>
 
-#include "tiny_dnnl.h"
+#include "helper.h"
 
 #define EXPAND(name, module) TORCH_LIBRARY(name, module)
 
@@ -21,7 +21,7 @@ at::Tensor scale(const at::Tensor& x, double factor) {
   const int64_t count = in.numel();
 #pragma omp parallel for
   for (int64_t i = 0; i < count; ++i) {
-    target[i] = tiny_multiply(source[i], static_cast<float>(factor));
+    target[i] = multiply(source[i], static_cast<float>(factor));
   }
   return out;
 }

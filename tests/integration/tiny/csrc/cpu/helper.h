@@ -1,0 +1,1 @@
+float multiply(float a, float b);

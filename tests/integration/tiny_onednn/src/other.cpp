@@ -1,0 +1,4 @@
+#include "tiny_dnnl.h"
+
+// Nobody calls it.
+float tiny_divide(float a, float b) { return a / b; }
