@@ -32,7 +32,11 @@ _NONE = "-"
 def report(results: Results) -> str:
     """Return everything that was measured as Markdown, the targets last."""
     parts = [heading(results)]
-    parts += [part for part in (_compared(results), _sizes(results), _again(results), _capped(results)) if part]
+    parts += [
+        part
+        for part in (_compared(results), _stages(results), _sizes(results), _again(results), _capped(results))
+        if part
+    ]
     return "\n\n".join([*parts, judged(verdicts(results)), *_notes(results)])
 
 
@@ -96,6 +100,17 @@ def _compared(results: Results) -> str:
             rows.append([what, *texts, shown(ratio(second, first), "ratio")])
         parts.append(f"{title}:\n\n" + table(["", "unsteered", "ours", "ratio"], rows))
     return "\n\n".join(parts)
+
+
+def _stages(results: Results) -> str:
+    keys = [key for key in (UNSTEERED, OURS, EDIT_UNSTEERED, EDIT, PYTHON) if results.runs.get(key)]
+    names = dict.fromkeys(name for key in keys for run in results.runs[key] for name in run.stages)
+    rows = [[name, *(shown(results.value(key, _stage(name)), "seconds") for key in keys)] for name in names]
+    return "Wall time of each stage:\n\n" + table(["", *keys], rows) if rows else ""
+
+
+def _stage(name: str) -> Pick:
+    return lambda run: run.stages.get(name)
 
 
 def _jobs(results: Results, theirs: str, own: str) -> list[str]:

@@ -44,6 +44,17 @@ def test_both_sides_stand_beside_each_other() -> None:
     assert "MISSED" not in text
 
 
+def test_stages_stand_beside_each_other() -> None:
+    found = results(
+        unsteered=run(stages={"configure": 30, "build": 3100}), ours=run(stages={"kernels": 1200, "wheel": 9.5})
+    )
+    text = report(found)
+    assert "|  | cold/unsteered | cold/ours |" in text
+    assert "| build | 3,100 s | - |" in text
+    assert "| wheel | - | 9.5 s |" in text
+    assert "Wall time of each stage" not in report(whole())
+
+
 def test_only_what_was_measured_is_there() -> None:
     text = report(results(noop=run(2, 3.5)))
     assert "Cold build" not in text
