@@ -1,11 +1,12 @@
 """Running a command and measuring it: time, CPU time of all its processes, and the memory they hold together.
 
-The same for both sides. The peak of memory is a proportional set size (proc_pid_smaps(5)): pages that processes
-share, such as a precompiled header, count once. What happens between two looks is not seen.
+The same for both sides. The peak of memory is a sum of proportional set sizes (memory.py): pages that processes share,
+such as a precompiled header, count once. What happens between two looks is not seen.
 """
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 import time
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 import psutil
 
 from buildbench.group import counted
+from buildbench.memory import held_below
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
@@ -24,13 +26,10 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.25
 """Between two looks at the memory."""
 
-LOOK_SHARE = 0.02
+LOOK_SHARE = 0.04
 """The part of one CPU's time that looking may take; with many processes it is done less often."""
 
 _NOT_BUSY = {"idle", "iowait", "guest", "guest_nice"}
-
-_SMALL = 4 << 20
-"""Below this a process counts with the pages of its own only, which is much faster to find out."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
     """
     before, all_before, own_before = _children_cpu(), _machine_cpu(), time.process_time()
     began = time.monotonic()
-    with counted() as group, Sampler(psutil.Process()) as sampler:
+    with counted() as group, Sampler(os.getpid()) as sampler:
         run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began
         peak = group.peak() if group else None
@@ -85,10 +84,10 @@ class Sampler:
     """Looks at the memory of a process's children for as long as the block lasts.
 
     Args:
-        parent: The process; it does not count itself.
+        parent: The process's id; it does not count itself.
     """
 
-    def __init__(self, parent: psutil.Process) -> None:
+    def __init__(self, parent: int) -> None:
         self.peak = 0
         self._parent = parent
         self._stop = threading.Event()
@@ -106,21 +105,8 @@ class Sampler:
         pause = 0.0
         while not self._stop.wait(pause):
             began = time.thread_time()
-            self.peak = max(self.peak, sum(map(held_bytes, self._parent.children(recursive=True))))
+            self.peak = max(self.peak, held_below(self._parent, self.peak))
             pause = max(LOOK_SECONDS, (time.thread_time() - began) / LOOK_SHARE)
-
-
-def held_bytes(process: psutil.Process) -> int:
-    """Return the bytes that a process holds, shared pages divided by those who share them; 0 if it is gone."""
-    try:
-        memory = process.memory_info()
-        own = memory.rss - getattr(memory, "shared", 0)
-        if memory.rss < _SMALL:
-            return int(own)
-        full = process.memory_full_info()
-        return int(getattr(full, "pss", full.uss))
-    except psutil.Error:
-        return 0
 
 
 def _children_cpu() -> float:

@@ -90,9 +90,15 @@ def prepared(root: Path, work: Path, target: str, source: str | None, reporter: 
         reporter: Told of every step.
 
     Raises:
-        UsageError: Another benchmark is running there.
+        UsageError: Another benchmark is running there, or this is no Linux.
         CpuwheelsError: A stage's own error.
     """
+    if platform.system() != "Linux":
+        raise UsageError(
+            f"the benchmark measures memory as Linux tells it; this is {platform.system()}",
+            where="this machine",
+            next_step="run it on Linux",
+        )
     places = Places(root=root, cache=work / "cache", dist=work / "dist")
     with storage_errors(work):
         work.mkdir(parents=True, exist_ok=True)

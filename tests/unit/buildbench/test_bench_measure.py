@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+import time
 from pathlib import Path
 
-import psutil
 import pytest
-from buildbench.measure import Usage, held_bytes, measure
+from buildbench.measure import Usage, measure
+from buildbench.memory import held_below
 
 from cpuwheels.errors import CommandError
 
@@ -18,10 +20,10 @@ BUSY = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() 
 SHARING = (
     "import mmap, os, time\n"
     "area = mmap.mmap(-1, 64 << 20)\n"
-    "area.write(b'x' * (64 << 20))\n"
+    "for place in range(0, 64 << 20, 4096): area[place] = 1\n"
     "child = os.fork()\n"
     "sum(area[::4096])\n"
-    "time.sleep(1.5)\n"
+    "time.sleep(3)\n"
     "child and os.wait()\n"
 )
 
@@ -50,11 +52,42 @@ def test_a_command_that_fails_raises_with_its_words(tmp_path: Path) -> None:
     assert "no such kernel" in str(caught.value)
 
 
-def test_a_process_that_is_gone_holds_nothing() -> None:
-    process = psutil.Popen([sys.executable, "-c", ""])
-    process.wait()
-    assert held_bytes(process) == 0
-    assert held_bytes(psutil.Process()) > 5 * MIB
+def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
+    """The list of processes is older than what is read of each."""
+    (tmp_path / "7").mkdir()
+    (tmp_path / "7/stat").write_text("7 (a) b) (c) S 5 7 7 0\n")
+    assert held_below(5, proc=tmp_path) == 0
+
+
+def test_processes_of_processes_count_and_others_do_not(tmp_path: Path) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    for process, parent, statm in ((7, 5, "9 3 1"), (8, 7, "9999999 2000000 1"), (9, 1, "9 9 0"), (5, 1, "9 9 0")):
+        folder = tmp_path / str(process)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{process} (cc1 plus) S {parent} 7 7 0\n")
+        (folder / "statm").write_text(f"{statm} 0 0 0 0\n")
+        (folder / "smaps_rollup").write_text("55 - ff [rollup]\nRss: 9 kB\nPss:       100 kB\nPss_Dirty: 1 kB\n")
+    (tmp_path / "self").mkdir()
+    assert held_below(5, proc=tmp_path) == 2 * page + (100 << 10)
+    assert held_below(9, proc=tmp_path) == 0
+    resident = (3 + 2_000_000) * page
+    assert held_below(5, resident - 1, proc=tmp_path) == 2 * page + (100 << 10)
+    assert held_below(5, resident, proc=tmp_path) == 0
+
+
+def test_what_this_process_holds_is_not_counted() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", "data = bytearray(40 << 20); input()"], stdin=subprocess.PIPE
+    ) as child:
+        try:
+            seen = 0
+            deadline = time.monotonic() + 20
+            while seen < 40 * MIB and time.monotonic() < deadline:
+                seen = held_below(os.getpid())
+                time.sleep(0.05)
+        finally:
+            child.kill()
+    assert 40 * MIB < seen < 70 * MIB
 
 
 def test_two_commands_in_turn() -> None:
