@@ -39,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the benchmark and exit: 0, 1 for a missed target with ``--require``, or the code of the error's class."""
     options = _parser().parse_args(arguments)
     reporter = Reporter("bench")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         with storage_errors(options.work):
             results, drawings = _run(options, reporter)
@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except KeyboardInterrupt:
         reporter.info("stopped; what was measured is kept: run the same command again with --resume")
         sys.exit(InterruptedError_.exit_code)
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print(report(results))
     print(f"\nwritten: {', '.join(map(str, drawings))}")
     missed = [verdict.what for verdict in verdicts(results) if verdict.met is False]
@@ -117,6 +119,12 @@ def _results_path(options: argparse.Namespace) -> Path:
     return found[-1]
 
 
+def _mode(text: str) -> str:
+    if text not in MODES:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a mode; there are {', '.join(MODES)}")
+    return text
+
+
 def _caps(text: str) -> list[str]:
     caps = [part.strip() for part in text.split(",") if part.strip()]
     try:
@@ -133,14 +141,16 @@ def _whole(text: str) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        prog="bench",
+        description=(__doc__ or "").partition("\n\n")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
     add(
         "modes",
         nargs="*",
         metavar="MODE",
-        choices=[*MODES, []],
+        type=_mode,
         help=f"of {', '.join(MODES)}; all of them if not given",
     )
     add("--target", default="x86", help="target id")
