@@ -86,6 +86,13 @@ def simulation(session: nox.Session) -> None:
     session.run("python", "benchmarks/simulation.py", "--plot", "docs/images/simulation.svg", *session.posargs)
 
 
+@nox.session(default=False, tags=["bench"])
+def bench(session: nox.Session) -> None:
+    """Build with and without steering, and compare time, memory and size; hours (docs/benchmark.md)."""
+    _install(session, "bench")
+    session.run("python", "benchmarks/bench.py", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style: ruff for Python, clang-format for C, schemas up to date."""

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Inputs:
+class Inputs:
     """What the kernels are made from; see the stages' own results."""
 
     source: Source
@@ -87,7 +87,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     plan = run.plan(places.root, target, options)
     request = request_source(options.source, options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
-    inputs = _gather(this, request)
+    inputs = gather(this, request)
     with reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
         kernels = get_kernels(
             KernelRequest(
@@ -151,7 +151,12 @@ def _isaprobe(this: Run) -> Path:
     return found
 
 
-def _gather(this: Run, request: SourceRequest) -> _Inputs:
+def gather(this: Run, request: SourceRequest) -> Inputs:
+    """Return what the kernels are made from, fetching and making what the store does not have.
+
+    Raises:
+        CpuwheelsError: A stage's own error.
+    """
     store, reporter, logs, root = this.store, this.reporter, this.logs, this.places.root
     with reporter.stage("source", "vLLM's sources, and our patches"):
         source = with_epoch(request.get(store, reporter), os.environ)
@@ -171,12 +176,12 @@ def _gather(this: Run, request: SourceRequest) -> _Inputs:
             tag, onednn_pin, mirrors(this.matrix.debian.mirrors, os.environ),
             store=store, reporter=reporter, logs=logs, locked=this.options.locked,
         )  # fmt: skip
-    return _Inputs(source, prepared, toolchain, native, environment, onednn)
+    return Inputs(source, prepared, toolchain, native, environment, onednn)
 
 
 def _assemble(
     this: Run,
-    inputs: _Inputs,
+    inputs: Inputs,
     kernels: Kernels,
     plan: JobPlan,
     note: dict[str, Any],
@@ -218,11 +223,11 @@ def _assemble(
 
 
 def _library_folders(toolchain: Toolchain, kernels: Kernels) -> tuple[Path, ...]:
-    """Return where libraries to bundle are looked for; the machine's own folders if the toolchain names none."""
+    """Return where libraries to bundle are looked for: the sysroot's folders, and what the modules have in common."""
     return (*toolchain.library_folders, kernels.libraries_folder)
 
 
-def _check(this: Run, inputs: _Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> None:
+def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> None:
     libraries = {library.name: library.needs for library in this.target.libraries}
     check = check_install(
         built.path, python=this.fresh_environment(inputs.environment, work / "venv"), libraries=libraries,

