@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
-from buildbench.ours import Ours, without_compiler_cache
+from buildbench.ours import Ours
 from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNCAPPED, UNSTEERED, Sizes
 from buildbench.unsteered import Unsteered
 from cpuwheels.console import clock
@@ -109,8 +109,8 @@ class Bench:
                 return self._capped(modes, caps)
 
     def _capped(self, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
-        """Return the capped builds, and one without a cap unless the cold one was run in the very same way."""
-        same_as_cold = not without_compiler_cache() and ("cold" in modes or OURS in self.results.runs)
+        """Return the capped builds, and one without a cap unless there is the cold one."""
+        same_as_cold = "cold" in modes or OURS in self.results.runs
         keys: dict[str, str | None] = {} if same_as_cold else {UNCAPPED: None}
         keys |= {f"{CAPS}{cap}": cap for cap in caps}
         return [Step(key, 1, None, partial(self._ours.capped, cap=cap)) for key, cap in keys.items()]

@@ -15,7 +15,6 @@ from pydantic import ConfigDict
 from buildbench.edit import edit_kernel, edit_python
 from buildbench.measure import measure
 from buildbench.unsteered import measured_run
-from cpuwheels import cli
 from cpuwheels.finished import RECORD, read_finished
 from cpuwheels.model.base import Strict
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
@@ -33,7 +32,6 @@ KEPT = frozenset(
 )  # fmt: skip
 """Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
 
-_CACHE_OPTION = "--compiler-cache"
 _REMOTE_CACHE = "CPUWHEELS_COMPILER_CACHE_REMOTE"
 
 
@@ -93,13 +91,13 @@ class Ours:
         return measured
 
     def capped(self, log: Path, cap: str | None) -> Measured:
-        """Build cold below a memory cap, or without one, and without a compiler cache.
+        """Build cold below a memory cap, or without one.
 
         Raises:
             CommandError: The build failed.
         """
         self.forget()
-        return self._build(log, *([] if cap is None else ["--memory", cap]), *without_compiler_cache())
+        return self._build(log, *([] if cap is None else ["--memory", cap]))
 
     def edited(self, log: Path) -> Measured:
         """Build after a change to one C++ file.
@@ -189,9 +187,3 @@ def read_record(path: Path, since: float) -> _Record | None:
     if not path.is_file() or path.stat().st_mtime < since:
         return None
     return _Record.model_validate_json(path.read_bytes())
-
-
-def without_compiler_cache() -> tuple[str, ...]:
-    """Return the arguments that keep a compiler cache out of a build, as far as the command has one."""
-    options = {name for option in cli.build.params for name in option.opts}
-    return (_CACHE_OPTION, "off") if _CACHE_OPTION in options else ()

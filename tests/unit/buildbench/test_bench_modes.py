@@ -15,7 +15,6 @@ from buildbench.results import (
     NOOP,
     OURS,
     PYTHON,
-    UNCAPPED,
     UNSTEERED,
     Measured,
     Results,
@@ -75,7 +74,6 @@ class Trial:
 
 @pytest.fixture
 def trial(tmp_path: Path, reporter: object, monkeypatch: pytest.MonkeyPatch) -> Trial:
-    monkeypatch.setattr(modes, "without_compiler_cache", lambda: ())
     return Trial(tmp_path, reporter, monkeypatch)
 
 
@@ -134,13 +132,10 @@ def test_caps_alone_bring_a_build_without_a_cap(trial: Trial) -> None:
     assert trial.done == ["cap None ours", "cap 4G ours"]
 
 
-def test_caps_without_a_compiler_cache_have_an_uncapped_run_of_their_own(
-    trial: Trial, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(modes, "without_compiler_cache", lambda: ("--compiler-cache", "off"))
+def test_caps_are_held_against_the_cold_build_if_there_is_one(trial: Trial) -> None:
     bench = trial.bench(results(ours=run()))
     bench.run(["caps"], ["4G"], 1)
-    assert list(bench.results.runs) == [OURS, UNCAPPED, "caps/4G"]
+    assert list(bench.results.runs) == [OURS, "caps/4G"]
 
 
 def test_a_step_that_fails_leaves_the_results_before_it(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,11 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-import click
 import pytest
 from bench_results import results
 from buildbench import ours
 from buildbench.measure import Usage
-from buildbench.ours import KEPT, Ours, read_record, without_compiler_cache
+from buildbench.ours import KEPT, Ours, read_record
 from buildbench.setting import Setting
 from buildbench.unsteered import Unsteered, measured_run, unsteered_settings
 from kernel_request import kernel_request
@@ -204,11 +203,3 @@ def test_sizes_are_those_in_the_wheel(side: Ours) -> None:
     described = {"file": wheel.name, "sha256": file_digest(wheel), "size": size, "versions": [], "policy": "p"}
     (output / "record.json").write_text(json.dumps({"wheel_key": "k", "wheel": described, "beside": []}))
     assert side.sizes() == ({"_C": 4}, size)
-
-
-def test_a_compiler_cache_is_turned_off_where_there_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    with_cache = click.Command("build", params=[click.Option(["--compiler-cache"])])
-    monkeypatch.setattr(ours.cli, "build", with_cache)
-    assert without_compiler_cache() == ("--compiler-cache", "off")
-    monkeypatch.setattr(ours.cli, "build", click.Command("build", params=[click.Option(["--memory"])]))
-    assert without_compiler_cache() == ()
