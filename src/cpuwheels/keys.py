@@ -13,6 +13,7 @@ KEY_LENGTH = 24
 """Hex digits of a key: 96 bits, far from any collision among the entries of one store."""
 
 _CHUNK = 1 << 20
+_CODE = ("*.py", "*.j2")
 
 
 def file_digest(path: Path) -> str:
@@ -56,6 +57,13 @@ def tree_digest(root: Path, parts: list[str] | None = None) -> str:
         files = [start] if start.is_file() else tree_files(start) if start.is_dir() else []
         rows.extend(f"{path.relative_to(root).as_posix()}\0{entry_digest(path)}" for path in files)
     return text_digest("\n".join(sorted(rows)))
+
+
+def code_digest() -> str:
+    """Return one digest of this program's own code, for the keys of results that it makes or judges."""
+    package = Path(__file__).parent
+    files = {path.relative_to(package).as_posix(): path for pattern in _CODE for path in package.rglob(pattern)}
+    return text_digest(json.dumps({name: file_digest(path) for name, path in sorted(files.items())}))
 
 
 def make_key(**inputs: Any) -> str:  # noqa: ANN401  (anything JSON or pydantic can write)

@@ -74,6 +74,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     on_line: Callable[[str], None] | None = None,
+    stdin: int | None = None,
     check: bool = True,
 ) -> Completed:
     """Run a command to its end, every line of its output into ``log``.
@@ -87,6 +88,7 @@ def run(
         env: The whole environment; `closed_environment()` if not given.
         cwd: Working folder.
         on_line: Called with each line, without its end.
+        stdin: File descriptor that it reads; nothing if not given.
         check: Whether a status other than 0 raises.
 
     Raises:
@@ -102,7 +104,7 @@ def run(
         try:
             child = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
