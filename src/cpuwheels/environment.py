@@ -66,6 +66,14 @@ class Environment:
         """Folder of its commands (cmake, ninja, python)."""
         return self.python.parent
 
+    def key(self) -> str:
+        """Return a digest of everything that a program run in it can read there."""
+        return make_key(
+            python=[self.python_version, str(self.python.resolve())],
+            torch=[self.torch_version, self.torch_digest],
+            tools=self.tools,
+        )
+
 
 @dataclass(frozen=True)
 class EnvironmentRequest:

@@ -12,6 +12,7 @@ ended, negative for a signal.
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import json
@@ -60,6 +61,8 @@ def load(kind: str, path: Path, answer: Path) -> None:
 
 def main() -> None:
     """Read modules from the input and load each in a process of its own."""
+    gc.collect()
+    gc.freeze()  # else each process would walk through all of torch's objects once more when it ends
     loading: dict[int, str] = {}
     for line in sys.stdin:
         kind, path, answer, words = json.loads(line)

@@ -193,12 +193,12 @@ def _assemble(
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            inputs.prepared.folder, version=source.version, python=inputs.environment.python,
+            inputs.prepared.folder, version=source.version, environment=inputs.environment, store=this.store,
             work=work / "package", log=logs / "metadata.log",
         )  # fmt: skip
         overlay = write_overlay(
             work / "overlay", package.project,
-            package=package.package, kernels=kernels.folder, licenses=package.licenses,
+            package=package.files, kernels=kernels.folder, licenses=package.licenses,
         )  # fmt: skip
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
