@@ -32,7 +32,13 @@ if TYPE_CHECKING:
 
 _MARKER = "cpuwheels-environment.json"
 
-_IMPORTED = ("torch", "setuptools.build_meta", "setuptools.command.build_py", "setuptools_scm", "scikit_build_core.build")
+_IMPORTED = (
+    "torch",
+    "setuptools.build_meta",
+    "setuptools.command.build_py",
+    "setuptools_scm",
+    "scikit_build_core.build",
+)
 """What every build and every check imports; compiling it to bytecode each time took longer than the rest."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError

@@ -9,18 +9,27 @@ be written. What such notes cannot tell is noted as a reason against keeping the
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import os
 import runpy
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import FrameType
 
 WRITING = os.O_WRONLY | os.O_RDWR
 PROCESSES = {"os.exec", "os.fork", "os.forkpty", "os.posix_spawn", "os.spawn", "os.system", "pty.spawn"}
 MOVES = {"os.link", "os.rename", "os.symlink", "os.truncate"}
 ASKS_FOR_A_REPOSITORY = {"git", "hg"}
 """Started by setuptools-scm; the private copy is no repository, and the version is given."""
+
+
+def absolute(path: str | bytes | os.PathLike[str] | int) -> str:
+    """Return a path from the root, links not followed; the audited functions also take a file's number."""
+    return "" if isinstance(path, int) else os.path.abspath(os.fsdecode(path))  # noqa: PTH100  (`Path` keeps "..")
 
 
 class Notes:
@@ -44,49 +53,52 @@ class Notes:
         if event == "open":
             path, _, flags = arguments
             if not isinstance(path, int):
-                self.opened(os.path.abspath(os.fsdecode(path)), flags or 0)
+                self.opened(absolute(path), flags or 0)
         elif event in MOVES:
-            path = os.path.abspath(os.fsdecode(arguments[0])) if not isinstance(arguments[0], int) else ""
+            path = absolute(arguments[0])
             if path.startswith(self.tree) and path not in self.written:
                 self.against.add(f"{event} of {path.removeprefix(self.tree)}")
         elif event == "subprocess.Popen":
-            command = arguments[1] if isinstance(arguments[1], (list, tuple)) else [arguments[1]]
-            if os.path.basename(os.fsdecode(command[0])) not in ASKS_FOR_A_REPOSITORY:
-                self.against.add(f"it starts {os.fsdecode(command[0])}")
+            program = Path(os.fsdecode(arguments[0]))
+            if program.name not in ASKS_FOR_A_REPOSITORY:
+                self.against.add(f"it starts {program}")
         elif event in PROCESSES or event == "socket.connect":
             self.against.add(event)
 
     def opened(self, path: str, flags: int) -> None:
         """Note that a file is opened."""
         source = self._copying()
+        source = self.copied.get(source, source)
+        origin = self.copied.get(path, path)
+        known = path in self.written or bool(flags & (os.O_TRUNC | os.O_EXCL))
         if flags & WRITING:
+            self.copied.pop(path, None)
             if source:
                 self.copied[path] = source
             else:
-                self.copied.pop(path, None)
                 self.written.add(path)
-        if flags & os.O_WRONLY or flags & (os.O_TRUNC | os.O_EXCL) or path in self.written or source:
+        if known:
             return
-        if path.startswith(self.tree):
-            self.read.add(path.removeprefix(self.tree))
-        elif not path.startswith(self.known) and path != __file__:
-            self.against.add(f"it reads {path}")
+        if origin.startswith(self.tree):
+            # A copy that is read makes the file that it was copied from one that is read.
+            self.read.update([] if source else [origin.removeprefix(self.tree)])
+        elif not origin.startswith(self.known) and origin != __file__:
+            self.against.add(f"it reads {origin}")
 
     @staticmethod
     def _copying() -> str:
         """Return the file that setuptools is copying just now, if it is."""
-        frame = sys._getframe(1)  # noqa: SLF001  (the stack says who opens a file, and nothing else does)
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  (the stack says who opens a file, and nothing else does)
         while frame is not None:
             if frame.f_code.co_name == "_copy_file_contents" and "src" in frame.f_locals:
-                return os.path.abspath(frame.f_locals["src"])
-            frame = frame.f_back  # type: ignore[assignment]
+                return absolute(frame.f_locals["src"])
+            frame = frame.f_back
         return ""
 
 
 def metadata(folder: Path) -> None:
     """Answer with the metadata, through the PEP 517 hook."""
-    from setuptools import build_meta
-
+    build_meta = importlib.import_module("setuptools.build_meta")
     print(build_meta.prepare_metadata_for_build_wheel(str(folder)))
 
 
@@ -99,10 +111,9 @@ def packages(folder: Path) -> None:
 def main(answers: Path) -> int:
     """Ask both questions, each in a process of its own, and return the status of the first that fails."""
     sys.path.insert(0, str(Path.cwd()))
-    with contextlib.suppress(ImportError):
-        import torch  # type: ignore[import-not-found,unused-ignore]  # noqa: F401
-    with contextlib.suppress(ImportError):
-        import setuptools.build_meta  # noqa: F401
+    for name in ("torch", "setuptools.build_meta"):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
     for question in (metadata, packages):
         child = os.fork()
         if child == 0:

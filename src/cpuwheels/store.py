@@ -7,6 +7,7 @@ matches is set aside and made again. A lock per key lets several builds share on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -167,7 +168,10 @@ class _Digests:
     def __init__(self, folder: Path, of: Path | None) -> None:
         self._folder = str(folder)
         self._of = of
-        self._known: dict[str, str] = {} if of is None else json.loads((of / MANIFEST).read_text())["files"]
+        self._known: dict[str, str] = {}
+        if of is not None:
+            with contextlib.suppress(OSError, ValueError):  # what is not sealed is read
+                self._known = json.loads((of / MANIFEST).read_text()).get("files", {})
 
     def of(self, name: str) -> str:
         path = f"{self._folder}/{name}"
@@ -200,7 +204,5 @@ def check_entry(entry: Path, *, of: Path | None = None) -> list[str]:
     present = set(tree_names(entry)) - {MANIFEST}
     faults = [f"{name} is missing" for name in sorted(files.keys() - present)]
     faults += [f"{name} is not in the manifest" for name in sorted(present - files.keys())]
-    faults += [
-        f"{name} has other bytes" for name in sorted(files.keys() & present) if digests.of(name) != files[name]
-    ]
+    faults += [f"{name} has other bytes" for name in sorted(files.keys() & present) if digests.of(name) != files[name]]
     return faults

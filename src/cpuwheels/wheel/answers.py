@@ -13,7 +13,6 @@ import filecmp
 import os
 import shutil
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
@@ -25,6 +24,7 @@ from cpuwheels.store import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from pathlib import Path
 
     from cpuwheels.store import Store
 
@@ -79,7 +79,7 @@ class KeptAnswers:
         source: The prepared source.
         beside: Names everything the answers depend on but the source: environment, version, device.
         store: Where answers are kept.
-        left_out: Whether a name is not in the copy that is asked.
+        names: Those of the source's files that are in the copy that is asked.
     """
 
     def __init__(self, source: Path, beside: str, store: Store, names: Iterable[str]) -> None:
@@ -96,7 +96,7 @@ class KeptAnswers:
             work: For files whose permissions in the package are others than in the source.
         """
         keys = dict.fromkeys(self._key(reads) for reads in self._known_reads())
-        entry = next((found for key in keys if (found := self._store.find(KIND, key, of=self._source))), None)
+        entry = next((found for key in keys if (found := self._store.find(KIND, key))), None)
         if entry is None:
             return None
         files = {name: entry / _OWN / name for name in tree_names(entry / _OWN)}
