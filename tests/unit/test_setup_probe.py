@@ -84,7 +84,6 @@ def test_a_file_that_is_changed_in_place_counts_as_read(tmp_path: Path) -> None:
     assert "other.txt" in notes["metadata"]["read"]
 
 
-@pytest.mark.parametrize(("before", "status"), [("raise RuntimeError('the moon')", 1), ("import sys; sys.exit(3)", 3)])
 PATCHING = """\
 from setuptools.command import build_py
 class Command(build_py.build_py):
@@ -108,13 +107,14 @@ def test_a_copy_that_is_changed_later_depends_on_what_was_copied(tmp_path: Path,
 
 
 def test_a_copy_of_a_copy_leads_to_the_first_file(tmp_path: Path) -> None:
-    step = "self.copy_file(os.path.join(self.build_lib, 'demo/data.json'), os.path.join(self.build_lib, 'demo/two.json'))"
+    step = "self.copy_file(f'{self.build_lib}/demo/data.json', f'{self.build_lib}/demo/two.json')"
     notes, done = ask(tmp_path, PATCHING.format(step=step))
     assert done.returncode == 0, done.stderr
     copied = {Path(copy).name: Path(origin) for copy, origin in notes["packages"]["copied"].items()}
     assert copied["two.json"] == tmp_path / "tree/demo/data.json"
 
 
+@pytest.mark.parametrize(("before", "status"), [("raise RuntimeError('the moon')", 1), ("import sys; sys.exit(3)", 3)])
 def test_a_setup_that_fails_is_told_with_its_status(tmp_path: Path, before: str, status: int) -> None:
     notes, done = ask(tmp_path, before)
     assert done.returncode == status

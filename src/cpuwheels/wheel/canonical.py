@@ -10,7 +10,7 @@ import io
 import stat
 import time
 import zipfile
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING
 
 from cpuwheels.errors import WheelError
@@ -86,7 +86,8 @@ def canonicalize(
         epoch: Seconds since 1970 of every entry (``SOURCE_DATE_EPOCH``).
         add: Name below ``.dist-info`` → content, to be added or replaced.
         leave_out: Names below ``.dist-info`` to drop.
-        instead: Another wheel, whose package files and ``WHEEL`` are added, or take the place of those in ``wheel``.
+        instead: Another wheel in canonical form. Its package files and ``WHEEL`` are added, or take the place of those
+            in ``wheel``.
         streams: Entries that need not be compressed again.
 
     Raises:
@@ -115,10 +116,16 @@ class _Member:
     archive: zipfile.ZipFile | None = None
     info: zipfile.ZipInfo | None = None
     content: bytes = b""
+    digest: str = ""
+    """As ``RECORD`` says, if that is known without reading it."""
 
     @property
     def executable(self) -> bool:
         return self.info is not None and bool(self.info.external_attr >> 16 & 0o111)
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if self.info is None else self.info.file_size
 
     def read(self) -> bytes:
         return self.content if self.archive is None or self.info is None else self.archive.read(self.info)
@@ -131,7 +138,13 @@ def _members(archive: zipfile.ZipFile) -> dict[str, _Member]:
 def _instead(archive: zipfile.ZipFile, dist_info: str) -> dict[str, _Member]:
     members = _members(archive)
     own = dist_info_of(members)
-    taken = {name: member for name, member in members.items() if not name.startswith(f"{own}/")}
+    rows = csv.reader(io.StringIO(members.pop(f"{own}/RECORD").read().decode()))
+    digests = {row[0]: row[1] for row in rows}
+    taken = {
+        name: replace(member, digest=digests.get(name, ""))
+        for name, member in members.items()
+        if not name.startswith(f"{own}/")
+    }
     return taken | {f"{dist_info}/WHEEL": members[f"{own}/WHEEL"]}
 
 
@@ -145,13 +158,18 @@ def _rewrite(
     rows: list[tuple[str, str, str]] = []
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(members, key=lambda name: entry_order(name, dist_info)):
-            content = members[name].read()
-            digest, size = content_digest(content), len(content)
+            member = members[name]
+            stream = streams.find(member.digest, member.size) if streams is not None and member.digest else None
+            if stream is not None:
+                digest, size, content = member.digest, member.size, b""
+            else:
+                content = member.read()
+                digest, size = content_digest(content), len(content)
+                stream = streams.find(digest, size) if streams is not None else None
             rows.append((name, digest, str(size)))
-            entry = _entry(name, moment, size=size, executable=members[name].executable)
-            stream = streams.find(digest, size) if streams is not None and size < _COPIED else None
-            if stream is None:
-                _write(archive, entry, content)
+            entry = _entry(name, moment, size=size, executable=member.executable)
+            if stream is None or size >= _COPIED:
+                _write(archive, entry, content or member.read())
             else:
                 _copy(archive, entry, stream)
         record = f"{dist_info}/RECORD"

@@ -119,7 +119,11 @@ def test_another_wheels_files_take_the_place_of_the_first_ones(tmp_path: Path) -
     info = "demo-0.dist-info"
     ww.write_raw(other, {"demo/_C.abi3.so": b"repaired", "demo.libs/x.so": b"x", f"{info}/WHEEL": b"Tag: new\n",
                          f"{info}/METADATA": b"Name: x\n"})  # fmt: skip
+    canonicalize(other, other, epoch=0)
     canonicalize(raw, tmp_path / "out.whl", epoch=0, instead=other)
+    with Streams([other]) as streams:
+        canonicalize(raw, tmp_path / "copied.whl", epoch=0, instead=other, streams=streams)
+    assert (tmp_path / "copied.whl").read_bytes() == (tmp_path / "out.whl").read_bytes()
     with zipfile.ZipFile(tmp_path / "out.whl") as archive:
         assert archive.namelist() == [
             "demo.libs/x.so", "demo/_C.abi3.so", "demo/__init__.py", f"{ww.INFO}/METADATA", f"{ww.INFO}/WHEEL",
