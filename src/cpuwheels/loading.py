@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import json
 import os
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from cpuwheels.errors import InstallCheckError
-from cpuwheels.process import TAIL_LINES, Completed, closed_environment, run
+from cpuwheels.process import TAIL_LINES, Completed, closed_environment, end_command_of, run
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from concurrent.futures import Future
 
 _PROBE = Path(__file__).with_name("operators_probe.py")
+_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -65,16 +66,20 @@ class Loader:
         self._work = work
         self._log = log
         self._read, self._write = os.pipe()
-        self._threads = ThreadPoolExecutor(2, "loader")
-        # Not resolved: the environment is found by the place of the link to its interpreter.
-        self._python: Future[Path] = self._threads.submit(lambda: make().absolute())
+        self._threads = ThreadPoolExecutor(1, "loader")
+        self._thread = 0
+        self._make = make
+        self._python: Future[Path] = Future()
         self._served: Future[tuple[Completed, list[str]]] = self._threads.submit(self._serve)
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end_of_input()
+        while kind is not None and not self._served.done():
+            end_command_of(self._thread)  # and the next one, should there be one
+            wait([self._served], _PAUSE_SECONDS)
         self._threads.shutdown()
         os.close(self._read)
 
@@ -113,7 +118,14 @@ class Loader:
 
     def _serve(self) -> tuple[Completed, list[str]]:
         said: list[str] = []
-        python = self._python.result()
+        self._thread = threading.get_ident()
+        try:
+            # Not resolved: the environment is found by the place of the link to its interpreter.
+            python = self._make().absolute()
+        except BaseException as error:
+            self._python.set_exception(error)
+            raise
+        self._python.set_result(python)
         with storage_errors(self._work):
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.

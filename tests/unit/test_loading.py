@@ -3,12 +3,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.errors import EnvironmentError_, InstallCheckError
 from cpuwheels.loading import Loader, Module
+from cpuwheels.process import run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -79,9 +81,32 @@ def test_a_torch_that_cannot_be_imported_is_told_in_its_own_words(tmp_path: Path
         loader.load([Module("library", tmp_path / "_C.abi3.so")])
 
 
-def test_an_error_beside_it_leaves_no_process_behind(tmp_path: Path) -> None:
+def test_without_anything_to_load_it_ends_by_itself(tmp_path: Path) -> None:
     before = threading.active_count()
-    with pytest.raises(KeyboardInterrupt), Loader(lambda: interpreter(tmp_path), tmp_path / "work", tmp_path / "log"):
-        raise KeyboardInterrupt
+    with Loader(lambda: interpreter(tmp_path), tmp_path / "work", tmp_path / "log"):
+        pass
     assert threading.active_count() == before
-    assert "exit status 0" in (tmp_path / "log").read_text()
+    assert "# exit status 0" in (tmp_path / "log").read_text()
+
+
+def test_an_error_beside_it_ends_what_is_under_way(tmp_path: Path) -> None:
+    """As when a download goes on in the thread, which hears of no signal, and another is tried when it fails."""
+    begun = threading.Event()
+
+    def endless() -> Path:
+        for _ in range(2):
+            run(["sh", "-c", "echo begun; sleep 600"], log=tmp_path / "log", on_line=lambda _: begun.set(), check=False)
+        return tmp_path / "python"
+
+    def interrupted() -> None:
+        with Loader(endless, tmp_path / "work", tmp_path / "log"):
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+
+    started = time.monotonic()
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert time.monotonic() - started < 60
+    assert threading.active_count() == before
+    assert (tmp_path / "log").read_text().count("# exit status -15") == 2
