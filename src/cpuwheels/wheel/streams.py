@@ -11,15 +11,16 @@ import csv
 import hashlib
 import io
 import platform
+import shutil
 import struct
 import zipfile
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from typing import IO, TYPE_CHECKING, Self
 
 from cpuwheels.errors import WheelError
 from cpuwheels.keys import make_key
-from cpuwheels.storage import link_or_copy
 from cpuwheels.wheel.canonical import LEVEL, dist_info_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,11 @@ def keep_wheel(store: Store, audited: str, wheel: Path) -> None:
     Raises:
         StoreError: The store cannot be written.
     """
-    store.get(KIND, _key(audited), lambda folder: link_or_copy(str(wheel), str(folder / _KEPT)))
+    store.get(KIND, _key(audited), partial(_copy, wheel))
+
+
+def _copy(wheel: Path, folder: Path) -> None:
+    shutil.copyfile(wheel, folder / _KEPT)  # no second name: the wheel will be the user's
 
 
 def _key(audited: str) -> str:
