@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import sys
 from pathlib import Path
@@ -27,13 +28,32 @@ def _install(session: nox.Session, lock: str) -> None:
     """Install a lock and this project.
 
     The lock names exact versions and hashes, so what uv's cache has is as good as what the index has; the
-    index is asked only for what is missing, and nothing is once a lock has been installed.
+    index is asked only for what is missing, and nothing is once a lock has been installed. If nothing has changed
+    since the environment was made, it is taken as it is.
     """
+    made, wanted = Path(session.virtualenv.location) / "cpuwheels-installed.txt", _installed(lock)
+    if made.is_file() and made.read_text(encoding="utf-8") == wanted:
+        return
+    made.unlink(missing_ok=True)
     requirements = ["--quiet", "--require-hashes", "-r", f"locks/{lock}.txt"]
     cached = [uv.find_uv_bin(), "pip", "install", "--offline", "--python", session.virtualenv.location]
     if subprocess.run([*cached, *requirements], cwd=ROOT, capture_output=True, check=False).returncode != 0:
         session.install(*requirements)
     session.install("--quiet", "--offline", "--no-deps", "--no-build-isolation", "-e", ".", silent=True, log=False)
+    made.write_text(wanted, encoding="utf-8")
+
+
+def _installed(lock: str) -> str:
+    """Return a digest of what an installed environment depends on: lock, package description, helpers, file names.
+
+    The commit is part of it, because the package's version is, and build records have that version.
+    """
+    describe = ["git", "describe", "--always", "--dirty", "--long", "--abbrev=40"]
+    version = subprocess.run(describe, cwd=ROOT, capture_output=True, check=False).stdout
+    files = [ROOT / "locks" / f"{lock}.txt", ROOT / "pyproject.toml", *sorted((ROOT / "csrc").rglob("*.*"))]
+    names = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "src").rglob("*.py"))
+    parts = [sys.version.encode(), str(ROOT).encode(), version, "\n".join(names).encode()]
+    return hashlib.sha256(b"\0".join([*parts, *(path.read_bytes() for path in files if path.is_file())])).hexdigest()
 
 
 def _cpuwheels(session: nox.Session, *arguments: str) -> None:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 _PF_X = 1  # <elf.h>: segment flag "executable"
-_MAGIC = b"\x7fELF"
+MAGIC = b"\x7fELF"
+"""How an ELF file begins."""
+
 _VERSION_MASK = 0x7FFF  # <elf.h>: the top bit of a .gnu.version entry marks a hidden symbol
 _HIDDEN = 0x8000
 _NO_VERSION = 1  # <elf.h> VER_NDX_GLOBAL: the highest .gnu.version entry that names no version
@@ -64,9 +66,9 @@ class ElfFacts:
 
 def is_elf(stream: IO[bytes]) -> bool:
     """Return whether a stream begins like an ELF file; the stream is put back to its start."""
-    start = stream.read(len(_MAGIC))
+    start = stream.read(len(MAGIC))
     stream.seek(0)
-    return start == _MAGIC
+    return start == MAGIC
 
 
 def read_elf(stream: IO[bytes]) -> ElfFacts:

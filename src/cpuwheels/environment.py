@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import uv
 
+from cpuwheels.bytecode import compile_imported, link_bytecode
 from cpuwheels.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.keys import file_digest, make_key
 from cpuwheels.process import capture, run
@@ -30,6 +31,15 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
 
 _MARKER = "cpuwheels-environment.json"
+
+_IMPORTED = (
+    "torch",
+    "setuptools.build_meta",
+    "setuptools.command.build_py",
+    "setuptools_scm",
+    "scikit_build_core.build",
+)
+"""What every build and every check imports; compiling it to bytecode each time took longer than the rest."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +72,14 @@ class Environment:
         """Folder of its commands (cmake, ninja, python)."""
         return self.python.parent
 
+    def key(self) -> str:
+        """Return a digest of everything that a program run in it can read there."""
+        return make_key(
+            python=[self.python_version, str(self.python.resolve())],
+            torch=[self.torch_version, self.torch_digest],
+            tools=self.tools,
+        )
+
 
 @dataclass(frozen=True)
 class EnvironmentRequest:
@@ -91,7 +109,7 @@ class EnvironmentRequest:
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
         return make_key(
-            layout=2,
+            layout=3,
             torch=self.torch,
             pin=self.pin,
             machine=self.target.machine,
@@ -175,6 +193,7 @@ def _make(
             reporter=reporter, log=log,
         )  # fmt: skip
         if offer is not None:
+            compile_imported(python, _IMPORTED, log)
             environment = _seal(folder, python, version, offer, pinned=bool(request.torch_digests(version)))
     except CommandError as error:
         raise EnvironmentError_(
@@ -191,7 +210,7 @@ def _make(
 
 
 def _seal(folder: Path, python: Path, version: str, offer: TorchOffer, *, pinned: bool) -> Environment:
-    site = next((folder / "lib").glob("python3*/site-packages"))
+    site = site_packages(folder)
     tools = dict(path.name.removesuffix(".dist-info").split("-") for path in sorted(site.glob("*.dist-info")))
     environment = Environment(
         python=python,
@@ -228,6 +247,8 @@ def runtime_environment(environment: Environment, folder: Path, lock: Path, logs
         _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
         torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
         _install_cached(["--python", python, *torch], offer_environment(), log)
+        with storage_errors(folder):
+            link_bytecode(environment.site_packages, site_packages(folder))
     except CommandError as error:
         raise EnvironmentError_(
             "the environment for the install check could not be made",
@@ -237,6 +258,11 @@ def runtime_environment(environment: Environment, folder: Path, lock: Path, logs
             next_step="make the package index and the place torch came from reachable again",
         ) from error
     return python
+
+
+def site_packages(folder: Path) -> Path:
+    """Return where the packages of a venv are."""
+    return next((folder / "lib").glob("python3*/site-packages"))
 
 
 def _install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ConfigDict, ValidationError
 
 from cpuwheels.errors import WheelError
-from cpuwheels.keys import file_digest, make_key, text_digest
+from cpuwheels.keys import code_digest, file_digest, make_key
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from cpuwheels.model.matrix import Target
 
 RECORD = "record.json"
-_CODE = ("*.py", "*.j2")
 
 
 class _Wheel(Strict):
@@ -66,13 +64,7 @@ def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
         target: Floor, libraries and what is left out of the wheel.
         tools: Lock of the tools that pack it.
     """
-    package = Path(__file__).parent
-    code = {
-        path.relative_to(package).as_posix(): file_digest(path)
-        for pattern in _CODE
-        for path in sorted(package.rglob(pattern))
-    }
-    return make_key(note=note, target=target, tools=file_digest(tools), code=text_digest(json.dumps(code)))
+    return make_key(note=note, target=target, tools=file_digest(tools), code=code_digest())
 
 
 def find_finished(output: Path, key: str) -> Finished | None:

@@ -17,13 +17,15 @@ from packaging.version import Version
 from uv import find_uv_bin
 
 from cpuwheels.errors import CommandError, InstallCheckError
-from cpuwheels.process import Completed, capture, closed_environment, run
+from cpuwheels.loading import Module
+from cpuwheels.process import Completed, capture, run
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
-_PROBE = Path(__file__).with_name("operators_probe.py")
+    from cpuwheels.loading import Loaded, Loader
+
 _SUFFIX = ".abi3.so"
 _WHERE = (
     "import importlib.metadata as m, json, sys, sysconfig; "
@@ -83,12 +85,11 @@ class InstallCheck:
 def check_install(
     wheel: Path,
     *,
-    python: Path,
+    loader: Loader,
     libraries: Mapping[str, Sequence[str]],
     modules: Sequence[str],
     features: Collection[str],
     manifest: Path,
-    work: Path,
     log: Path,
     announce: Callable[[str], None],
     package: str = "vllm",
@@ -97,12 +98,11 @@ def check_install(
 
     Args:
         wheel: The finished wheel.
-        python: Interpreter of a fresh environment with torch, into which the wheel is installed.
+        loader: Has a fresh environment with torch, into which the wheel is installed.
         libraries: Library → CPU features it needs; each has to register operators.
         modules: Other extension modules that have to be there; any more that are found are loaded as well.
         features: What this machine's CPU has. A library that needs more is left out and announced.
         manifest: JSON file to write, beside the wheel.
-        work: For the probes' answers.
         log: Log file of the step.
         announce: Called with what must not be missed.
         package: The package that holds the modules.
@@ -111,8 +111,7 @@ def check_install(
         InstallCheckError: The wheel cannot be installed, says another version, or a library is missing,
             does not load or registers nothing.
     """
-    python = python.absolute()  # not resolved: the environment is found by the link's place
-    version, platlib = _install(wheel, python, log)
+    version, platlib = _install(wheel, loader.python(), log)
     folder = platlib / package
     found = {path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}")}
     if missing := sorted({*libraries, *modules} - found):
@@ -122,26 +121,27 @@ def check_install(
             next_step=f"it has: {', '.join(sorted(found)) or 'no extension module at all'}",
             log=log,
         )
-    with storage_errors(work):
-        work.mkdir(parents=True, exist_ok=True)
-    torch = ""
-    checked: dict[str, CheckedLibrary] = {}
-    for name in [*libraries, *sorted(found - libraries.keys())]:
-        if lacking := sorted(set(libraries.get(name, ())) - set(features)):
-            reason = f"this CPU lacks {', '.join(lacking)}"
-            announce(f"{name} was not loaded: {reason}; its operators are not in the manifest")
-            checked[name] = CheckedLibrary(name, (), reason)
-            continue
-        kind = "library" if name in libraries else "module"
-        torch, operators = _load(python, kind, folder / f"{name}{_SUFFIX}", work, log)
-        if kind == "library" and not operators:
-            raise InstallCheckError(
-                f"{name} loads but registers no operator",
-                where=folder / f"{name}{_SUFFIX}",
-                next_step="its registrations were linked away; look at its link command in the kernel log",
-                log=log,
-            )
-        checked[name] = CheckedLibrary(name, operators)
+    paths = {name: folder / f"{name}{_SUFFIX}" for name in [*libraries, *sorted(found - libraries.keys())]}
+    reasons = {
+        name: f"this CPU lacks {', '.join(lacking)}"
+        for name, needs in libraries.items()
+        if (lacking := sorted(set(needs) - set(features)))
+    }
+    for name, reason in reasons.items():
+        announce(f"{name} was not loaded: {reason}; its operators are not in the manifest")
+    wanted = [
+        Module("library" if name in libraries else "module", path)
+        for name, path in paths.items()
+        if name not in reasons
+    ]
+    loaded = loader.load(wanted)
+    torch = next((one.torch for one in loaded.values()), "")
+    checked = {
+        name: CheckedLibrary(name, (), reasons[name])
+        if name in reasons
+        else CheckedLibrary(name, _operators(path, loaded[path], log, library=name in libraries))
+        for name, path in paths.items()
+    }
     check = InstallCheck(
         wheel=wheel.name,
         version=version,
@@ -206,23 +206,24 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
     return version, Path(platlib)
 
 
-def _load(python: Path, kind: str, path: Path, work: Path, log: Path) -> tuple[str, tuple[Operator, ...]]:
-    answer = work / f"{path.name}.json"
-    answer.unlink(missing_ok=True)
-    # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
-    argv: list[str | Path] = [python, "-P", _PROBE, kind, path, answer]
-    done = run(argv, log=log, env=closed_environment(), cwd=work, check=False)
-    if done.returncode != 0 or not answer.is_file():
+def _operators(path: Path, loaded: Loaded, log: Path, *, library: bool) -> tuple[Operator, ...]:
+    name = path.name.removesuffix(_SUFFIX)
+    if not loaded.torch:
         raise InstallCheckError(
-            f"{path.name.removesuffix(_SUFFIX)} does not load: {describe_end(done)}",
+            f"{name} does not load: {describe_end(loaded.done)}",
             where=path,
             log=log,
-            output=done.output,
-            next_step=_next_step(done),
+            output=loaded.done.output,
+            next_step=_next_step(loaded.done),
         )
-    said = json.loads(answer.read_text(encoding="utf-8"))
-    operators = tuple(Operator(name, schema) for name, schema in sorted(said["operators"].items()))
-    return said["torch"], operators
+    if library and not loaded.operators:
+        raise InstallCheckError(
+            f"{name} loads but registers no operator",
+            where=path,
+            next_step="its registrations were linked away; look at its link command in the kernel log",
+            log=log,
+        )
+    return tuple(Operator(name, schema) for name, schema in loaded.operators)
 
 
 def _next_step(done: Completed) -> str:

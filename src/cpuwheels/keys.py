@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import stat
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -13,6 +15,7 @@ KEY_LENGTH = 24
 """Hex digits of a key: 96 bits, far from any collision among the entries of one store."""
 
 _CHUNK = 1 << 20
+_CODE = ("*.py", "*.j2")
 
 
 def file_digest(path: Path) -> str:
@@ -31,16 +34,38 @@ def text_digest(text: str) -> str:
 
 def tree_files(root: Path) -> list[Path]:
     """List every file and symbolic link below a folder, sorted by their relative POSIX path."""
-    found = (path for path in root.rglob("*") if path.is_symlink() or path.is_file())
-    return sorted(found, key=lambda path: path.relative_to(root).as_posix())
+    return [root / name for name in tree_names(root)]
+
+
+def tree_names(root: Path) -> list[str]:
+    """List the relative POSIX paths of every file and symbolic link below a folder, sorted.
+
+    Sources have thousands of files and are listed several times in a build, so this does without `Path`.
+    """
+    found: list[str] = []
+    ahead = [""]
+    while ahead:
+        below = ahead.pop()
+        try:
+            with os.scandir(root / below) as entries:
+                for entry in entries:
+                    if entry.is_symlink() or entry.is_file():
+                        found.append(f"{below}{entry.name}")
+                    elif entry.is_dir():
+                        ahead.append(f"{below}{entry.name}/")
+        except OSError:
+            if not below:
+                return []
+            raise
+    return sorted(found)
 
 
 def entry_digest(path: Path) -> str:
     """Return the digest of one tree entry: a file's content and executable bit, or a link's target."""
-    if path.is_symlink():
+    mode = path.lstat().st_mode
+    if stat.S_ISLNK(mode):
         return "link:" + text_digest(str(path.readlink()))
-    executable = "x" if path.stat().st_mode & 0o100 else "-"
-    return f"{executable}:{file_digest(path)}"
+    return f"{'x' if mode & 0o100 else '-'}:{file_digest(path)}"
 
 
 def tree_digest(root: Path, parts: list[str] | None = None) -> str:
@@ -56,6 +81,13 @@ def tree_digest(root: Path, parts: list[str] | None = None) -> str:
         files = [start] if start.is_file() else tree_files(start) if start.is_dir() else []
         rows.extend(f"{path.relative_to(root).as_posix()}\0{entry_digest(path)}" for path in files)
     return text_digest("\n".join(sorted(rows)))
+
+
+def code_digest() -> str:
+    """Return one digest of this program's own code, for the keys of results that it makes or judges."""
+    package = Path(__file__).parent
+    files = {path.relative_to(package).as_posix(): path for pattern in _CODE for path in package.rglob(pattern)}
+    return text_digest(json.dumps({name: file_digest(path) for name, path in sorted(files.items())}))
 
 
 def make_key(**inputs: Any) -> str:  # noqa: ANN401  (anything JSON or pydantic can write)

@@ -1,15 +1,22 @@
-"""Load one extension module the way vLLM does and say which operators it registers.
+"""Load extension modules the way vLLM does, each in a process of its own, and say which operators it registers.
 
 Runs inside the environment that is checked, as a script: it needs torch and nothing else, so that a missing
-dependency of vLLM cannot hide a fault of the library. Importing torch first matters: the module's torch and
-OpenMP libraries are those that torch has loaded.
+dependency of vLLM cannot hide a fault of a library. Importing torch first matters: a module's torch and
+OpenMP libraries are those that torch has loaded. It takes most of the time and is the same for all of them, so one
+process does it, and then divides itself for each module.
+
+Each line of its input is a module: how to load it, its path, and the file for the answer. What the loading process
+writes goes to a file beside that. When the input ends, one line for each module says with which status its process
+ended, negative for a signal.
 """
 
 from __future__ import annotations
 
+import gc
 import importlib.machinery
 import importlib.util
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -40,7 +47,7 @@ def import_module(path: Path) -> None:
     loader.exec_module(importlib.util.module_from_spec(spec))
 
 
-def main(kind: str, path: Path, answer: Path) -> None:
+def load(kind: str, path: Path, answer: Path) -> None:
     """Load ``path`` as a torch library or as a module and write what it registered to ``answer``."""
     before = operators()
     if kind == "library":
@@ -52,5 +59,26 @@ def main(kind: str, path: Path, answer: Path) -> None:
     answer.write_text(json.dumps({"torch": torch.__version__, "operators": registered}), encoding="utf-8")
 
 
+def main() -> None:
+    """Read modules from the input and load each in a process of its own."""
+    gc.collect()
+    gc.freeze()  # else each process would walk through all of torch's objects once more when it ends
+    loading: dict[int, str] = {}
+    for line in sys.stdin:
+        kind, path, answer, words = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            written = os.open(words, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+            os.dup2(written, 1)
+            os.dup2(written, 2)
+            # It ends like any other process: what a library does when it is unloaded is part of the check.
+            load(kind, Path(path), Path(answer))
+            return
+        loading[child] = path
+    while loading:
+        child, status = os.wait()
+        print(json.dumps([loading.pop(child), os.waitstatus_to_exitcode(status)]), flush=True)
+
+
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    main()

@@ -15,6 +15,7 @@ from cpuwheels.install_check import check_install
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
+from cpuwheels.loading import Loader
 from cpuwheels.model.series import load_series
 from cpuwheels.native import find_helper, probe
 from cpuwheels.onednn import get_onednn
@@ -29,6 +30,7 @@ from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
 from cpuwheels.storage import storage_errors
 from cpuwheels.toolchain.select import check_choice
+from cpuwheels.wheel.binaries import AuditPolicy
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
     from cpuwheels.finished import Finished
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
-    from cpuwheels.model.matrix import Matrix, OneDnnPin
+    from cpuwheels.model.matrix import Matrix, OneDnnPin, Target
     from cpuwheels.native import NativeTools
     from cpuwheels.onednn import OneDnn
     from cpuwheels.prepare import PreparedSource
@@ -108,8 +110,12 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         if finished := find_finished(output, key):
             reporter.info("this very wheel was built and checked before; nothing to do")
         else:
-            with this.work_folder() as work, publish.staging(places, name, version) as staged:
-                _assemble(this, inputs, kernels, plan, note, key, work, staged)
+            with (
+                this.work_folder() as work,
+                publish.staging(places, name, version) as staged,
+                _loader(this, inputs, work) as loader,
+            ):
+                _assemble(this, inputs, kernels, plan, note, key, work, staged, loader)
                 publish.publish(staged, output)
             finished = read_finished(output)
         return finished
@@ -188,28 +194,27 @@ def _assemble(
     key: str,
     work: Path,
     staged: Path,
+    loader: Loader,
 ) -> None:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            inputs.prepared.folder, version=source.version, python=inputs.environment.python,
+            inputs.prepared.folder, version=source.version, environment=inputs.environment, store=this.store,
             work=work / "package", log=logs / "metadata.log",
         )  # fmt: skip
         overlay = write_overlay(
             work / "overlay", package.project,
-            package=package.package, kernels=kernels.folder, licenses=package.licenses,
+            package=package.files, kernels=kernels.folder, licenses=package.licenses,
         )  # fmt: skip
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
-            floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-            torch_libraries=inputs.environment.site_packages / "torch" / "lib",
-            library_folders=_library_folders(inputs.toolchain, kernels), work=work / "wheel", out=staged,
+            policy=_audit_policy(target, inputs, kernels), store=this.store, work=work / "wheel", out=staged,
             log=logs / "wheel.log", forbidden_paths=(this.places.cache, this.places.root),
         )  # fmt: skip
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        _check(this, inputs, kernels, built, work)
+        _check(this, inputs, kernels, built, loader)
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
@@ -222,18 +227,33 @@ def _assemble(
         )  # fmt: skip
 
 
-def _library_folders(toolchain: Toolchain, kernels: Kernels) -> tuple[Path, ...]:
-    """Return where libraries to bundle are looked for: the sysroot's folders, and what the modules have in common."""
-    return (*toolchain.library_folders, kernels.libraries_folder)
+def _loader(this: Run, inputs: Inputs, work: Path) -> Loader:
+    return Loader(
+        lambda: this.fresh_environment(inputs.environment, work / "venv"),
+        work / "check",
+        this.logs / "install-check.log",
+    )
 
 
-def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, work: Path) -> None:
+def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPolicy:
+    system = inputs.toolchain.library_folders  # without any, those of the machine itself
+    return AuditPolicy(
+        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
+        torch_libraries=inputs.environment.site_packages / "torch" / "lib",
+        library_folders=(*system, kernels.libraries_folder) if system else (),
+        digests=(
+            inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
+        ),
+    )  # fmt: skip
+
+
+def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loader: Loader) -> None:
     libraries = {library.name: library.needs for library in this.target.libraries}
     check = check_install(
-        built.path, python=this.fresh_environment(inputs.environment, work / "venv"), libraries=libraries,
+        built.path, loader=loader, libraries=libraries,
         modules=[name for name in kernels.modules if name not in libraries],
         features=probe(inputs.native.isaprobe).features, manifest=built.path.with_name("operators.json"),
-        work=work / "check", log=this.logs / "install-check.log", announce=this.reporter.announce,
+        log=this.logs / "install-check.log", announce=this.reporter.announce,
     )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")

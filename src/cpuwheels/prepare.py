@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.keys import file_digest, make_key
 from cpuwheels.patching import AppliedPatch, apply_series
+from cpuwheels.storage import link_or_copy
 from cpuwheels.store import MANIFEST
 
 if TYPE_CHECKING:
@@ -60,11 +61,14 @@ def prepare_source(
 
     def make(tree: Path) -> None:
         ignore = shutil.ignore_patterns(MANIFEST)
-        shutil.copytree(source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True)
+        # Second names, not copies: a patched file is written anew and renamed into place, the others stay as they are.
+        shutil.copytree(
+            source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
+        )
         applied = apply_series(patches, folder, tree)
         (tree / _APPLIED).write_text(json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
 
-    tree = store.get("prepared", key, make)
+    tree = store.get("prepared", key, make, of=source.folder)
     applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))
     for patch in applied:
         reporter.info(f"patch {patch.file}: {patch.state}")

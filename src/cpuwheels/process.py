@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -24,6 +25,9 @@ TAIL_LINES = 30
 _GRACE_SECONDS = 10
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>: signal a child when its parent dies
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+
+_RUNNING: dict[int, subprocess.Popen[str]] = {}
+"""Commands under way, by the thread that waits for each."""
 
 KEPT = ("HOME", "PATH", "LANG", "TMPDIR", "USER", "LOGNAME", "XDG_CACHE_HOME")
 """Variables a closed environment takes over from the caller; everything else must be passed on purpose."""
@@ -74,6 +78,7 @@ def run(
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
     on_line: Callable[[str], None] | None = None,
+    stdin: int | None = None,
     check: bool = True,
 ) -> Completed:
     """Run a command to its end, every line of its output into ``log``.
@@ -87,6 +92,7 @@ def run(
         env: The whole environment; `closed_environment()` if not given.
         cwd: Working folder.
         on_line: Called with each line, without its end.
+        stdin: File descriptor that it reads; nothing if not given.
         check: Whether a status other than 0 raises.
 
     Raises:
@@ -102,7 +108,7 @@ def run(
         try:
             child = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 text=True,
@@ -121,6 +127,7 @@ def run(
                 log=log,
                 next_step=f"install {command[0].rsplit('/', 1)[-1]}, or put it on PATH",
             ) from error
+        _RUNNING[threading.get_ident()] = child
         try:
             assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
             for line in child.stdout:
@@ -131,6 +138,7 @@ def run(
                     on_line(tail[-1])
             child.wait()
         finally:
+            del _RUNNING[threading.get_ident()]
             _end_group(child)
             if child.stdout is not None:
                 child.stdout.close()
@@ -145,6 +153,17 @@ def run(
             next_step="read the log",
         )
     return completed
+
+
+def end_command_of(thread: int) -> None:
+    """End what another thread is waiting for in `run`, if it is: only the main thread hears of a signal.
+
+    Args:
+        thread: Its `threading.get_ident`.
+    """
+    child = _RUNNING.get(thread)
+    if child is not None:
+        _end_group(child)
 
 
 def capture(

@@ -7,6 +7,7 @@ matches is set aside and made again. A lock per key lets several builds share on
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
-from cpuwheels.keys import entry_digest, tree_files
+from cpuwheels.keys import entry_digest, tree_names
 from cpuwheels.storage import link_or_copy, remove_tree, storage_errors, sync_folder, write_atomic
 
 if TYPE_CHECKING:
@@ -71,15 +72,20 @@ class Store:
             folder.mkdir(parents=True, exist_ok=True)
             return FileLock(folder / f"{kind}-{key}.lock")
 
-    def find(self, kind: str, key: str) -> Path | None:
+    def find(self, kind: str, key: str, *, of: Path | None = None) -> Path | None:
         """Return a sealed entry whose files all match its manifest, or None.
 
         An entry that does not match is moved aside, so the next `make` writes a new one.
+
+        Args:
+            kind: Its kind.
+            key: Its key.
+            of: Another entry, found a moment ago; a file that is a second name of one there need not be read again.
         """
         entry = self.path(kind, key)
         if not entry.is_dir():
             return None
-        if faults := check_entry(entry):
+        if faults := check_entry(entry, of=of):
             log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
             self.discard(kind, key)
             return None
@@ -94,15 +100,21 @@ class Store:
                 entry.rename(aside)
             remove_tree(aside)
 
-    def get(self, kind: str, key: str, make: Callable[[Path], None]) -> Path:
+    def get(self, kind: str, key: str, make: Callable[[Path], None], *, of: Path | None = None) -> Path:
         """Return an entry, calling ``make`` with an empty folder to fill if it is not there.
+
+        Args:
+            kind: Its kind.
+            key: Its key.
+            make: Fills the folder.
+            of: As in `find`; ``make`` may link files from there.
 
         Raises:
             StoreError: The store cannot be written.
             DiskFullError: No space is left.
         """
         with self.lock(kind, key):
-            if found := self.find(kind, key):
+            if found := self.find(kind, key, of=of):
                 return found
             fresh = self.path(kind, f".new-{key}")
             with storage_errors(self.root):
@@ -111,7 +123,7 @@ class Store:
             try:
                 with storage_errors(self.root):
                     make(fresh)
-                    return self._seal(fresh, kind, key)
+                    return self._seal(fresh, kind, key, of)
             except BaseException:
                 remove_tree(fresh)
                 raise
@@ -139,9 +151,10 @@ class Store:
                     shutil.copytree(entry, fresh, symlinks=True, copy_function=link_or_copy)
                     fresh.rename(other / kind / entry.name)
 
-    def _seal(self, fresh: Path, kind: str, key: str) -> Path:
+    def _seal(self, fresh: Path, kind: str, key: str, of: Path | None) -> Path:
         entry = self.path(kind, key)
-        files = {path.relative_to(fresh).as_posix(): entry_digest(path) for path in tree_files(fresh)}
+        digests = _Digests(fresh, of)
+        files = {name: digests.of(name) for name in tree_names(fresh)}
         manifest = {"kind": kind, "key": key, "place": str(entry), "files": files}
         write_atomic(fresh / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
         fresh.rename(entry)
@@ -149,27 +162,47 @@ class Store:
         return entry
 
 
-def check_entry(entry: Path) -> list[str]:
+class _Digests:
+    """The digests of a folder's files; those that are second names of another entry's files are taken from there."""
+
+    def __init__(self, folder: Path, of: Path | None) -> None:
+        self._folder = str(folder)
+        self._of = of
+        self._known: dict[str, str] = {}
+        if of is not None:
+            with contextlib.suppress(OSError, ValueError):  # what is not sealed is read
+                self._known = json.loads((of / MANIFEST).read_text()).get("files", {})
+
+    def of(self, name: str) -> str:
+        path = f"{self._folder}/{name}"
+        if self._of is not None and name in self._known:
+            here, there = os.lstat(path), os.lstat(f"{self._of}/{name}")
+            if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+                return self._known[name]
+        return entry_digest(Path(path))
+
+
+def check_entry(entry: Path, *, of: Path | None = None) -> list[str]:
     """Return everything wrong with a sealed entry; an empty list means it is as it was made.
 
     An entry that was moved counts as wrong unless its kind is movable: unpacked toolchains, for one, hold
     their own absolute path.
+
+    Args:
+        entry: The entry.
+        of: Another entry that was checked a moment ago; what is a second name of a file there is not read again.
     """
     try:
         manifest = json.loads((entry / MANIFEST).read_text())
         files: dict[str, str] = manifest["files"]
         place: str = manifest["place"]
+        digests = _Digests(entry, of)
     except (OSError, ValueError, KeyError) as error:
         return [f"manifest unreadable: {error}"]
     if place != str(entry) and manifest["kind"] not in MOVABLE:
         return [f"it was made for {place}"]
-    present = {path.relative_to(entry).as_posix(): path for path in tree_files(entry)}
-    present.pop(MANIFEST, None)
-    faults = [f"{name} is missing" for name in sorted(files.keys() - present.keys())]
-    faults += [f"{name} is not in the manifest" for name in sorted(present.keys() - files.keys())]
-    faults += [
-        f"{name} has other bytes"
-        for name in sorted(files.keys() & present.keys())
-        if entry_digest(present[name]) != files[name]
-    ]
+    present = set(tree_names(entry)) - {MANIFEST}
+    faults = [f"{name} is missing" for name in sorted(files.keys() - present)]
+    faults += [f"{name} is not in the manifest" for name in sorted(present - files.keys())]
+    faults += [f"{name} has other bytes" for name in sorted(files.keys() & present) if digests.of(name) != files[name]]
     return faults

@@ -58,7 +58,7 @@ def overlay(tmp_path: Path, project: Project) -> Overlay:
     return write_overlay(
         tmp_path / "overlay",
         project,
-        package=tmp_path / "package",
+        package={name.removeprefix("package/"): tmp_path / name for name in files if name.startswith("package/")},
         kernels=tmp_path / "kernels",
         licenses=tmp_path / "licenses",
     )

@@ -299,6 +299,16 @@ def test_the_runtime_environment_has_the_same_torch(
     assert python == tmp_path / "run" / "bin" / "python"
 
 
+def test_bytecode_is_made_once_and_used_by_both(
+    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
+    (bytecode,) = (made.site_packages / "torch" / "__pycache__").iterdir()
+    assert int.from_bytes(bytecode.read_bytes()[4:8], "little") == 0b11  # PEP 552: by hash, and checked
+    runtime_environment(made, tmp_path / "run", request_.lock, logs)
+    (same,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch/__pycache__/*.pyc")
+    assert same.samefile(bytecode)
+
+
 def test_a_runtime_environment_that_cannot_be_made_is_told(
     made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
 ) -> None:

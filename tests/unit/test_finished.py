@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from kernel_request import TARGET
 
-from cpuwheels import finished
+from cpuwheels import keys
 from cpuwheels.errors import WheelError
 from cpuwheels.finished import find_finished, read_finished, wheel_key
 
@@ -79,13 +79,13 @@ def test_the_key_holds_provenance_target_tools_and_code(tmp_path: Path, monkeypa
     tools.write_text("cmake==4\n")
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "pack.py").write_text("pack()\n")
-    monkeypatch.setattr(finished, "__file__", str(tmp_path / "code" / "finished.py"))
+    monkeypatch.setattr(keys, "__file__", str(tmp_path / "code" / "keys.py"))
     first = wheel_key(NOTE, TARGET, tools)
     assert wheel_key(dict(NOTE), TARGET, tools) == first
-    keys = {first, wheel_key(NOTE | {"kernel_key": "l"}, TARGET, tools)}
-    keys.add(wheel_key(NOTE, TARGET.model_copy(update={"floor": "manylinux_2_31"}), tools))
+    found = {first, wheel_key(NOTE | {"kernel_key": "l"}, TARGET, tools)}
+    found.add(wheel_key(NOTE, TARGET.model_copy(update={"floor": "manylinux_2_31"}), tools))
     tools.write_text("cmake==5\n")
-    keys.add(wheel_key(NOTE, TARGET, tools))
+    found.add(wheel_key(NOTE, TARGET, tools))
     (tmp_path / "code" / "pack.py").write_text("pack(well=True)\n")
-    keys.add(wheel_key(NOTE, TARGET, tools))
-    assert len(keys) == 5
+    found.add(wheel_key(NOTE, TARGET, tools))
+    assert len(found) == 5

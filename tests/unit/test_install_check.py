@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -8,6 +9,7 @@ import wheel_writer as ww
 
 from cpuwheels.errors import InstallCheckError
 from cpuwheels.install_check import InstallCheck, check_install, describe_end
+from cpuwheels.loading import Loader
 from cpuwheels.process import Completed
 
 if TYPE_CHECKING:
@@ -21,12 +23,22 @@ if [ "$1" = -I ]; then
     echo '["{version}", "{platlib}"]'
     exit 0
 fi
-name=$(basename "$4" .abi3.so)
-. "{platlib}/answers/$name"
+exec "{real}" "{platlib}/probe.py" "{platlib}/answers"
+"""
+# Plays the probe: a script for each module says how loading it goes.
+FAKE_PROBE = """\
+import json, os, subprocess, sys
+
+for line in sys.stdin:
+    kind, path, answer, words = json.loads(line)
+    script = os.path.join(sys.argv[1], os.path.basename(path).removesuffix(".abi3.so"))
+    with open(words, "w") as stream:
+        done = subprocess.run(["sh", script, answer], stdout=stream, stderr=stream)
+    print(json.dumps([path, done.returncode]), flush=True)
 """
 OPERATORS = '{"ns::b": "ns::b() -> ()", "ns::a": "ns::a() -> ()"}'
-GOOD = f"""echo '{{"torch": "2.0+cpu", "operators": {OPERATORS}}}' > "$5" """
-NONE = """echo '{"torch": "2.0+cpu", "operators": {}}' > "$5" """
+GOOD = f"""echo '{{"torch": "2.0+cpu", "operators": {OPERATORS}}}' > "$1" """
+NONE = """echo '{"torch": "2.0+cpu", "operators": {}}' > "$1" """
 
 
 class Scene:
@@ -37,11 +49,14 @@ class Scene:
         self.answers.mkdir(parents=True)
         (folder / "platlib/demo").mkdir()
         self.python("1.0+cpu")
+        (folder / "platlib/probe.py").write_text(FAKE_PROBE)
         self.uv("exit 0")
         monkeypatch.setattr("cpuwheels.install_check.find_uv_bin", lambda: str(folder / "uv"))
 
     def python(self, version: str) -> None:
-        self._script("python", FAKE_PYTHON.format(version=version, platlib=self.folder / "platlib"))
+        self._script(
+            "python", FAKE_PYTHON.format(version=version, platlib=self.folder / "platlib", real=sys.executable)
+        )
 
     def uv(self, script: str) -> None:
         self._script("uv", f'#!/bin/sh\necho "$@" > "{self.folder}/uv-args"\n{script}\n')
@@ -51,18 +66,18 @@ class Scene:
         (self.answers / name).write_text(answer + "\n")
 
     def check(self, libraries: dict[str, list[str]], modules: list[str] | None = None) -> InstallCheck:
-        return check_install(
-            self.folder / ww.NAME,
-            python=self.folder / "python",
-            libraries=libraries,
-            modules=modules or [],
-            features={"avx2"},
-            manifest=self.folder / "dist/operators.json",
-            work=self.folder / "work",
-            log=self.folder / "log",
-            announce=self.announced.append,
-            package="demo",
-        )
+        with Loader(lambda: self.folder / "python", self.folder / "work", self.folder / "log") as loader:
+            return check_install(
+                self.folder / ww.NAME,
+                loader=loader,
+                libraries=libraries,
+                modules=modules or [],
+                features={"avx2"},
+                manifest=self.folder / "dist/operators.json",
+                log=self.folder / "log",
+                announce=self.announced.append,
+                package="demo",
+            )
 
     def _script(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)

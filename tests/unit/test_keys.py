@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.keys import KEY_LENGTH, make_key, tree_digest
+from cpuwheels.keys import KEY_LENGTH, make_key, tree_digest, tree_files, tree_names
 
 
 def test_key_does_not_depend_on_the_order_of_inputs() -> None:
@@ -51,3 +51,17 @@ def test_tree_digest_of_parts_ignores_the_rest(tree: Path) -> None:
     before = tree_digest(tree, ["csrc", "not-there"])
     (tree / "setup.py").write_text("changed")
     assert tree_digest(tree, ["csrc", "not-there"]) == before
+
+
+def test_every_file_and_link_is_listed_and_links_are_not_followed(tree: Path) -> None:
+    (tree / "loop").symlink_to(tree, target_is_directory=True)
+    (tree / "gone").symlink_to("nowhere")
+    (tree / "deep/er").mkdir(parents=True)
+    (tree / "deep/er/z").write_text("")
+    (tree / "deep.txt").write_text("")
+    names = tree_names(tree)
+    assert names == sorted(names)
+    assert {"loop", "gone", "deep/er/z", "deep.txt"} <= set(names)
+    assert not any(name.startswith("loop/") for name in names)
+    assert tree_files(tree) == [tree / name for name in names]
+    assert tree_names(tree / "absent") == []

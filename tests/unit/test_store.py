@@ -61,6 +61,46 @@ def test_damage_is_found_and_mended(store: Store, damage, fault: str) -> None:
     assert check_entry(store.get("kind", "key", fill)) == []
 
 
+def linked(store: Store) -> tuple[Path, Path]:
+    first = store.get("kind", "first", fill)
+
+    def link(folder: Path) -> None:
+        (folder / "sub").mkdir()
+        os.link(first / "sub" / "a", folder / "sub" / "a")
+        (folder / "b").write_text("b")
+
+    return first, store.get("kind", "second", link, of=first)
+
+
+def test_second_names_have_the_digests_of_the_first(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    first, second = linked(store)
+    assert check_entry(second) == []
+    read: list[str] = []
+    monkeypatch.setattr("cpuwheels.store.entry_digest", lambda path: read.append(path.name) or "another")
+    assert check_entry(second, of=first) == ["b has other bytes"]
+    assert read == ["b"]
+
+
+def test_damage_under_a_second_name_is_found_where_the_first_is_checked(store: Store) -> None:
+    first, second = linked(store)
+    (second / "sub" / "a").write_text("A")
+    assert check_entry(first) == ["sub/a has other bytes"]
+    assert check_entry(second) == ["sub/a has other bytes"]
+    # The first is made anew, so the second no longer has its bytes.
+    assert store.find("kind", "first") is None
+    first = store.get("kind", "first", fill)
+    assert check_entry(second, of=first) == ["sub/a has other bytes"]
+
+
+def test_an_entry_that_is_not_sealed_vouches_for_nothing(store: Store, tmp_path: Path) -> None:
+    (tmp_path / "loose").mkdir()
+    fill(tmp_path / "loose")
+    entry = store.get(
+        "kind", "key", lambda folder: os.link(tmp_path / "loose/sub/a", folder / "a"), of=tmp_path / "loose"
+    )
+    assert check_entry(entry, of=tmp_path / "loose") == []
+
+
 def test_a_moved_store_is_made_again(store: Store, tmp_path: Path) -> None:
     store.get("kind", "key", fill)
     store.root.rename(tmp_path / "moved")

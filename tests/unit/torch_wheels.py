@@ -32,5 +32,9 @@ def write_wheel(folder: Path, name: str, version: str, files: dict[str, str] | N
 
 def write_torch(folder: Path, version: str, *needs: str, cuda: str | None = None, header: str = "") -> Path:
     """Write a torch wheel."""
-    files = {"torch/version.py": f"cuda: str | None = {cuda!r}\n", "torch/include/torch/all.h": header}
+    files = {
+        "torch/__init__.py": "",
+        "torch/version.py": f"cuda: str | None = {cuda!r}\n",
+        "torch/include/torch/all.h": header,
+    }
     return write_wheel(folder, "torch", version, files, *needs)

@@ -56,9 +56,10 @@ class TreeRequest:
 
         def snapshot(folder: Path) -> None:
             reporter.info(f"copying {len(names)} files of {self.folder}")
+            for parent in {os.path.dirname(name) for name in names}:  # noqa: PTH120  (thousands of files)
+                (folder / parent).mkdir(parents=True, exist_ok=True)
             for name in names:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(self.folder / name, folder / name, follow_symlinks=False)
+                shutil.copy2(f"{self.folder}/{name}", f"{folder}/{name}", follow_symlinks=False)
 
         copy = store.get("sources", make_key(tree=digest, layout=1), snapshot)
         return Source(

@@ -14,27 +14,30 @@ from cpuwheels.keys import file_digest
 from cpuwheels.policy import load_policy
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
-from cpuwheels.wheel.audit import Audited, Bundled, audit_wheel
+from cpuwheels.wheel.binaries import audited_binaries, audited_name
 from cpuwheels.wheel.canonical import canonicalize, dist_info_of
 from cpuwheels.wheel.project import Project, differences, read_project
+from cpuwheels.wheel.streams import Streams, keep_wheel, kept_wheel
 from cpuwheels.wheel.validation import Expectations, validate_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.store import Store
+    from cpuwheels.wheel.audit import Audited, Bundled
+    from cpuwheels.wheel.binaries import AuditPolicy
     from cpuwheels.wheel.overlay import Overlay
     from cpuwheels.wheel.requirements import MovedRequirement
 
 NOTE = "cpuwheels.json"
 """File below ``.dist-info`` that says what the wheel was made from."""
 
-AUDITWHEEL_SBOM = "sboms/auditwheel.cdx.json"
-"""auditwheel's own list of bundled libraries; it digests their paths on the building machine."""
-
-# The umask is set in the child: this process may have other threads that write files.
+# The umask is set in the child: this process may have other threads that write files. And this wheel is packed
+# once more in canonical form, so the time for compressing it is saved: zipfile asks zlib for this default level.
 _HOOK = (
-    "import os, sys; os.umask(0o022); from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
+    "import os, sys, zlib; os.umask(0o022); zlib.Z_DEFAULT_COMPRESSION = zlib.Z_NO_COMPRESSION; "
+    "from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
 )
 
 
@@ -76,11 +79,8 @@ def build_wheel(
     python: Path,
     epoch: int,
     note: Mapping[str, Any],
-    floor: str,
-    machine: str,
-    excluded: Sequence[str],
-    torch_libraries: Path,
-    library_folders: Sequence[Path],
+    policy: AuditPolicy,
+    store: Store,
     work: Path,
     out: Path,
     log: Path,
@@ -95,11 +95,8 @@ def build_wheel(
         epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
         note: What the wheel was made from (kernel key, alternates, toolchain, source digest); written into
             the wheel as ``cpuwheels.json``, so it must not hold times or paths.
-        floor: Newest platform policy the wheel may need.
-        machine: As in platform tags.
-        excluded: Sonames that come with torch.
-        torch_libraries: Folder of torch's libraries.
-        library_folders: Where libraries to bundle are looked for.
+        policy: What its binaries are audited against.
+        store: Where audited binaries and compressed files are kept.
         work: For the steps between; emptied.
         out: Where the wheel goes, in one rename.
         log: Log file of the step.
@@ -112,31 +109,23 @@ def build_wheel(
     python, work, out = python.absolute(), work.absolute(), out.absolute()
     raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log)
     check_complete(raw, overlay.files, project)
-    audited = audit_wheel(
-        raw,
-        work / "audited",
-        floor=floor,
-        machine=machine,
-        excluded=excluded,
-        torch_libraries=torch_libraries,
-        library_folders=library_folders,
-        log=log,
-    )
-    path = out / audited.path.name
-    canonicalize(
-        audited.path,
-        path,
-        epoch=epoch,
-        add={NOTE: render_note(note, audited, project)},
-        leave_out=[AUDITWHEEL_SBOM],
-    )
+    key, audited = audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
+    path = out / audited_name(raw, audited)
+    kept = kept_wheel(store, key)
+    with Streams([wheel for wheel in (audited.path, kept) if wheel is not None]) as streams:
+        canonicalize(
+            raw, path, epoch=epoch, add={NOTE: render_note(note, audited, project)}, instead=audited.path,
+            streams=streams,
+        )  # fmt: skip
     expected = Expectations(
-        policy=load_policy(floor, machine),
-        excluded=tuple(excluded),
+        policy=load_policy(policy.floor, policy.machine),
+        excluded=policy.excluded,
         modules=tuple(sorted(name for name in overlay.files if name.endswith(".so"))),
         forbidden_paths=tuple(str(folder) for folder in (work, *forbidden_paths)),
     )
     require_valid(path, expected, log=log)
+    if kept is None:
+        keep_wheel(store, key, path)
     return BuiltWheel(
         path=path,
         sha256=file_digest(path),

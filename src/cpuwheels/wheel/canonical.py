@@ -10,6 +10,7 @@ import io
 import stat
 import time
 import zipfile
+from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING
 
 from cpuwheels.errors import WheelError
@@ -18,6 +19,8 @@ from cpuwheels.storage import replacing, storage_errors
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
+
+    from cpuwheels.wheel.streams import Stream, Streams
 
 ZIP_EPOCH = 315532800
 """1980-01-01T00:00:00Z: zip archives know no earlier time (APPNOTE 4.4.6, MS-DOS date)."""
@@ -29,6 +32,8 @@ UNIX = 3
 """``create_system`` of every entry (APPNOTE 4.4.2), so that permissions are read as Unix modes."""
 
 _CHUNK = 1 << 20
+_COPIED = 1 << 30
+"""Bytes from which an entry is not copied but written anew, far below where zip64 begins."""
 
 
 def zip_time(epoch: int) -> tuple[int, int, int, int, int, int]:
@@ -70,6 +75,8 @@ def canonicalize(
     epoch: int,
     add: Mapping[str, bytes] | None = None,
     leave_out: Collection[str] = (),
+    instead: Path | None = None,
+    streams: Streams | None = None,
 ) -> None:
     """Rewrite a wheel: sorted entries, one time stamp, normal permissions, a new sorted ``RECORD``.
 
@@ -79,45 +86,95 @@ def canonicalize(
         epoch: Seconds since 1970 of every entry (``SOURCE_DATE_EPOCH``).
         add: Name below ``.dist-info`` → content, to be added or replaced.
         leave_out: Names below ``.dist-info`` to drop.
+        instead: Another wheel in canonical form. Its package files and ``WHEEL`` are added, or take the place of those
+            in ``wheel``.
+        streams: Entries that need not be compressed again.
 
     Raises:
         WheelError: ``wheel`` is not a wheel.
         StoreError: ``target`` cannot be written.
     """
     try:
-        with zipfile.ZipFile(wheel) as source, storage_errors(target.parent), replacing(target) as part:
-            _rewrite(source, part, zip_time(epoch), dict(add or {}), leave_out)
+        with contextlib.ExitStack() as stack:
+            members = _members(stack.enter_context(zipfile.ZipFile(wheel)))
+            dist_info = dist_info_of(members)
+            if instead is not None:
+                members |= _instead(stack.enter_context(zipfile.ZipFile(instead)), dist_info)
+            added = {f"{dist_info}/{name}": _Member(content=content) for name, content in (add or {}).items()}
+            for name in (*leave_out, "RECORD"):
+                members.pop(f"{dist_info}/{name}", None)
+            with storage_errors(target.parent), replacing(target) as part:
+                _rewrite(members | added, dist_info, part, zip_time(epoch), streams)
     except zipfile.BadZipFile as error:
         raise WheelError(f"{wheel.name} is not a wheel: {error}", where=wheel) from error
 
 
+@dataclass(frozen=True)
+class _Member:
+    """A file of the wheel to be written: an entry of another one, or bytes."""
+
+    archive: zipfile.ZipFile | None = None
+    info: zipfile.ZipInfo | None = None
+    content: bytes = b""
+    digest: str = ""
+    """As ``RECORD`` says, if that is known without reading it."""
+
+    @property
+    def executable(self) -> bool:
+        return self.info is not None and bool(self.info.external_attr >> 16 & 0o111)
+
+    @property
+    def size(self) -> int:
+        return len(self.content) if self.info is None else self.info.file_size
+
+    def read(self) -> bytes:
+        return self.content if self.archive is None or self.info is None else self.archive.read(self.info)
+
+
+def _members(archive: zipfile.ZipFile) -> dict[str, _Member]:
+    return {info.filename: _Member(archive, info) for info in archive.infolist() if not info.is_dir()}
+
+
+def _instead(archive: zipfile.ZipFile, dist_info: str) -> dict[str, _Member]:
+    members = _members(archive)
+    own = dist_info_of(members)
+    rows = csv.reader(io.StringIO(members.pop(f"{own}/RECORD").read().decode()))
+    digests = {row[0]: row[1] for row in rows}
+    taken = {
+        name: replace(member, digest=digests.get(name, ""))
+        for name, member in members.items()
+        if not name.startswith(f"{own}/")
+    }
+    return taken | {f"{dist_info}/WHEEL": members[f"{own}/WHEEL"]}
+
+
 def _rewrite(
-    source: zipfile.ZipFile,
+    members: Mapping[str, _Member],
+    dist_info: str,
     part: IO[bytes],
     moment: tuple[int, int, int, int, int, int],
-    add: dict[str, bytes],
-    leave_out: Collection[str],
+    streams: Streams | None,
 ) -> None:
-    infos = {info.filename: info for info in source.infolist() if not info.is_dir()}
-    dist_info = dist_info_of(infos)
-    added = {f"{dist_info}/{name}": content for name, content in add.items()}
-    dropped = {f"{dist_info}/{name}" for name in (*leave_out, "RECORD")}
-    names = sorted((infos.keys() | added.keys()) - dropped, key=lambda name: entry_order(name, dist_info))
     rows: list[tuple[str, str, str]] = []
     with zipfile.ZipFile(part, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in names:
-            with contextlib.ExitStack() as stack:
-                content: IO[bytes]
-                if name in added:
-                    content, size, executable = io.BytesIO(added[name]), len(added[name]), False
-                else:
-                    content = stack.enter_context(source.open(infos[name]))
-                    size, executable = infos[name].file_size, bool(infos[name].external_attr >> 16 & 0o111)
-                entry = _entry(name, moment, size=size, executable=executable)
-                rows.append((name, *_write(archive, entry, content)))
+        for name in sorted(members, key=lambda name: entry_order(name, dist_info)):
+            member = members[name]
+            stream = streams.find(member.digest, member.size) if streams is not None and member.digest else None
+            if stream is not None:
+                digest, size, content = member.digest, member.size, b""
+            else:
+                content = member.read()
+                digest, size = content_digest(content), len(content)
+                stream = streams.find(digest, size) if streams is not None else None
+            rows.append((name, digest, str(size)))
+            entry = _entry(name, moment, size=size, executable=member.executable)
+            if stream is None or size >= _COPIED:
+                _write(archive, entry, content or member.read())
+            else:
+                _copy(archive, entry, stream)
         record = f"{dist_info}/RECORD"
         text = render_record([*sorted(rows), (record, "", "")])
-        _write(archive, _entry(record, moment, size=len(text), executable=False), io.BytesIO(text))
+        _write(archive, _entry(record, moment, size=len(text), executable=False), text)
 
 
 def render_record(rows: Collection[tuple[str, str, str]]) -> bytes:
@@ -132,6 +189,11 @@ def record_digest(digest: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
+def content_digest(content: bytes) -> str:
+    """Return the sha256 of a file's content as ``RECORD`` writes it."""
+    return record_digest(hashlib.sha256(content).digest())
+
+
 def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int, executable: bool) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, moment)
     entry.create_system = UNIX
@@ -143,11 +205,21 @@ def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int,
     return entry
 
 
-def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, content: IO[bytes]) -> tuple[str, str]:
-    digest, size = hashlib.sha256(), 0
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, content: bytes) -> None:
+    view = memoryview(content)
     with archive.open(entry, "w") as stream:
-        while chunk := content.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-            stream.write(chunk)
-    return record_digest(digest.digest()), str(size)
+        for start in range(0, len(content), _CHUNK):
+            stream.write(view[start : start + _CHUNK])
+
+
+def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, stream: Stream) -> None:
+    """Write an entry that is compressed already: what `zipfile` does, but for the compressing."""
+    assert archive.fp is not None  # noqa: S101  (it is open)
+    entry.CRC, entry.compress_size = stream.crc, len(stream.data)
+    archive.fp.seek(archive.start_dir)
+    entry.header_offset = archive.start_dir
+    archive.fp.write(entry.FileHeader(zip64=False))
+    archive.fp.write(stream.data)
+    archive.start_dir = archive.fp.tell()
+    archive.filelist.append(entry)
+    archive.NameToInfo[entry.filename] = entry

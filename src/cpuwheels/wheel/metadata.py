@@ -10,22 +10,27 @@ from __future__ import annotations
 import shutil
 import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from cpuwheels.errors import CommandError, WheelError
-from cpuwheels.keys import tree_files
+from cpuwheels.keys import make_key, tree_files, tree_names
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.wheel.answers import Answers, KeptAnswers, Notes
 from cpuwheels.wheel.project import Project, read_project
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from pathlib import Path
+    from collections.abc import Iterable, Mapping
 
-_HOOK = "import sys; from setuptools import build_meta; print(build_meta.prepare_metadata_for_build_wheel(sys.argv[1]))"
-_LEFT_OUT = shutil.ignore_patterns(".git", "__pycache__", "*.pyc")
+    from cpuwheels.environment import Environment
+    from cpuwheels.store import Store
+
+_PROBE = Path(__file__).parent.with_name("setup_probe.py")
+_LEFT_OUT_PARTS = {".git", "__pycache__"}
+_LEFT_OUT = shutil.ignore_patterns(*_LEFT_OUT_PARTS, "*.pyc")
 
 
 @dataclass(frozen=True)
@@ -34,12 +39,12 @@ class UpstreamPackage:
 
     Attributes:
         project: Its metadata, URL requirements made plain.
-        package: Folder that holds the package folders as they go into the wheel.
+        files: Name in the wheel → the package file; only to be read.
         licenses: Folder with the licence files that the metadata names.
     """
 
     project: Project
-    package: Path
+    files: Mapping[str, Path]
     licenses: Path
 
 
@@ -49,14 +54,15 @@ def local_version(version: str, label: str) -> str:
 
 
 def upstream_package(
-    source: Path, *, version: str, python: Path, work: Path, log: Path, device: str = "cpu"
+    source: Path, *, version: str, environment: Environment, store: Store, work: Path, log: Path, device: str = "cpu"
 ) -> UpstreamPackage:
-    """Ask the source's own ``setup.py`` for metadata and package files.
+    """Ask the source's own ``setup.py`` for metadata and package files, or find what it would say in the store.
 
     Args:
-        source: The prepared (patched) source tree; only read.
+        source: The prepared (patched) source tree in the store; only read.
         version: Version without the device's label, such as ``0.32.0`` or ``0.32.1.dev5+g0123abc``.
-        python: Interpreter of the build environment.
+        environment: The build environment.
+        store: Where answers are kept.
         work: Emptied, then filled with a private copy of the source and the results.
         log: Log file of the step.
         device: Upstream's name of the device, which is also the version's label.
@@ -65,33 +71,20 @@ def upstream_package(
         WheelError: ``setup.py`` fails, or gives another version.
         StoreError: ``work`` cannot be written.
     """
-    python, work = python.absolute(), work.absolute()
-    copy, metadata, package = work / "source", work / "metadata", work / "package"
+    python, work = environment.python.absolute(), work.absolute()
     with storage_errors(work):
         remove_tree(work)
-        metadata.mkdir(parents=True)
-        shutil.copytree(source, copy, symlinks=True, ignore=_LEFT_OUT)
-        _list_files(copy)
+        work.mkdir(parents=True)
     # setup.py adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
-    env = closed_environment(
-        {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}, path_first=[python.parent]
-    )
-    steps: list[Sequence[str | Path]] = [
-        [python, "-c", _HOOK, metadata],
-        [python, "setup.py", "--quiet", "build_py", "--build-lib", package],
-    ]
-    for argv in steps:
-        try:
-            run(argv, log=log, env=env, cwd=copy)
-        except CommandError as error:
-            raise WheelError(
-                "the source's setup.py does not give its metadata and package files",
-                where=source / "setup.py",
-                log=log,
-                output=error.output,
-                next_step="read the log; a missing module belongs into the locked build environment",
-            ) from error
-    dist_info = _only(metadata.glob("*.dist-info"), source)
+    asked = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
+    kept = KeptAnswers(source, make_key(environment=environment.key(), asked=asked), store, _names(source))
+    with storage_errors(work), log.open("a", encoding="utf-8") as stream:
+        answers = kept.find(work / "modes")
+        if answers is not None:
+            stream.write(f"setup.py would say what {answers.metadata.parent} has of it\n")
+    if answers is None:
+        answers = _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
+    dist_info = _only(answers.metadata.glob("*.dist-info"), source)
     entry_points = dist_info / "entry_points.txt"
     project = read_project(
         (dist_info / "METADATA").read_bytes(),
@@ -105,7 +98,40 @@ def upstream_package(
             log=log,
             next_step="see how its get_vllm_version() makes the version",
         )
-    return UpstreamPackage(project=project, package=package, licenses=dist_info / "licenses")
+    return UpstreamPackage(project=project, files=answers.files, licenses=dist_info / "licenses")
+
+
+def _ask(source: Path, kept: KeptAnswers, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:
+    copy, answered = work / "source", work / "answers"
+    with storage_errors(work):
+        (answered / "metadata").mkdir(parents=True)
+        shutil.copytree(source, copy, symlinks=True, ignore=_LEFT_OUT)
+        _list_files(copy)
+    try:
+        # -P: the probe's own folder holds modules of ours.
+        run([python, "-P", _PROBE, answered], log=log, env=env, cwd=copy)
+    except CommandError as error:
+        raise WheelError(
+            "the source's setup.py does not give its metadata and package files",
+            where=source / "setup.py",
+            log=log,
+            output=error.output,
+            next_step="read the log; a missing module belongs into the locked build environment",
+        ) from error
+    packages = answered / "packages"
+    answers = Answers(answered / "metadata", {name: packages / name for name in tree_names(packages)})
+    notes = [Notes.model_validate_json((answered / f"{name}.json").read_bytes()) for name in ("metadata", "packages")]
+    reason = kept.keep(answers, copy, notes)
+    with storage_errors(log.parent), log.open("a", encoding="utf-8") as stream:
+        stream.write(f"the answers were {f'not kept: {reason}' if reason else 'kept'}\n")
+    return answers
+
+
+def _names(source: Path) -> list[str]:
+    """Return the names of a source's files that are in a private copy of it."""
+    return [
+        name for name in tree_names(source) if not _LEFT_OUT_PARTS.intersection(name.split("/")) and name[-4:] != ".pyc"
+    ]
 
 
 def _list_files(copy: Path) -> None:

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import tomli_w
 
 from cpuwheels.errors import WheelError
-from cpuwheels.keys import tree_files
+from cpuwheels.keys import tree_names
 from cpuwheels.storage import link_or_copy, remove_tree, storage_errors
 from cpuwheels.wheel.project import project_table
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.wheel.project import Project
@@ -52,14 +53,20 @@ class Overlay:
 
 
 def write_overlay(
-    folder: Path, project: Project, *, package: Path, kernels: Path, licenses: Path, py_api: str = "cp38"
+    folder: Path,
+    project: Project,
+    *,
+    package: Mapping[str, Path],
+    kernels: Path,
+    licenses: Path,
+    py_api: str = "cp38",
 ) -> Overlay:
     """Write the overlay project.
 
     Args:
         folder: Emptied first.
         project: The metadata.
-        package: Folder that holds upstream's package folders.
+        package: Name in the wheel → upstream's package file.
         kernels: Folder with the extension modules as they lie in the wheel (``vllm/_C.abi3.so``,
             ``vllm/libs/…``); folders beside upstream's packages, such as debug symbols, stay out.
         licenses: Folder with the licence files that the metadata names.
@@ -69,24 +76,22 @@ def write_overlay(
         WheelError: There are no kernels, or a kernel is also among the package files.
         StoreError: ``folder`` cannot be written.
     """
-    package_files = _names(package)
+    package_files = set(package)
     packages = sorted({name.partition("/")[0] for name in package_files})
-    kernel_files = {name for name in _names(kernels) if name.partition("/")[0] in packages}
+    kernel_files = {name for name in tree_names(kernels) if name.partition("/")[0] in packages}
     if not kernel_files:
         raise WheelError("no kernels to put into the wheel", where=kernels, next_step="build them first")
     if both := sorted(package_files & kernel_files):
         raise WheelError(
             f"{both[0]} is both a package file and a kernel",
-            where=package,
+            where=package[both[0]],
             next_step="the source tree holds built modules; build from a clean checkout",
         )
     with storage_errors(folder):
         remove_tree(folder)
         folder.mkdir(parents=True)
-        shutil.copytree(package, folder / "package", copy_function=link_or_copy)
-        for name in sorted(kernel_files):
-            (folder / "kernels" / name).parent.mkdir(parents=True, exist_ok=True)
-            link_or_copy(str(kernels / name), str(folder / "kernels" / name))
+        _link(package, folder / "package")
+        _link({name: kernels / name for name in kernel_files}, folder / "kernels")
         for name in project.license_files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(licenses / name, folder / name)
@@ -126,5 +131,8 @@ def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict
     }
 
 
-def _names(folder: Path) -> set[str]:
-    return {path.relative_to(folder).as_posix() for path in tree_files(folder)}
+def _link(files: Mapping[str, Path], folder: Path) -> None:
+    for parent in {name.rpartition("/")[0] for name in files}:
+        (folder / parent).mkdir(parents=True, exist_ok=True)
+    for name, path in files.items():
+        link_or_copy(str(path), f"{folder}/{name}")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import csv
 import fnmatch
-import hashlib
 import io
 import re
 import zipfile
+from collections import Counter
 from dataclasses import dataclass
 from email.parser import BytesParser
 from typing import TYPE_CHECKING
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from cpuwheels.elf import ElfFacts, is_elf, read_elf
-from cpuwheels.wheel.canonical import dist_info_of, entry_order, record_digest
+from cpuwheels.elf import MAGIC, ElfFacts, read_elf
+from cpuwheels.wheel.canonical import content_digest, dist_info_of, entry_order
 from cpuwheels.wheel.requirements import sort_requirements
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.policy import Policy
-
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -92,7 +90,7 @@ def archive_faults(infos: Sequence[zipfile.ZipInfo], dist_info: str) -> Iterator
     """Yield what is wrong with the archive itself: order, times, permissions, stray entries."""
     names = [info.filename for info in infos]
     yield from (f"{name} is a directory entry" for name in names if name.endswith("/"))
-    yield from (f"{name} stands there twice" for name in sorted({name for name in names if names.count(name) > 1}))
+    yield from (f"{name} stands there twice" for name, count in sorted(Counter(names).items()) if count > 1)
     yield from (f"{name} has an unsafe path" for name in names if name.startswith("/") or ".." in name.split("/"))
     if names != sorted(names, key=lambda name: entry_order(name, dist_info)):
         yield "entries are not sorted with .dist-info and RECORD last"
@@ -177,18 +175,14 @@ def elf_faults(elf: ElfFacts, expected: Expectations, bundled: set[str]) -> Iter
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, forbidden: Sequence[str]) -> Entry:
-    with archive.open(info) as stream:
-        if is_elf(stream):
-            return _read_binary(stream.read(), forbidden)
-        digest, size = hashlib.sha256(), 0
-        while chunk := stream.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return Entry(record_digest(digest.digest()), size)
+    content = archive.read(info)
+    if content.startswith(MAGIC):
+        return _read_binary(content, forbidden)
+    return Entry(content_digest(content), len(content))
 
 
 def _read_binary(content: bytes, forbidden: Sequence[str]) -> Entry:
-    digest = record_digest(hashlib.sha256(content).digest())
+    digest = content_digest(content)
     paths = tuple(path for path in forbidden if path.encode() in content)
     try:
         return Entry(digest, len(content), read_elf(io.BytesIO(content)), paths)

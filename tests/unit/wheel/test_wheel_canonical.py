@@ -12,6 +12,7 @@ import wheel_writer as ww
 
 from cpuwheels.errors import WheelError
 from cpuwheels.wheel.canonical import canonicalize, zip_time
+from cpuwheels.wheel.streams import Streams
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,6 +95,43 @@ def test_level_9_is_really_used(tmp_path: Path) -> None:
     assert sizes[6] != sizes[9]
     with zipfile.ZipFile(wheel) as archive:
         assert archive.getinfo("demo/data.bin").compress_size == sizes[9]
+
+
+def test_entries_that_are_copied_give_the_same_bytes(tmp_path: Path) -> None:
+    words = random.Random(2)
+    data = b" ".join(b"word%d" % words.randrange(300) for _ in range(400_000))
+    changed = ww.content(**{"demo/data.bin": data, "demo/empty": b"", "demo/\u00e9.py": b"a = 1\n"})
+    first = ww.write_raw(tmp_path / "first.whl", changed | {"demo/mine.py": b"mine"})
+    canonicalize(first, first, epoch=ww.EPOCH)
+    second = ww.write_raw(tmp_path / "second.whl", changed | {"demo/mine.py": b"other"}, external_attr=0o100755 << 16)
+    canonicalize(second, tmp_path / "compressed.whl", epoch=7)
+    with Streams([first]) as streams:
+        canonicalize(second, tmp_path / "copied.whl", epoch=7, streams=streams)
+    assert (tmp_path / "copied.whl").read_bytes() == (tmp_path / "compressed.whl").read_bytes()
+    with zipfile.ZipFile(tmp_path / "copied.whl") as archive:
+        assert archive.testzip() is None
+        assert archive.read("demo/data.bin") == data
+
+
+def test_another_wheels_files_take_the_place_of_the_first_ones(tmp_path: Path) -> None:
+    raw = ww.write_raw(tmp_path / "raw.whl", ww.content() | {f"{ww.INFO}/RECORD": b""})
+    other = tmp_path / "other.whl"
+    info = "demo-0.dist-info"
+    ww.write_raw(other, {"demo/_C.abi3.so": b"repaired", "demo.libs/x.so": b"x", f"{info}/WHEEL": b"Tag: new\n",
+                         f"{info}/METADATA": b"Name: x\n"})  # fmt: skip
+    canonicalize(other, other, epoch=0)
+    canonicalize(raw, tmp_path / "out.whl", epoch=0, instead=other)
+    with Streams([other]) as streams:
+        canonicalize(raw, tmp_path / "copied.whl", epoch=0, instead=other, streams=streams)
+    assert (tmp_path / "copied.whl").read_bytes() == (tmp_path / "out.whl").read_bytes()
+    with zipfile.ZipFile(tmp_path / "out.whl") as archive:
+        assert archive.namelist() == [
+            "demo.libs/x.so", "demo/_C.abi3.so", "demo/__init__.py", f"{ww.INFO}/METADATA", f"{ww.INFO}/WHEEL",
+            f"{ww.INFO}/RECORD",
+        ]  # fmt: skip
+        assert archive.read("demo/_C.abi3.so") == b"repaired"
+        assert archive.read(f"{ww.INFO}/WHEEL") == b"Tag: new\n"
+        assert archive.read(f"{ww.INFO}/METADATA") == ww.METADATA.encode()
 
 
 def test_what_is_no_wheel_is_refused_and_nothing_is_left(tmp_path: Path) -> None:

@@ -23,17 +23,22 @@ def tree(folder: Path, *names: str) -> Path:
     return folder
 
 
+def package(folder: Path, *names: str) -> dict[str, Path]:
+    return {name: tree(folder / f"file {number}", "x") / "x" for number, name in enumerate(names)}
+
+
 def test_the_overlay_is_a_project_of_its_own(tmp_path: Path) -> None:
     overlay = write_overlay(
         tmp_path / "overlay",
         read_project(METADATA),
-        package=tree(tmp_path / "package", "demo/__init__.py", "demo/sub/data.json"),
+        package=package(tmp_path, "demo/__init__.py", "demo/sub/data.json"),
         kernels=tree(tmp_path / "kernels", "demo/_C.abi3.so", "debug/_C.abi3.so.debug", "manifest.json"),
         licenses=tree(tmp_path / "licenses", "LICENSE"),
     )
     assert overlay.files == {"demo/__init__.py", "demo/sub/data.json", "demo/_C.abi3.so"}
     assert (overlay.folder / "kernels/demo/_C.abi3.so").read_text() == "demo/_C.abi3.so"
     assert not (overlay.folder / "kernels/debug").exists()
+    assert (overlay.folder / "package/demo/sub/data.json").read_text() == "x"
     assert (overlay.folder / "README.md").read_text() == "Text\n"
     table = tomllib.loads((overlay.folder / "pyproject.toml").read_text())
     assert table["project"]["license-files"] == ["LICENSE"]
@@ -47,7 +52,7 @@ def test_an_old_overlay_is_replaced(tmp_path: Path) -> None:
     write_overlay(
         tmp_path / "overlay",
         read_project(b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nLicense: MIT\nLicense-File: COPYING\n"),
-        package=tree(tmp_path / "package", "demo/__init__.py"),
+        package=package(tmp_path, "demo/__init__.py"),
         kernels=tree(tmp_path / "kernels", "demo/_C.abi3.so"),
         licenses=tree(tmp_path / "licenses", "COPYING"),
     )
@@ -65,7 +70,7 @@ def test_kernels_that_do_not_fit_are_refused(tmp_path: Path, kernels: tuple[str,
         write_overlay(
             tmp_path / "overlay",
             read_project(METADATA),
-            package=tree(tmp_path / "package", "demo/__init__.py"),
+            package=package(tmp_path, "demo/__init__.py"),
             kernels=tree(tmp_path / "kernels", *kernels),
             licenses=tree(tmp_path / "licenses", "LICENSE"),
         )

