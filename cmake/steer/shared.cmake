@@ -42,7 +42,8 @@ function(cpuwheels_share_archive)
   file(WRITE "${CMAKE_BINARY_DIR}/cpuwheels-libraries.txt" "${_library}\n")
 endfunction()
 
-# Links a module that uses the object library with the shared library.
+# Links a module that uses the object library with the shared library: by its file, because CMake lets the objects of a
+# target that links another one wait for all that the other's commands make.
 function(cpuwheels_use_shared module)
   if(NOT "${CPUWHEELS_SHARED}" MATCHES "^([^=]+)=(.+)$")
     return()
@@ -51,6 +52,8 @@ function(cpuwheels_use_shared module)
   set(_users ${CMAKE_MATCH_2})
   get_target_property(_libraries ${module} LINK_LIBRARIES)
   if(TARGET ${_library} AND _users IN_LIST _libraries)
-    target_link_libraries(${module} PRIVATE ${_library})
+    set(_file "${CMAKE_BINARY_DIR}/lib${_library}.so")
+    target_link_libraries(${module} PRIVATE "${_file}")
+    set_property(TARGET ${module} APPEND PROPERTY LINK_DEPENDS "${_file}")
   endif()
 endfunction()

@@ -18,8 +18,8 @@ NOTE = "CCACHE_STATSLOG"
 
 REMOTE_VARIABLE = "CPUWHEELS_COMPILER_CACHE_REMOTE"
 SIZE_VARIABLE = "CPUWHEELS_COMPILER_CACHE_SIZE"
-DEFAULT_SIZE = "5G"
-"""A build of one source adds about 0.6 GB; see docs/compiler-cache.md."""
+DEFAULT_SIZE = "10G"
+"""A first build adds about 3 GB, most of it precompiled headers; see docs/compiler-cache.md."""
 
 _HITS = frozenset({"direct_cache_hit", "preprocessed_cache_hit"})
 
@@ -70,6 +70,9 @@ class CompilerCache:
         }
         if self.remote:
             settings["REMOTE_STORAGE"] = self.remote
+        else:
+            # Compressing a precompiled header takes four times its size, more than making it.
+            settings["NOCOMPRESS"] = "1"
         return {f"CCACHE_{name}": value for name, value in settings.items()}
 
 

@@ -81,22 +81,19 @@ def write_costs(path: Path, costs: Mapping[str, Cost], heading: str = "") -> Non
         write_atomic(path, "".join(f"# {line}\n" for line in heading.splitlines()) + "".join(rows))
 
 
-def measured_costs(records: Iterable[Mapping[str, object]]) -> dict[str, Cost]:
-    """Return what the jobs of memgate's ledger cost.
+def measured_costs(records: Iterable[Mapping[str, object]], known: Mapping[str, Cost] | None = None) -> dict[str, Cost]:
+    """Return what jobs are known to cost, after those of memgate's ledger.
 
-    Of several runs of a job the last one that succeeded counts; of one that never did, its largest peak, which
-    is the least it needs. What came out of the compiler cache tells nothing about what making it would cost.
+    Of several runs of a job the last one that succeeded counts. One that failed or was ended tells the least it
+    needs, so it counts if that is more than was known. What came out of the compiler cache tells nothing about what
+    making it would cost.
     """
-    costs: dict[str, Cost] = {}
-    done: set[str] = set()
+    costs = dict(known or {})
     for record in records:
         output, cost = record.get("output"), job_cost(record)
         if not isinstance(output, str) or not output or cost is None or was_hit(record):
             continue
-        if record.get("status") == 0:
-            costs[output] = cost
-            done.add(output)
-        elif output not in done and (output not in costs or costs[output].bytes < cost.bytes):
+        if record.get("status") == 0 or output not in costs or costs[output].bytes < cost.bytes:
             costs[output] = cost
     return costs
 

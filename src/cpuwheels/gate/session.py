@@ -194,7 +194,7 @@ def most_launchers(files: int) -> int:
 
 def learn(path: Path, records: Iterable[Mapping[str, object]]) -> None:
     """Bring the table of costs in the cache up to date."""
-    write_costs(path, read_costs(path) | measured_costs(records))
+    write_costs(path, measured_costs(records, read_costs(path)))
 
 
 def _limit(plan: CapPlan) -> int:

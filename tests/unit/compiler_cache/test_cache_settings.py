@@ -40,6 +40,7 @@ def test_what_the_user_may_set(variables: dict[str, str], expected: CompilerCach
     settings = found.environment("x")
     assert settings["CCACHE_MAXSIZE"] == expected.size
     assert settings.get("CCACHE_REMOTE_STORAGE", "") == expected.remote
+    assert ("CCACHE_NOCOMPRESS" in settings) is not bool(expected.remote)
 
 
 @pytest.mark.parametrize(

@@ -69,13 +69,20 @@ def test_a_table_that_cannot_be_written(tmp_path: Path):
         ([record("a.o", 5, status=1), record("a.o", 7, status=137)], {"a.o": Cost(1.5, 7)}),
         ([record("a.o", 9, status=137), record("a.o", 7, status=1)], {"a.o": Cost(1.5, 9)}),
         ([record("a.o", 9, status=137), record("a.o", 5)], {"a.o": Cost(1.5, 5)}),
-        ([record("a.o", 5), record("a.o", 9, status=137)], {"a.o": Cost(1.5, 5)}),
+        ([record("a.o", 5), record("a.o", 9, status=137)], {"a.o": Cost(1.5, 9)}),
         ([record("", 5), {"output": "b.o"}, {"output": 7}, record("c.o", "many")], {}),
         ([], {}),
     ],
 )
-def test_the_last_success_counts_else_the_largest_attempt(records, expected):
+def test_the_last_success_counts_and_a_larger_failure(records, expected):
     assert measured_costs(records) == expected
+
+
+@pytest.mark.parametrize(("peak", "status", "learned"), [(3, 143, 5), (8, 137, 8), (3, 0, 3)])
+def test_what_an_ended_job_held_does_not_take_the_place_of_what_it_is_known_to_need(peak, status, learned):
+    known = {"a.o": Cost(9, 5), "b.o": Cost(1, 1)}
+    assert measured_costs([record("a.o", peak, status=status)], known)["a.o"].bytes == learned
+    assert known["a.o"].bytes == 5
 
 
 def test_wrong_predictions_are_those_notably_above_and_the_worst_comes_first():
