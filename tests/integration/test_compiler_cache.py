@@ -14,7 +14,7 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_project import PROJECT, Tiny
+from tiny_project import EPOCH, PROJECT, Tiny
 
 from cpuwheels.compiler_cache.settings import was_hit
 from cpuwheels.console import Reporter
@@ -84,7 +84,8 @@ def build(tiny: Tiny, tree: Path, *options: str, env: dict[str, str] | None = No
     """Build from sources whose kernels are not in the store."""
     for kind in ("kernels", "reads"):
         shutil.rmtree(tiny.cache / kind, ignore_errors=True)
-    wheel = tiny.build("--source", tree, *options, env=env)
+    # Else the time of the tree's files would be in the wheel.
+    wheel = tiny.build("--source", tree, *options, env={"SOURCE_DATE_EPOCH": str(EPOCH)} | (env or {}))
     (kernels,) = (tiny.cache / "kernels").iterdir()
     records = read_records(kernels / "jobs.jsonl")
     jobs = [job for job in records if job["source"] and CMAKES_OWN not in str(job["output"])]
