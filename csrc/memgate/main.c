@@ -65,8 +65,9 @@ int main(int argc, char **argv) {
         return print_status(argv[2]);
     if (argc > 0 && read_options(argv, &options))
         return run_gated(&options);
-    fprintf(stderr, "usage: memgate [--gate FOLDER] [--ledger FILE] [--note VARIABLE] -- COMMAND [ARGUMENT...]\n"
-                    "       memgate --status FOLDER\n"
-                    "       memgate --simulate CPUS BYTES < JOBS\n");
+    fprintf(stderr,
+            "usage: memgate [--gate FOLDER] [--ledger FILE] [--note VARIABLE] -- COMMAND [ARGUMENT...]\n"
+            "       memgate --status FOLDER\n"
+            "       memgate --simulate CPUS BYTES < JOBS\n");
     return OWN_FAILURE;
 }

@@ -10,8 +10,8 @@ struct note {
     char text[NOTE_TEXT]; /* the lines, but for those that begin with '#', with blanks between them */
 };
 
-/* Sets the variable to a file beside `ledger` that no other job has. `variable` or `ledger` may be NULL: then the
- * note stays empty. */
+/* Sets the variable to a file beside `ledger` that no other job has. `variable` or `ledger` may be NULL: then
+ * the note stays empty. */
 void ask_for_note(struct note *note, const char *variable, const char *ledger);
 
 /* Reads what the job wrote and removes the file. */
