@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.cgroups import PROC, read_or_nothing
-from cpuwheels.gate.hold import ENTER, places
+from cpuwheels.gate.hold import ENTER, count_memory_below, places
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -66,11 +66,11 @@ def _made(group: Path, member: Path, *, unified: bool) -> bool:
     try:
         for left in group.parent.glob(f"{_PREFIX}*"):
             _remove(left)
-        if unified and "memory" not in read_or_nothing(group.parent / "cgroup.subtree_control").split():
-            (group.parent / "cgroup.subtree_control").write_text("+memory")
+        if unified:
+            count_memory_below(group.parent)
         group.mkdir()
         if unified:
-            (group / "cgroup.subtree_control").write_text("+memory")
+            count_memory_below(group)
             member.mkdir()
         if not (member / "cgroup.procs").is_file():
             raise FileNotFoundError

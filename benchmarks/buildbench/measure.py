@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import os
 import resource
-import threading
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
 import psutil
 
 from buildbench.group import counted
 from buildbench.memory import held_below
+from cpuwheels.beside import beside
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
@@ -71,7 +72,8 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
     """
     before, all_before, own_before = _children_cpu(), _machine_cpu(), time.process_time()
     began = time.monotonic()
-    with counted() as group, Sampler(os.getpid()) as sampler:
+    sampler = Sampler(os.getpid())
+    with counted() as group, beside(sampler.watch):
         run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began
         peak = group.peak() if group else None
@@ -81,7 +83,7 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
 
 
 class Sampler:
-    """Looks at the memory of a process's children for as long as the block lasts.
+    """Looks at the memory of a process's children.
 
     Args:
         parent: The process's id; it does not count itself.
@@ -90,20 +92,11 @@ class Sampler:
     def __init__(self, parent: int) -> None:
         self.peak = 0
         self._parent = parent
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._watch, daemon=True)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
+    def watch(self, stop: threading.Event) -> None:
+        """Look again and again until the event is set."""
         pause = 0.0
-        while not self._stop.wait(pause):
+        while not stop.wait(pause):
             began = time.thread_time()
             self.peak = max(self.peak, held_below(self._parent, self.peak))
             pause = max(LOOK_SECONDS, (time.thread_time() - began) / LOOK_SHARE)

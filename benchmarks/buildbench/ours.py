@@ -15,12 +15,14 @@ from pydantic import ConfigDict
 from buildbench.edit import edit_kernel, edit_python
 from buildbench.measure import measure
 from buildbench.unsteered import measured_run
+from cpuwheels.compiler_cache.settings import REMOTE_VARIABLE
 from cpuwheels.finished import RECORD, read_finished
 from cpuwheels.model.base import Strict
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.store import MANIFEST
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from buildbench.results import Measured
@@ -31,8 +33,6 @@ KEPT = frozenset(
      "sources", "sysroots", "toolchains"}
 )  # fmt: skip
 """Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
-
-_REMOTE_CACHE = "CPUWHEELS_COMPILER_CACHE_REMOTE"
 
 
 class _Jobs(Strict):
@@ -105,9 +105,7 @@ class Ours:
         Raises:
             CommandError: The build failed.
         """
-        self._build(log)  # of what an interrupted run may have left half done
-        edit_kernel(self.tree, self._kernel)
-        return self._build(log)
+        return self._again(log, lambda: edit_kernel(self.tree, self._kernel))
 
     def python_changed(self, log: Path) -> Measured:
         """Build after a change to one Python file.
@@ -115,9 +113,7 @@ class Ours:
         Raises:
             CommandError: The build failed.
         """
-        self._build(log)
-        edit_python(self.tree, self._python)
-        return self._build(log)
+        return self._again(log, lambda: edit_python(self.tree, self._python))
 
     def unchanged(self, log: Path) -> Measured:
         """Build what was built just before.
@@ -125,7 +121,11 @@ class Ours:
         Raises:
             CommandError: The build failed.
         """
-        self._build(log)
+        return self._again(log, lambda: None)
+
+    def _again(self, log: Path, change: Callable[[], None]) -> Measured:
+        self._build(log)  # of what an interrupted run may have left half done
+        change()
         return self._build(log)
 
     def sizes(self) -> tuple[dict[str, int], int]:
@@ -165,7 +165,7 @@ class Ours:
         ]  # fmt: skip
         began, now = datetime.now(UTC), time.time()
         # A shared compiler cache would have what is to be measured.
-        env = {name: value for name, value in os.environ.items() if name != _REMOTE_CACHE}
+        env = {name: value for name, value in os.environ.items() if name != REMOTE_VARIABLE}
         usage = measure(command, log=log, env=env)
         record = read_record(self._output() / RECORD, now)
         if record is None:

@@ -75,7 +75,7 @@ class Unsteered:
         Raises:
             CommandError: The stripper failed.
         """
-        built = {name: self.workspace.build / f"{name}.abi3.so" for name in self.workspace.modules()}
+        built = {name: self.workspace.module(name) for name in self.workspace.modules()}
         copy = self.workspace.folder / "stripped.so"
         stripped = {}
         for name, path in built.items():

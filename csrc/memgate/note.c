@@ -28,9 +28,9 @@ void take_note(struct note *note) {
     char line[NOTE_TEXT];
     bool starts = true; /* whether `line` is the beginning of one */
     bool comment = false;
+    note->text[0] = '\0'; /* of an earlier attempt */
     if (file == NULL)
         return;
-    note->text[0] = '\0'; /* of an earlier attempt */
     while (fgets(line, sizeof line, file)) {
         const size_t end = strcspn(line, "\n");
         comment = starts ? line[0] == '#' : comment;

@@ -87,12 +87,23 @@ def places(proc: Path = PROC) -> list[tuple[Group, Path]]:
     return places
 
 
+def count_memory_below(group: Path) -> None:
+    """Let the groups within a cgroup v2 group have the memory controller.
+
+    Raises:
+        OSError: They may not.
+    """
+    control = group / "cgroup.subtree_control"
+    if "memory" not in read_or_nothing(control).split():
+        control.write_text("+memory")
+
+
 def _make(parent: Path, unified: bool, limit: int) -> Path | None:
     group = parent / f"{_PREFIX}{os.getpid()}"
     try:
         _remove_leftovers(parent)
-        if unified and "memory" not in read_or_nothing(parent / "cgroup.subtree_control").split():
-            (parent / "cgroup.subtree_control").write_text("+memory")
+        if unified:
+            count_memory_below(parent)
         group.mkdir()
     except OSError:
         return None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-import threading
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
+from cpuwheels.beside import beside
 from cpuwheels.console import Progress
 from cpuwheels.errors import CommandError, CompileError, OutOfMemoryError
 from cpuwheels.kernels.configure import build_environment_variables
@@ -16,6 +16,7 @@ from cpuwheels.model.units import format_size
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
+    import threading
     from pathlib import Path
 
     from cpuwheels.console import Reporter
@@ -62,7 +63,7 @@ def compile_modules(
     command = session.command([ninja, "-C", workspace.build, f"-j{session.window}", *workspace.modules()])
     env = build_environment_variables(request, workspace, launchers) | session.plan.gate.environment()
     try:
-        with watch:
+        with beside(watch.show):
             run(command, log=log, env=env, on_line=watch.line)
     except CommandError as error:
         cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"
@@ -127,16 +128,6 @@ class _Watch:
         self._done = self._total = 0
         self._began = time.monotonic()
         self._detail = ""
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._show, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._stop.set()
-        self._thread.join()
 
     def line(self, line: str) -> None:
         if match := _STATUS.fullmatch(line):
@@ -146,8 +137,8 @@ class _Watch:
         if line.startswith("FAILED:") or self.failure:
             self.failure.append(line)
 
-    def _show(self) -> None:
-        while not self._stop.wait(_SAMPLE_SECONDS):
+    def show(self, stop: threading.Event) -> None:
+        while not stop.wait(_SAMPLE_SECONDS):
             self._reporter.progress(
                 Progress(
                     self._done,

@@ -38,11 +38,12 @@ class Launchers:
 
         memgate comes first: what waits costs as little as possible, and what the cache has still takes its turn.
         """
+        alone = gate.launcher(ledger)
         if cache is None:
-            return cls(gate.launcher(ledger), gate.launcher(ledger))
+            return cls(alone, alone)
         return cls(
             compiler=[*gate.launcher(ledger, note=NOTE), str(cache.program)],
-            linker=gate.launcher(ledger),
+            linker=alone,
             environment=cache.environment(object_identity(request)),
         )
 

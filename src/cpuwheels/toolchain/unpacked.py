@@ -15,6 +15,7 @@ from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
 
 from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.elf import is_elf
 from cpuwheels.errors import ToolchainError
 from cpuwheels.process import capture
 from cpuwheels.toolchain.probe import Compiler, RefusedError, probe, unusable
@@ -33,8 +34,6 @@ RECIPE = 1
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names of architectures where the kernel has another one."""
-
-_ELF = b"\x7fELF"
 
 
 def unpacked_compiler(
@@ -141,7 +140,7 @@ def interpreter(path: Path) -> str | None:
     if path.is_symlink() or not path.is_file():
         return None
     with path.open("rb") as stream:
-        if stream.read(len(_ELF)) != _ELF:
+        if not is_elf(stream):
             return None
         try:
             segments = list(ELFFile(stream).iter_segments())

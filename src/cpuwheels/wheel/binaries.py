@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from cpuwheels.elf import MAGIC
+from cpuwheels.elf import is_elf
 from cpuwheels.errors import AuditError
 from cpuwheels.keys import code_digest, file_digest, make_key
 from cpuwheels.wheel.audit import Audited, audit_wheel
@@ -157,7 +157,7 @@ def _found(folder: Path) -> Audited:
 
 def _is_elf(archive: zipfile.ZipFile, name: str) -> bool:
     with archive.open(name) as stream:
-        return stream.read(len(MAGIC)) == MAGIC
+        return is_elf(stream)
 
 
 def _parts(wheel: Path) -> tuple[str, str, str]:
