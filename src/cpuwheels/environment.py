@@ -9,22 +9,16 @@ from typing import TYPE_CHECKING
 
 import uv
 
-from cpuwheels.bytecode import compile_imported, link_bytecode
+from cpuwheels.bytecode import compile_imported
 from cpuwheels.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.keys import file_digest, make_key
 from cpuwheels.process import capture, run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
-from cpuwheels.torch_install import (
-    install_torch,
-    offer_environment,
-    refuse_unpinned,
-    torch_digest,
-    uv_environment,
-)
+from cpuwheels.torch_install import install_torch, refuse_unpinned, torch_digest, uv_environment
 from cpuwheels.torch_source import TorchOffer, torch_requirement
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target, TorchPin
@@ -71,6 +65,10 @@ class Environment:
     def scripts(self) -> Path:
         """Folder of its commands (cmake, ninja, python)."""
         return self.python.parent
+
+    def offer(self) -> TorchOffer:
+        """Return where its torch was found."""
+        return TorchOffer(**json.loads((self.python.parent.parent / _MARKER).read_text())["offer"])
 
     def key(self) -> str:
         """Return a digest of everything that a program run in it can read there."""
@@ -184,9 +182,9 @@ def _make(
     environment = None
     try:
         reporter.info(f"making a Python {version} environment with the locked build tools")
-        _uv(["venv", "--quiet", "--python", interpreter, folder], log)
+        run_uv(["venv", "--quiet", "--python", interpreter, folder], log)
         python = folder / "bin" / "python"
-        _uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
+        run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
         offer, faults = install_torch(
             torch_requirement(request.torch, request.pin, request.target), request.pin,
             python=python, digests=request.torch_digests(version), locked=request.locked,
@@ -228,48 +226,9 @@ def _seal(folder: Path, python: Path, version: str, offer: TorchOffer, *, pinned
     return environment
 
 
-def runtime_environment(environment: Environment, folder: Path, lock: Path, logs: Path) -> Path:
-    """Make a fresh venv with the same torch and nothing of the build but its locked packages.
-
-    Returns:
-        The venv's interpreter.
-
-    Raises:
-        EnvironmentError_: It could not be made.
-    """
-    log = logs / "runtime-environment.log"
-    offer = TorchOffer(**json.loads((environment.python.parent.parent / _MARKER).read_text())["offer"])
-    with storage_errors(folder.parent):
-        remove_tree(folder)
-    try:
-        _uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], log)
-        python = folder / "bin" / "python"
-        _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
-        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
-        _install_cached(["--python", python, *torch], offer_environment(), log)
-        with storage_errors(folder):
-            link_bytecode(environment.site_packages, site_packages(folder))
-    except CommandError as error:
-        raise EnvironmentError_(
-            "the environment for the install check could not be made",
-            where=error.where,
-            log=error.log,
-            output=error.output,
-            next_step="make the package index and the place torch came from reachable again",
-        ) from error
-    return python
-
-
 def site_packages(folder: Path) -> Path:
     """Return where the packages of a venv are."""
     return next((folder / "lib").glob("python3*/site-packages"))
-
-
-def _install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
-    """Install what uv's cache has; the index is asked only if something is missing there."""
-    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
-    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
-        run([*command, *arguments], log=log, env=env)
 
 
 def stored_environment(request: EnvironmentRequest, store: Store) -> Environment | None:
@@ -294,5 +253,10 @@ def _read(folder: Path) -> Environment:
     return Environment(**data | {name: Path(data[name]) for name in ("python", "site_packages")})
 
 
-def _uv(arguments: Sequence[str | Path], log: Path) -> None:
+def run_uv(arguments: Sequence[str | Path], log: Path) -> None:
+    """Run uv with the settings of a build.
+
+    Raises:
+        CommandError: It fails.
+    """
     run([uv.find_uv_bin(), *arguments], log=log, env=uv_environment())

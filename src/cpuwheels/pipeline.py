@@ -25,6 +25,7 @@ from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
 from cpuwheels.report import write_report
+from cpuwheels.runtime import layered_environment
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
@@ -143,7 +144,7 @@ def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter
         environment = this.environment(torch)
     with reporter.stage("parity", f"the kernels of {wheel.name}"), this.work_folder() as work:
         run_parity(
-            wheel, target, python=this.fresh_environment(environment, work / "venv"),
+            wheel, target, python=this.separate_environment(environment, work / "venv"),
             lock=this.lock(run.PARITY_LOCK), tests=places.root / "tests" / "parity", features=features,
             reporter=reporter, logs=this.logs,
         )  # fmt: skip
@@ -229,7 +230,7 @@ def _assemble(
 
 def _loader(this: Run, inputs: Inputs, work: Path) -> Loader:
     return Loader(
-        lambda: this.fresh_environment(inputs.environment, work / "venv"),
+        lambda: layered_environment(inputs.environment, work / "venv", this.logs),
         work / "check",
         this.logs / "install-check.log",
     )

@@ -14,13 +14,14 @@ from cpuwheels import publish
 from cpuwheels.compiler_cache.program import find_ccache
 from cpuwheels.compiler_cache.settings import compiler_cache
 from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.environment import EnvironmentRequest, build_environment, runtime_environment
+from cpuwheels.environment import EnvironmentRequest, build_environment
 from cpuwheels.errors import TorchError
 from cpuwheels.gate.costs import read_costs
 from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
 from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
+from cpuwheels.runtime import separate_environment
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
 from cpuwheels.toolchain.select import resolve_toolchain
@@ -108,9 +109,9 @@ class Run:
         self.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
         return environment
 
-    def fresh_environment(self, environment: Environment, folder: Path) -> Path:
+    def separate_environment(self, environment: Environment, folder: Path) -> Path:
         """Return the interpreter of a new environment with the same torch."""
-        return runtime_environment(environment, folder, self.lock(TOOLS_LOCK), self.logs)
+        return separate_environment(environment, folder, self.lock(TOOLS_LOCK), self.logs)
 
     def cap(self, jobs: JobPlan, memgate: Path) -> Callable[[Path], CapPlan]:
         """Return how a kernel build with a gate in some folder is kept below its cap."""

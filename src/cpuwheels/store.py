@@ -91,6 +91,11 @@ class Store:
             return None
         return entry
 
+    def latest(self, kind: str) -> Path | None:
+        """Return the whole entry of a kind that was made last, or None if there is none."""
+        entries = sorted((self.root / kind).glob("[!.]*"), key=lambda entry: -entry.stat().st_mtime)
+        return next((found for entry in entries if (found := self.find(kind, entry.name))), None)
+
     def discard(self, kind: str, key: str) -> None:
         """Take an entry out of the store."""
         entry = self.path(kind, key)
@@ -170,8 +175,8 @@ class _Digests:
         self._of = of
         self._known: dict[str, str] = {}
         if of is not None:
-            with contextlib.suppress(OSError, ValueError):  # what is not sealed is read
-                self._known = json.loads((of / MANIFEST).read_text()).get("files", {})
+            with contextlib.suppress(OSError, ValueError, KeyError):  # what is not sealed is read
+                self._known = sealed_digests(of)
 
     def of(self, name: str) -> str:
         path = f"{self._folder}/{name}"
@@ -179,7 +184,19 @@ class _Digests:
             here, there = os.lstat(path), os.lstat(f"{self._of}/{name}")
             if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
                 return self._known[name]
-        return entry_digest(Path(path))
+        return entry_digest(path)
+
+
+def sealed_digests(entry: Path) -> dict[str, str]:
+    """Return the digest of each of an entry's files, as its manifest has them.
+
+    Raises:
+        OSError: It has no manifest.
+        ValueError: The manifest is damaged.
+        KeyError: Likewise.
+    """
+    files: dict[str, str] = json.loads((entry / MANIFEST).read_text())["files"]
+    return files
 
 
 def check_entry(entry: Path, *, of: Path | None = None) -> list[str]:

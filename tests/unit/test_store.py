@@ -76,7 +76,7 @@ def test_second_names_have_the_digests_of_the_first(store: Store, monkeypatch: p
     first, second = linked(store)
     assert check_entry(second) == []
     read: list[str] = []
-    monkeypatch.setattr("cpuwheels.store.entry_digest", lambda path: read.append(path.name) or "another")
+    monkeypatch.setattr("cpuwheels.store.entry_digest", lambda path: read.append(path.rpartition("/")[2]) or "another")
     assert check_entry(second, of=first) == ["b has other bytes"]
     assert read == ["b"]
 
@@ -99,6 +99,16 @@ def test_an_entry_that_is_not_sealed_vouches_for_nothing(store: Store, tmp_path:
         "kind", "key", lambda folder: os.link(tmp_path / "loose/sub/a", folder / "a"), of=tmp_path / "loose"
     )
     assert check_entry(entry, of=tmp_path / "loose") == []
+
+
+def test_the_latest_whole_entry_is_found(store: Store) -> None:
+    assert store.latest("kind") is None
+    old, new = (store.get("kind", key, fill) for key in ("b", "a"))
+    os.utime(old, (1, 1))
+    assert store.latest("kind") == new
+    (new / "sub" / "a").write_text("damaged")
+    assert store.latest("kind") == old
+    assert not new.exists()
 
 
 def test_a_moved_store_is_made_again(store: Store, tmp_path: Path) -> None:

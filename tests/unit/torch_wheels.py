@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from sample_source import sha256
+
+from cpuwheels.model.matrix import TorchWheel
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cpuwheels.environment import EnvironmentRequest
+
+PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_TAG = "cp" + PYTHON.replace(".", "")
 
 
 def write_wheel(folder: Path, name: str, version: str, files: dict[str, str] | None = None, *needs: str) -> Path:
@@ -38,3 +49,9 @@ def write_torch(folder: Path, version: str, *needs: str, cuda: str | None = None
         "torch/include/torch/all.h": header,
     }
     return write_wheel(folder, "torch", version, files, *needs)
+
+
+def pinning(request: EnvironmentRequest, wheel: Path) -> EnvironmentRequest:
+    """Return the request with a torch wheel pinned by its content."""
+    known = TorchWheel(python=_TAG, machine="x86_64", sha256=sha256(wheel))
+    return replace(request, pin=request.pin.model_copy(update={"wheels": (known,)}))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 from dataclasses import dataclass
@@ -11,16 +12,20 @@ import setuptools_scm
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.errors import SourceError
-from cpuwheels.keys import make_key, text_digest, tree_digest
+from cpuwheels.keys import digest_of_entries, entry_digest, make_key, text_digest
 from cpuwheels.process import capture, closed_environment
 from cpuwheels.source.result import Source
 from cpuwheels.source.sdist import sdist_version
+from cpuwheels.store import sealed_digests
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
+
+KIND = "sources"
 
 DESCRIBE = ("git", "describe", "--dirty", "--tags", "--long", "--abbrev=40", "--match", "v[0-9]*")
 """Release tags only, as upstream's setup.py asks for them; crate tags such as ``proto-v0.3.0`` do not count."""
@@ -46,22 +51,21 @@ class TreeRequest:
         and build leftovers where there is no git, are left out.
 
         Raises:
-            SourceError: The folder is not a vLLM tree, or its version cannot be told.
+            SourceError: The folder is not a vLLM tree, its version cannot be told, or a file cannot be read or was
+                changed meanwhile.
         """
         check_tree(self.folder)
         version, version_from = tree_version(self.folder)
         names = _source_files(self.folder)
         epoch = _epoch(self.folder, names)
-        digest = text_digest(f"{tree_digest(self.folder, names)} {version} {epoch}")
-
-        def snapshot(folder: Path) -> None:
-            reporter.info(f"copying {len(names)} files of {self.folder}")
-            for parent in {os.path.dirname(name) for name in names}:  # noqa: PTH120  (thousands of files)
-                (folder / parent).mkdir(parents=True, exist_ok=True)
-            for name in names:
-                shutil.copy2(f"{self.folder}/{name}", f"{folder}/{name}", follow_symlinks=False)
-
-        copy = store.get("sources", make_key(tree=digest, layout=1), snapshot)
+        digests = _digests(self.folder, names)
+        digest = text_digest(f"{digest_of_entries(digests)} {version} {epoch}")
+        key = make_key(tree=digest, layout=1)
+        copy = store.find(KIND, key)
+        if copy is None:
+            before = store.latest(KIND)
+            reporter.info(f"taking a snapshot of {len(names)} files of {self.folder}")
+            copy = store.get(KIND, key, lambda fresh: _snapshot(self.folder, digests, fresh, before), of=before)
         return Source(
             version=version,
             folder=copy,
@@ -70,6 +74,40 @@ class TreeRequest:
             origin=f"local tree, content {digest[:16]}",
             version_from=version_from,
         )
+
+
+def _digests(folder: Path, names: list[str]) -> dict[str, str]:
+    try:
+        return {name: entry_digest(f"{folder}/{name}") for name in names}
+    except OSError as error:
+        raise SourceError(
+            f"cannot read {error.filename}: {error.strerror}",
+            where=folder,
+            next_step="make it readable, or build again when nothing writes to the tree",
+        ) from error
+
+
+def _snapshot(folder: Path, digests: Mapping[str, str], copy: Path, before: Path | None) -> None:
+    """Copy a tree; what an earlier snapshot has is linked from there, nobody writes to either.
+
+    Raises:
+        SourceError: A file was changed meanwhile.
+    """
+    known = sealed_digests(before) if before else {}
+    for parent in {os.path.dirname(name) for name in digests}:  # noqa: PTH120  (thousands of files)
+        (copy / parent).mkdir(parents=True, exist_ok=True)
+    for name, digest in digests.items():
+        if known.get(name) == digest and not digest.startswith("link:"):
+            with contextlib.suppress(OSError):  # a file system without hard links, or the snapshot was just removed
+                os.link(f"{before}/{name}", f"{copy}/{name}")
+                continue
+        shutil.copy2(f"{folder}/{name}", f"{copy}/{name}", follow_symlinks=False)
+        if entry_digest(f"{copy}/{name}") != digest:
+            raise SourceError(
+                f"{name} was changed while the tree was read",
+                where=folder / name,
+                next_step="build again when nothing writes to the tree",
+            )
 
 
 def check_tree(folder: Path) -> None:

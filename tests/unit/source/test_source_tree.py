@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,6 +10,7 @@ from sample_source import EPOCH, commit, git, write_tree
 
 from cpuwheels.errors import SourceError
 from cpuwheels.source.tree import TreeRequest, check_tree, tree_version
+from cpuwheels.store import check_entry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -167,6 +169,54 @@ def test_the_same_tree_is_the_same_source(checkout: Path, store: Store, reporter
     first = TreeRequest(checkout).get(store, reporter)
     os.utime(checkout / "setup.py")
     assert TreeRequest(checkout).get(store, reporter) == first
+
+
+def test_a_snapshot_takes_what_did_not_change_from_the_one_before(
+    checkout: Path, store: Store, reporter: Reporter
+) -> None:
+    (checkout / "link").symlink_to("setup.py")
+    before = TreeRequest(checkout).get(store, reporter).folder
+    (checkout / "csrc/cpu/ops.cpp").write_text("// changed\n")
+    after = TreeRequest(checkout).get(store, reporter).folder
+    assert (after / "csrc/cpu/ops.cpp").read_text() == "// changed\n"
+    assert (after / "setup.py").samefile(before / "setup.py")
+    assert not (after / "setup.py").samefile(checkout / "setup.py")
+    assert (after / "link").is_symlink()
+    assert check_entry(before) == check_entry(after) == []
+
+
+def test_nothing_is_taken_from_a_damaged_snapshot(checkout: Path, store: Store, reporter: Reporter) -> None:
+    before = TreeRequest(checkout).get(store, reporter).folder
+    (before / "setup.py").write_text("damaged\n")
+    (checkout / "csrc/cpu/ops.cpp").write_text("// changed\n")
+    after = TreeRequest(checkout).get(store, reporter).folder
+    assert (after / "setup.py").read_text() == (checkout / "setup.py").read_text()
+    assert check_entry(after) == []
+
+
+def test_a_file_that_changes_while_the_tree_is_read_is_told(
+    checkout: Path, store: Store, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy = shutil.copy2
+
+    def late(source: str, target: str, *, follow_symlinks: bool) -> None:
+        if source.endswith("/setup.py"):
+            (checkout / "setup.py").write_text("written meanwhile\n")
+        copy(source, target, follow_symlinks=follow_symlinks)
+
+    monkeypatch.setattr(shutil, "copy2", late)
+    with pytest.raises(SourceError, match=r"setup\.py was changed while the tree was read"):
+        TreeRequest(checkout).get(store, reporter)
+    assert store.latest("sources") is None
+
+
+def test_a_file_that_vanishes_while_the_tree_is_read_is_told(
+    checkout: Path, store: Store, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuwheels.source.tree._source_files", lambda _: ["setup.py", "gone.py"])
+    monkeypatch.setattr("cpuwheels.source.tree._epoch", lambda *_: 1)
+    with pytest.raises(SourceError, match=r"cannot read .*gone\.py"):
+        TreeRequest(checkout).get(store, reporter)
 
 
 def test_ignored_files_are_left_out_and_untracked_ones_taken(checkout: Path, store: Store, reporter: Reporter) -> None:

@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from loopback import DEAD
-from sample_source import sha256
-from torch_wheels import write_torch, write_wheel
+from torch_wheels import PYTHON, pinning, write_torch, write_wheel
 
-from cpuwheels.environment import EnvironmentRequest, build_environment, runtime_environment
+from cpuwheels.environment import EnvironmentRequest, build_environment
 from cpuwheels.errors import EnvironmentError_, LockedError, TorchError
-from cpuwheels.model.matrix import TorchPin, TorchWheel, load_matrix
+from cpuwheels.model.matrix import TorchPin
 from cpuwheels.torch_install import torch_digest
 
 if TYPE_CHECKING:
     from cpuwheels.console import Reporter
-    from cpuwheels.environment import Environment
     from cpuwheels.store import Store
-
-PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
-TAG = "cp" + PYTHON.replace(".", "")
-
-
-@pytest.fixture(autouse=True)
-def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Only what a test sets decides where uv looks."""
-    for name in [name for name in os.environ if name.startswith(("UV_", "PIP_"))]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
-    monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv"))
-    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-    monkeypatch.setenv("UV_PYTHON_DOWNLOADS", "never")
-    monkeypatch.setenv("UV_NO_CONFIG", "1")
-    # The tools come from here; torch has an order of its own.
-    tool = write_wheel(tmp_path / "tools", "cmake", "4.0.0")
-    monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "index").as_uri())
-    (tmp_path / "index" / "cmake").mkdir(parents=True)
-    (tmp_path / "index" / "cmake" / "index.html").write_text(f'<a href="{tool.as_uri()}">{tool.name}</a>')
-    monkeypatch.setenv("PATH", f"{sys.base_prefix}/bin{os.pathsep}{os.environ['PATH']}")
-
-
-@pytest.fixture
-def request_(tmp_path: Path, project_root: Path) -> EnvironmentRequest:
-    lock = tmp_path / "tools.txt"
-    lock.write_text(f"cmake==4.0.0 --hash=sha256:{sha256(tmp_path / 'tools' / 'cmake-4.0.0-py3-none-any.whl')}\n")
-    return EnvironmentRequest(
-        torch="2.13.0",
-        pin=TorchPin(index=f"{DEAD}/cpu"),
-        target=load_matrix(project_root).target("x86"),
-        pythons=(PYTHON,),
-        lock=lock,
-    )
-
-
-@pytest.fixture
-def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of wheels that pip's setting names."""
-    (tmp_path / "links").mkdir()
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "links"))
-    return tmp_path / "links"
-
-
-def pinning(request: EnvironmentRequest, wheel: Path) -> EnvironmentRequest:
-    known = TorchWheel(python=TAG, machine="x86_64", sha256=sha256(wheel))
-    return replace(request, pin=request.pin.model_copy(update={"wheels": (known,)}))
 
 
 def left_in(store: Store) -> list[str]:
@@ -283,38 +231,6 @@ def test_a_uv_that_fails_is_told_in_its_own_words(
         build_environment(request_, store, reporter, logs)
     assert raised.value.output == "error: the moon"
     assert left_in(store) == []
-
-
-@pytest.fixture
-def made(request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path) -> Environment:
-    return build_environment(pinning(request_, write_torch(links, "2.13.0+cpu")), store, reporter, logs)
-
-
-def test_the_runtime_environment_has_the_same_torch(
-    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
-) -> None:
-    python = runtime_environment(made, tmp_path / "run", request_.lock, logs)
-    (version,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch-*.dist-info")
-    assert version.name == "torch-2.13.0+cpu.dist-info"
-    assert python == tmp_path / "run" / "bin" / "python"
-
-
-def test_bytecode_is_made_once_and_used_by_both(
-    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
-) -> None:
-    (bytecode,) = (made.site_packages / "torch" / "__pycache__").iterdir()
-    assert int.from_bytes(bytecode.read_bytes()[4:8], "little") == 0b11  # PEP 552: by hash, and checked
-    runtime_environment(made, tmp_path / "run", request_.lock, logs)
-    (same,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch/__pycache__/*.pyc")
-    assert same.samefile(bytecode)
-
-
-def test_a_runtime_environment_that_cannot_be_made_is_told(
-    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
-) -> None:
-    request_.lock.write_text("ninja==9 --hash=sha256:" + "0" * 64 + "\n")
-    with pytest.raises(EnvironmentError_, match="install check"):
-        runtime_environment(made, tmp_path / "run", request_.lock, logs)
 
 
 def test_the_key_names_what_the_environment_depends_on(request_: EnvironmentRequest) -> None:

@@ -1,0 +1,101 @@
+"""The environments that a finished wheel is installed into: new ones, with the torch of its build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import uv
+
+from cpuwheels.bytecode import link_bytecode
+from cpuwheels.environment import run_uv, site_packages
+from cpuwheels.errors import CommandError, EnvironmentError_
+from cpuwheels.process import run
+from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.torch_install import offer_environment, uv_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.environment import Environment
+
+_LAYER = "build-environment.pth"
+
+
+def layered_environment(environment: Environment, folder: Path, logs: Path) -> Path:
+    """Make an empty venv that finds torch, and what torch needs, in the build environment.
+
+    What is installed goes into the new venv alone. It is made and removed in no time, where a copy of torch's
+    files would take longer than all that is then done with them.
+
+    Args:
+        environment: The build environment; only read.
+        folder: The venv; emptied first.
+        logs: Folder for uv's output.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    try:
+        python = _venv(environment, folder, logs / "runtime-environment.log")
+    except CommandError as error:
+        raise _refusal(error) from error
+    with storage_errors(folder):
+        (site_packages(folder) / _LAYER).write_text(f"{environment.site_packages}\n", encoding="utf-8")
+    return python
+
+
+def separate_environment(environment: Environment, folder: Path, lock: Path, logs: Path) -> Path:
+    """Make a venv of its own with the same torch and nothing besides but locked packages.
+
+    Args:
+        environment: The build environment; only read.
+        folder: The venv; emptied first.
+        lock: Requirements file with the packages' versions and hashes.
+        logs: Folder for uv's output.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    log = logs / "runtime-environment.log"
+    offer = environment.offer()
+    try:
+        python = _venv(environment, folder, log)
+        _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
+        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
+        _install_cached(["--python", python, *torch], offer_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
+    with storage_errors(folder):
+        link_bytecode(environment.site_packages, site_packages(folder))
+    return python
+
+
+def _venv(environment: Environment, folder: Path, log: Path) -> Path:
+    with storage_errors(folder.parent):
+        remove_tree(folder)
+    run_uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], log)
+    return folder / "bin" / "python"
+
+
+def _refusal(error: CommandError) -> EnvironmentError_:
+    return EnvironmentError_(
+        "the environment to try the wheel in could not be made",
+        where=error.where,
+        log=error.log,
+        output=error.output,
+        next_step="make the package index and the place torch came from reachable again",
+    )
+
+
+def _install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
+    """Install what uv's cache has; the index is asked only if something is missing there."""
+    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
+    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
+        run([*command, *arguments], log=log, env=env)
