@@ -63,8 +63,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> tuple[Results, list
         path = _results_path(options)
         results = Results(machine=setting.machine, subject=setting.subject)
         if options.resume:
-            results = _resumed(path, setting)
-            reporter.info(f"going on from {path}")
+            results = _resumed(path, setting, reporter)
         bench = Bench(
             setting,
             results,
@@ -80,25 +79,31 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> tuple[Results, list
     return bench.results, [path, *drawings]
 
 
-def _resumed(path: Path, setting: Setting) -> Results:
+def _resumed(path: Path, setting: Setting, reporter: Reporter) -> Results:
     """Return earlier results, if they are of the same things on the same machine.
+
+    Of another steering of ours, the runs of upstream's side are as good as ever.
 
     Raises:
         UsageError: They are not.
     """
     results = read_results(path)
     for name, before, now in (
-        ("builds", results.subject, setting.subject),
+        ("build", results.subject.unsteered(), setting.subject.unsteered()),
         ("machine", results.machine, setting.machine),
     ):
         if before != now:
             pairs = zip(before.model_dump().items(), now.model_dump().values(), strict=True)
             changed = [f"{field}: {old}, now {new}" for (field, old), new in pairs if old != new]
             raise UsageError(
-                f"the results are of another {name.removesuffix('s')}: {'; '.join(changed)}",
+                f"the results are of another {name}: {'; '.join(changed)}",
                 where=path,
                 next_step="leave out --resume to measure everything anew",
             )
+    reporter.info(f"going on from {path}")
+    if results.subject != setting.subject:
+        reporter.info("our steering has changed since: only the runs of upstream's side are kept")
+        return results.unsteered(setting.subject)
     return results
 
 

@@ -74,8 +74,14 @@ class Subject(Strict):
     compiler: str
     torch: str
     onednn: str
+    built: str
+    """Key of what both sides are made from: patched sources, compiler, environment, oneDNN, upstream's options."""
     beside_source: str
     """Key of everything that our kernels depend on but the sources: steering, toolchain, torch, oneDNN, flags."""
+
+    def unsteered(self) -> Subject:
+        """Return the part that upstream's side is of."""
+        return self.model_copy(update={"beside_source": ""})
 
 
 class Sizes(Strict):
@@ -121,6 +127,12 @@ class Results(Strict):
     def with_run(self, key: str, run: Measured) -> Results:
         """Return the results with one more run."""
         return self.model_copy(update={"runs": self.runs | {key: [*self.runs.get(key, []), run]}})
+
+    def unsteered(self, subject: Subject) -> Results:
+        """Return the runs of upstream's side alone, to be compared with another steering of ours."""
+        kept = {key: self.runs[key] for key in (UNSTEERED, EDIT_UNSTEERED) if key in self.runs}
+        sizes = Sizes(unsteered=self.sizes.unsteered, stripped=self.sizes.stripped)
+        return self.model_copy(update={"subject": subject, "runs": kept, "sizes": sizes})
 
     def without(self, key: str) -> Results:
         """Return the results without the runs of one key."""

@@ -32,8 +32,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Target
 
 _SHARED = ("downloads", "onednn")
+
+_OURS = "CPUWHEELS_"
+"""Prefix of the settings in matrix.yaml that only our steering reads."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +73,13 @@ class Setting:
 
     @property
     def fingerprint(self) -> str:
-        """Names what is built; a folder left by a run with another one is of no use."""
+        """Names what we build; a folder left by a run with another one is of no use."""
         return make_key(subject=self.subject)
+
+    @property
+    def unsteered_fingerprint(self) -> str:
+        """Names what is built on upstream's side, whatever our steering."""
+        return make_key(subject=self.subject.unsteered())
 
     def expected_cpu(self) -> float:
         """Return the CPU seconds of our cold build by the project's table; 0 if it has none for the target."""
@@ -126,7 +135,7 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
         compiler=inputs.toolchain.description, torch=inputs.environment.torch_version,
-        onednn=inputs.onednn.version, beside_source=request.key_beside_source(),
+        onednn=inputs.onednn.version, built=_built(request), beside_source=request.key_beside_source(),
     )  # fmt: skip
     cpus = usable_cpus().count
     machine = Machine(
@@ -134,3 +143,15 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
         system=f"{platform.system()} {platform.release()}",
     )  # fmt: skip
     return Setting(places, work, inputs.source.folder, request, inputs.native.memgate, cpus, machine, subject, reporter)
+
+
+def _built(request: KernelRequest) -> str:
+    return make_key(
+        source=request.source.folder.name, toolchain=request.toolchain.digest, environment=request.environment.key(),
+        onednn=request.onednn.digest, cpuinfo=request.target.cpuinfo, options=upstream_options(request.target),
+    )  # fmt: skip
+
+
+def upstream_options(target: Target) -> dict[str, str]:
+    """Return those of a target's settings that upstream's own CMake project reads: they decide what is built."""
+    return {name: value for name, value in target.defines.items() if not name.startswith(_OURS)}

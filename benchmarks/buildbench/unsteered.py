@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from buildbench.edit import edit_kernel
 from buildbench.measure import Usage, measure
 from buildbench.results import Measured
+from buildbench.setting import upstream_options
 from cpuwheels.gate.costs import job_cost
 from cpuwheels.gate.records import read_records
 from cpuwheels.kernels.configure import KERNEL_EPOCH, toolchain_values
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from buildbench.setting import Setting
-
-_OURS = "CPUWHEELS_"
-"""Prefix of the settings in matrix.yaml that only our steering reads."""
 
 
 class Unsteered:
@@ -44,7 +42,7 @@ class Unsteered:
 
     def ready(self) -> bool:
         """Return whether everything is built here, so that an edit is all that is left to build."""
-        return self._mark.is_file() and self._mark.read_text() == self.setting.fingerprint
+        return self._mark.is_file() and self._mark.read_text() == self.setting.unsteered_fingerprint
 
     def cold(self, log: Path) -> Measured:
         """Configure and build from nothing.
@@ -56,7 +54,7 @@ class Unsteered:
         self.workspace.prepare(self.setting.request)
         write_atomic(self.workspace.toolchain_values, toolchain_values(self.setting.request, self.workspace))
         measured = self._measured(log, configure=True)
-        write_atomic(self._mark, self.setting.fingerprint)
+        write_atomic(self._mark, self.setting.unsteered_fingerprint)
         return measured
 
     def edited(self, log: Path, kernel: str) -> Measured:
@@ -159,9 +157,7 @@ def unsteered_settings(setting: Setting, workspace: Workspace) -> dict[str, str]
         "CPUWHEELS_PYTHON_INCLUDE_DIRS": ";".join(map(str, request.toolchain.python_include)),
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
     }
-    # Upstream's own options that decide what is in the libraries are the same for both.
-    options = {name: value for name, value in request.target.defines.items() if not name.startswith(_OURS)}
-    return upstream | needed | options
+    return upstream | needed | upstream_options(request.target)
 
 
 def measured_run(

@@ -1,3 +1,17 @@
+# Lets the files of a target read less of torch where they include all of it: tensors and the dispatcher, not the
+# modules, optimisers and data loaders that no kernel calls. GCC makes the functions that torch's headers use anew in
+# every file, also with a precompiled header. CPUWHEELS_TORCH_ALL lists the headers that stand in for torch/all.h.
+function(cpuwheels_narrow_torch target)
+  if("${CPUWHEELS_TORCH_ALL}" STREQUAL "")
+    return()
+  endif()
+  list(TRANSFORM CPUWHEELS_TORCH_ALL REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE _includes)
+  list(JOIN _includes "" _text)
+  set(_folder "${CMAKE_BINARY_DIR}/narrow")
+  file(CONFIGURE OUTPUT "${_folder}/torch/all.h" CONTENT "#pragma once\n${_text}" @ONLY)
+  target_include_directories(${target} BEFORE PRIVATE "${_folder}")
+endfunction()
+
 # Precompiled headers for the files that gain from them.
 #
 # CPUWHEELS_PRECOMPILED is a list of <target>[:<folder>]=[<header>,...]. Each target has its own, because its
@@ -29,11 +43,11 @@ endfunction()
 
 function(cpuwheels_add_precompiled target headers)
   string(REPLACE "," ";" _headers "${headers}")
-  list(TRANSFORM _headers REPLACE "(.+)" "<\\1>")
+  list(TRANSFORM _headers REPLACE "(.+)" "$<$<COMPILE_LANGUAGE:CXX>:<\\1$<ANGLE-R>>")
   target_precompile_headers(${target} PRIVATE ${_headers})
   # Lets a compiler cache preprocess files with such a header; it changes nothing else (GCC's manual, Preprocessor
   # Options).
-  target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>)
 endfunction()
 
 # Moves the sources of a target that lie in a folder into an object library with the same settings.

@@ -13,8 +13,8 @@ macro(cpuwheels_provide_onednn)
   endif()
   set(_cpuwheels_onednn_build "${CMAKE_BINARY_DIR}/_deps/onednn-build")
   add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
-  cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
   cpuwheels_shrink_generators()
+  cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
   FetchContent_SetPopulated(
     oneDNN SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}" BINARY_DIR "${_cpuwheels_onednn_build}"
   )
@@ -24,7 +24,7 @@ endmacro()
 # leaves those out that were not asked for (ONEDNN_ENABLE_PRIMITIVE). They are archive members that the linker
 # would pass over, so the modules are the same without them. CPUWHEELS_ONEDNN_UNUSED names a file with their paths
 # below the sources, one per line; it is made from link maps (kernels/unused.py). All targets get
-# CPUWHEELS_SHARED_DEFINES.
+# CPUWHEELS_SHARED_DEFINES and their precompiled headers.
 function(cpuwheels_tune_onednn directory)
   set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CPUWHEELS_ONEDNN_UNUSED}")
   file(STRINGS "${CPUWHEELS_ONEDNN_UNUSED}" _unused REGEX "^[^#]")
@@ -37,6 +37,7 @@ function(cpuwheels_tune_onednn directory)
       list(REMOVE_ITEM _sources ${_unused})
       set_target_properties(${_target} PROPERTIES SOURCES "${_sources}")
       target_compile_definitions(${_target} PRIVATE ${CPUWHEELS_SHARED_DEFINES})
+      cpuwheels_precompile_headers(${_target})
     endif()
   endforeach()
   get_property(_directories DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
@@ -68,5 +69,4 @@ function(cpuwheels_shrink_generators)
   set_source_files_properties(
     ${_others} TARGET_DIRECTORY ${_target} PROPERTIES COMPILE_OPTIONS "${_optimised}" SKIP_PRECOMPILE_HEADERS ON
   )
-  cpuwheels_precompile_headers(${_target})
 endfunction()

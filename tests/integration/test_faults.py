@@ -10,10 +10,14 @@ import signal
 import subprocess
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 from tiny_project import Tiny
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -68,23 +72,50 @@ def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random
     return False
 
 
+def survive(
+    here: Tiny, tree: Path, kills: int, victims: Sequence[str], *, after_each: Callable[[], None] = lambda: None
+) -> str:
+    """Start a build and kill a part of it, again and again; return the digest of the wheel that comes out at last."""
+    chance = random.Random(20)
+    hit = 0
+    for number in range(kills):
+        process = start(here, "--source", tree)
+        hit += kill_at_random(process, victims[number % len(victims)], chance)
+        process.wait(120)
+        after_each()
+        if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
+            forget_kernels(here)
+            shutil.rmtree(here.cache / "compiler-cache", ignore_errors=True)
+            shutil.rmtree(here.dist)
+    assert hit > kills / 2
+    return sha256(here.build("--source", tree))
+
+
+def sha256(wheel: Path) -> str:
+    return hashlib.sha256(wheel.read_bytes()).hexdigest()
+
+
 def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "kills")
-    expected = hashlib.sha256(here.build("--source", tree).read_bytes()).hexdigest()
+    expected = sha256(here.build("--source", tree))
     forget_kernels(here)
     shutil.rmtree(here.dist)
-    chance = random.Random(20)
-    hit = 0
-    for number in range(KILLS):
-        process = start(here, "--source", tree)
-        hit += kill_at_random(process, VICTIMS[number % len(VICTIMS)], chance)
-        process.wait(120)
-        if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
-            forget_kernels(here)
-            shutil.rmtree(here.dist)
-    assert hit > KILLS / 2
-    assert hashlib.sha256(here.build("--source", tree).read_bytes()).hexdigest() == expected
+    assert survive(here, tree, KILLS, VICTIMS) == expected
+
+
+def test_kills_leave_nothing_wrong_in_the_compiler_cache(tiny: Tiny, tmp_path: Path) -> None:
+    """What was built is forgotten after each kill, so the next build takes what the cache has from the killed one."""
+    root = shutil.copytree(tiny.root, tmp_path / "project")
+    with (root / "matrix.yaml").open("a") as matrix:
+        matrix.write("compiler_cache: {x86_64: ccache-amd64}\n")
+    here = dataclasses.replace(tiny, root=root, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "kills")
+    expected = sha256(here.build("--source", tree, "--compiler-cache", "off"))
+    forget_kernels(here)
+    shutil.rmtree(here.dist)
+    victims = (*VICTIMS, "ccache")
+    assert survive(here, tree, KILLS // 2, victims, after_each=lambda: forget_kernels(here)) == expected
 
 
 def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
@@ -96,7 +127,7 @@ def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
     ]
     wheels = [Path(process.communicate(timeout=600)[0].strip()) for process in processes]
     assert [process.returncode for process in processes] == [0, 0]
-    first, second = (hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels)
+    first, second = map(sha256, wheels)
     assert first == second
 
 

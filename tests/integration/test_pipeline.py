@@ -7,6 +7,7 @@ import hashlib
 import io
 import json
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -195,6 +196,24 @@ def test_a_compile_error_shows_the_compilers_words(tiny: Tiny, tmp_path: Path) -
     assert "ops.cpp" in done.stderr
     assert "error:" in done.stderr
     assert "compile.log" in done.stderr
+
+
+@pytest.mark.parametrize("narrow", [True, False], ids=["with a stand-in", "without"])
+def test_a_file_that_includes_all_of_torch_reads_what_stands_in_for_it(
+    tiny: Tiny, tmp_path: Path, *, narrow: bool
+) -> None:
+    """TORCH_MODULE is a macro of torch/nn, which torch/all.h brings along and torch/types.h does not."""
+    root = shutil.copytree(tiny.root, tmp_path / "project")
+    if not narrow:
+        matrix = root / "matrix.yaml"
+        matrix.write_text(matrix.read_text().replace('CPUWHEELS_TORCH_ALL: "torch/types.h"', 'CPUWHEELS_TORCH_ALL: ""'))
+    here = dataclasses.replace(tiny, root=root, dist=tmp_path / "dist")
+    text = "#include <torch/all.h>\ntorch::Tensor made();\n#ifdef TORCH_MODULE\n#error of modules\n#endif\n"
+    tree = here.changed_tree(tmp_path / "all", ops=text + "#error of the end\n")
+    done = here.run("build", "x86", "--source", tree)
+    assert done.returncode == 27, done.stderr
+    assert "#error of the end" in done.stderr
+    assert ("#error of modules" in done.stderr) is not narrow
 
 
 def test_a_source_that_reads_this_machine_is_not_configured(tiny: Tiny, tmp_path: Path) -> None:

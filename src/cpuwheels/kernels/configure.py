@@ -124,7 +124,7 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         workspace.source: f"{STABLE_ROOT}/vllm",
         workspace.onednn: f"{STABLE_ROOT}/oneDNN",
         workspace.build: f"{STABLE_ROOT}/build",
-        workspace.generated: f"{STABLE_ROOT}/build/{workspace.generated.name}",
+        **{folder: f"{STABLE_ROOT}/build/{folder.name}" for folder in workspace.generated},
         request.environment.site_packages: f"{STABLE_ROOT}/site-packages",
     }
     roots = [(str(path), name) for path, name in maps.items()]

@@ -29,7 +29,7 @@ class Workspace:
         self.source = folder / "vllm"
         self.onednn = folder / "onednn"
         self.build = folder / "build"
-        self.generated = self.build / "attention"
+        self.generated = (self.build / "attention", self.build / "narrow")
         self.cpuinfo = folder / "cpuinfo"
         self.init_cache = folder / "init-cache.cmake"
         self.toolchain_values = folder / "toolchain-values.cmake"

@@ -34,7 +34,7 @@ def results(**runs: Measured) -> Results:
     return Results(
         machine=Machine(processor="Example 9000", cpus=2, memory=24 * GIB, system="Linux 6.1"),
         subject=Subject(target="x86", version="0.32.0", source="aa", compiler="GNU 14.2.0", torch="2.13.0+cpu",
-                        onednn="3.7.2", beside_source="bb"),
+                        onednn="3.7.2", built="cc", beside_source="bb"),
         runs={keys.get(name, name): [value] for name, value in runs.items()},
     )  # fmt: skip
 

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 from bench_results import whole
 from buildbench import command
-from buildbench.results import Results
+from buildbench.results import Results, Sizes, write_results
 
 from cpuwheels.errors import UsageError
+
+if TYPE_CHECKING:
+    from buildbench.setting import Setting
+
+    from cpuwheels.console import Reporter
 
 
 @pytest.mark.parametrize(
@@ -67,3 +74,27 @@ def test_only_require_makes_a_missed_target_fail(
         command.main(["--require"] if require else [])
     assert ended.value.code == code
     assert "written: x86.json" in capsys.readouterr().out
+
+
+def gone_on_with(tmp_path: Path, reporter: Reporter, **subject: str) -> Results:
+    """Return what is left of earlier results when other things are to be measured."""
+    write_results(tmp_path / "x86.json", whole())
+    now = SimpleNamespace(machine=whole().machine, subject=whole().subject.model_copy(update=subject))
+    return command._resumed(tmp_path / "x86.json", cast("Setting", now), reporter)
+
+
+def test_what_was_measured_of_the_same_things_is_kept(tmp_path: Path, reporter: Reporter) -> None:
+    assert gone_on_with(tmp_path, reporter) == whole()
+
+
+def test_with_another_steering_only_upstreams_side_is_kept(tmp_path: Path, reporter: Reporter) -> None:
+    found = gone_on_with(tmp_path, reporter, beside_source="another")
+    assert found.runs == {key: whole().runs[key] for key in ("cold/unsteered", "edit/unsteered")}
+    assert found.subject.beside_source == "another"
+    assert found.sizes == Sizes(unsteered=whole().sizes.unsteered, stripped=whole().sizes.stripped)
+
+
+@pytest.mark.parametrize("field", ["built", "source", "compiler", "version"])
+def test_results_of_other_things_are_refused(tmp_path: Path, reporter: Reporter, field: str) -> None:
+    with pytest.raises(UsageError, match=f"{field}: .*, now another"):
+        gone_on_with(tmp_path, reporter, **{field: "another"})

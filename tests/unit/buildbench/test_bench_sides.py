@@ -77,13 +77,18 @@ def test_jobs_are_measured_without_a_gate(setting: Setting) -> None:
 
 
 def test_a_build_of_something_else_does_not_stand(setting: Setting) -> None:
+    def ready(**changes: str) -> tuple[bool, bool]:
+        now = replace(setting, subject=setting.subject.model_copy(update=changes))
+        return Unsteered(now).ready(), Ours(now, "", "").ready()
+
+    assert ready() == (False, False)
     side = Unsteered(setting)
-    assert not side.ready()
     side.workspace.folder.mkdir(parents=True)
-    (side.workspace.folder / "built-of.txt").write_text(setting.fingerprint)
-    assert side.ready()
-    other = replace(setting, subject=setting.subject.model_copy(update={"onednn": "3.13"}))
-    assert not Unsteered(other).ready()
+    (side.workspace.folder / "built-of.txt").write_text(setting.unsteered_fingerprint)
+    (setting.places.cache / "built-of.txt").write_text(setting.fingerprint)
+    assert ready() == (True, True)
+    assert ready(built="another") == (False, False)
+    assert ready(beside_source="another") == (True, False)
 
 
 def test_every_attempt_of_a_job_counts() -> None:

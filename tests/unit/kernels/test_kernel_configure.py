@@ -72,8 +72,8 @@ def test_toolchain_values(tmp_path: Path, workspace: Workspace) -> None:
     assert found["CPUWHEELS_CXX_LIBRARIES"] == "/tc/libstdc++.a"
     maps = dict(item.split("=") for item in found["CPUWHEELS_PREFIX_MAPS"].split(";"))
     absolute = {path: name for path, name in maps.items() if path.startswith("/")}
-    generated = f"{workspace.build}/attention"
-    places = {str(workspace.source), str(workspace.build), str(workspace.onednn), generated, "/env/site", "/tc"}
+    generated = {str(folder) for folder in workspace.generated}
+    places = {str(workspace.source), str(workspace.build), str(workspace.onednn), "/env/site", "/tc"} | generated
     assert places == set(absolute)
     assert all(name.startswith("/usr/src/") for name in maps.values())
     assert len(set(absolute.values())) == len(absolute)
