@@ -129,7 +129,7 @@ def test_program(code, needed, status, detail):
     assert (check.status, check.detail) == (status, detail)
 
 
-@pytest.mark.parametrize(("available", "status"), [(8 * GIB, "ok"), (2 * GIB, "warn")])
+@pytest.mark.parametrize(("available", "status"), [(8 * GIB, "ok"), (1 * GIB, "warn")])
 def test_memory(target, available, status):
     limit = MemoryLimit(16 * GIB, "memory.max", available)
     check = machine.judge_memory(target, limit, CpuLimit(8, "quota"), JobPlan(4, "memory", 16 * GIB, "memory.max"))

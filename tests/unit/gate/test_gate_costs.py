@@ -121,9 +121,8 @@ def test_a_new_file_counts_as_the_largest_of_its_target():
 
 def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
     seed = read_costs(project_root / "measured" / "x86.tsv")
-    worst = max(seed, key=lambda output: seed[output].bytes)
-    assert worst.endswith("cmake_pch.hxx.gch")
-    assert seed[worst].bytes < load_matrix(project_root).target("x86").worst_peak
+    largest = max(cost.bytes for cost in seed.values())
+    assert largest < load_matrix(project_root).target("x86").worst_peak < 1.25 * largest
     assert {job_class(output) for output in seed} >= {"CMakeFiles/_C_AVX2.dir", "CMakeFiles/_C_AVX512.dir", "link"}
 
 
