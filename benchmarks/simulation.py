@@ -122,6 +122,9 @@ def plot(found: list[Cell], path: Path) -> None:
     from matplotlib import rcParams  # noqa: PLC0415
 
     rcParams["svg.hashsalt"] = "cpuwheels"  # the same file for the same numbers
+    spans = [(cell.bound, cell.fixed) for cell in found]
+    low, high = min(span[0] for span in spans), max(span[1] for span in spans)
+    seconds = [step * unit for unit in (1, 10, 100, 1000, 10000) for step in (1, 2, 5) if low <= step * unit <= high]
     figure, axes = plt.subplots(2, 3, figsize=(11, 6.2), sharex=True, sharey=True, layout="constrained")
     for axis, cpus in zip(axes.flat, CPUS, strict=True):
         row = [cell for cell in found if cell.cpus == cpus]
@@ -131,6 +134,7 @@ def plot(found: list[Cell], path: Path) -> None:
         axis.plot(caps, [cell.bound for cell in row], "k--", linewidth=1, label="lower bound")
         axis.set(xscale="log", yscale="log", title=f"{cpus} CPUs")
         axis.set_xticks(caps, [str(cap) for cap in caps])
+        axis.set_yticks(seconds, [str(second) for second in seconds])
         axis.minorticks_off()
         axis.grid(alpha=0.3)
     figure.supxlabel("memory cap, GiB")
