@@ -2,10 +2,10 @@
 
     nox -s simulation [-- --costs measured/x86.tsv] [--plot docs/images/simulation.svg]
 
-Every job is ready at the start and takes what the table says: links and precompiled headers, which in a build
-come after and before others, too. Compared with the lower bound max(work / CPUs, longest job, time multiplied by
-memory / cap), and with the best fixed number of jobs that is safe: the largest whose largest files together
-stay below the cap, started in the order of the table.
+Every job takes what the table says. Files wait for the precompiled header of their target, and links for all files.
+Compared with a lower bound (work / CPUs, the longest chain of jobs, time multiplied by memory / cap), and with the best
+fixed number of jobs that is safe: the largest whose largest files together stay below the cap, started in the order of
+the table.
 """
 
 from __future__ import annotations
@@ -16,10 +16,14 @@ import json
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cpuwheels.gate.costs import Cost, read_costs
+from cpuwheels.gate.costs import Cost, job_class, read_costs
 from cpuwheels.native import find_helper
 from cpuwheels.store import Store, default_root
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 GIB = 1 << 30
 CPUS = (4, 8, 16, 32, 64, 128)
@@ -58,50 +62,110 @@ class Cell:
         return self.fixed / self.makespan
 
 
-def simulate(memgate: Path, costs: list[Cost], cpus: int, cap: int) -> float:
+@dataclass(frozen=True)
+class Job:
+    """One compilation or link.
+
+    Attributes:
+        cost: What it takes.
+        after: Indices of the jobs that have to end before; all of them smaller than its own.
+    """
+
+    cost: Cost
+    after: tuple[int, ...] = ()
+
+
+def jobs_of(costs: Mapping[str, Cost]) -> list[Job]:
+    """Return the jobs of a table, those that others wait for first.
+
+    Which of them wait follows from their names: a file for ``cmake_pch.hxx.gch`` in the folder of its target, a link
+    for all files, and a module for the libraries besides.
+    """
+    headers = [name for name in costs if name.endswith(".gch")]
+    links = [name for name in costs if job_class(name) == "link"]
+    modules = [name for name in links if not name.startswith("lib")]
+    files = [name for name in costs if name not in {*headers, *links}]
+    libraries = [name for name in links if name not in modules]
+    order = {name: index for index, name in enumerate([*headers, *files, *libraries, *modules])}
+    header_of = {header.rpartition("/")[0]: order[header] for header in headers}
+
+    def after(name: str) -> tuple[int, ...]:
+        if name in links:
+            return tuple(order[other] for other in [*files, *(libraries if name in modules else [])])
+        target = name[: name.rfind(".dir/") + len(".dir")]
+        return (header_of[target],) if name in files and target in header_of else ()
+
+    return [Job(costs[name], after(name)) for name in order]
+
+
+def simulate(memgate: Path, jobs: list[Job], cpus: int, cap: int) -> float:
     """Return the makespan that memgate's own policy comes to, in seconds."""
-    text = "".join(f"{cost.seconds} {cost.bytes}\n" for cost in costs)
+    lines = []
+    for job in jobs:
+        after = f" after {','.join(str(index + 1) for index in job.after)}" if job.after else ""
+        lines.append(f"{job.cost.seconds} {job.cost.bytes}{after}\n")
     command = [memgate, "--simulate", str(cpus), str(cap)]
-    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout)["makespan"])
 
 
-def lower_bound(costs: list[Cost], cpus: int, cap: int) -> float:
-    """Return the seconds below which no order of the jobs can come."""
-    work = sum(cost.seconds for cost in costs)
-    area = sum(cost.seconds * cost.bytes for cost in costs)
-    return max(work / cpus, *(cost.seconds for cost in costs), area / cap)
+def lower_bound(jobs: list[Job], cpus: int, cap: int) -> float:
+    """Return the seconds below which no order of the jobs can come.
+
+    The longest chain of jobs that wait for one another; and for each moment, what cannot start before it, divided by
+    the CPUs, or as time multiplied by memory by the cap (the head-based bound of scheduling with release dates).
+    """
+    starts: list[float] = []  # of each job, if nothing but other jobs held it up
+    for job in jobs:
+        starts.append(max((starts[index] + jobs[index].cost.seconds for index in job.after), default=0.0))
+    bound = max(start + job.cost.seconds for start, job in zip(starts, jobs, strict=True))
+    for moment in set(starts):
+        costs = [job.cost for start, job in zip(starts, jobs, strict=True) if start >= moment]
+        work = sum(cost.seconds for cost in costs)
+        area = sum(cost.seconds * cost.bytes for cost in costs)
+        bound = max(bound, moment + work / cpus, moment + area / cap)
+    return bound
 
 
-def safe_jobs(costs: list[Cost], cpus: int, cap: int) -> int:
+def safe_jobs(jobs: list[Job], cpus: int, cap: int) -> int:
     """Return the largest number of jobs that stays below the cap whichever files meet; at least 1."""
-    held = jobs = 0
-    for size in sorted((cost.bytes for cost in costs), reverse=True)[:cpus]:
+    held = count = 0
+    for size in sorted((job.cost.bytes for job in jobs), reverse=True)[:cpus]:
         held += size
         if held > cap:
             break
-        jobs += 1
-    return max(1, jobs)
+        count += 1
+    return max(1, count)
 
 
-def fixed(costs: list[Cost], jobs: int) -> float:
-    """Return the makespan of a fixed number of jobs, started in the order given."""
-    slots = [0.0] * jobs
-    for cost in costs:
-        heapq.heappush(slots, heapq.heappop(slots) + cost.seconds)
-    return max(slots)
+def fixed(jobs: list[Job], slots: int) -> float:
+    """Return the makespan of a fixed number of jobs at once; of those that can start, the first one does."""
+    waiting = list(range(len(jobs)))
+    running: list[tuple[float, int]] = []
+    ended: set[int] = set()
+    now = 0.0
+    while waiting or running:
+        while (
+            len(running) < slots and (ready := next((i for i in waiting if ended.issuperset(jobs[i].after)), -1)) >= 0
+        ):
+            waiting.remove(ready)
+            heapq.heappush(running, (now + jobs[ready].cost.seconds, ready))
+        now, index = heapq.heappop(running)
+        ended.add(index)
+    return now
 
 
-def cells(memgate: Path, costs: list[Cost]) -> list[Cell]:
+def cells(memgate: Path, costs: Mapping[str, Cost]) -> list[Cell]:
     """Return every machine of the grid whose cap holds the largest file."""
-    worst = max(cost.bytes for cost in costs)
+    jobs = jobs_of(costs)
+    worst = max(job.cost.bytes for job in jobs)
     found = []
     for cap in (cap for cap in CAPS if cap * GIB >= worst):
         for cpus in CPUS:
-            jobs = safe_jobs(costs, cpus, cap * GIB)
-            makespan = simulate(memgate, costs, cpus, cap * GIB)
-            bound = lower_bound(costs, cpus, cap * GIB)
-            found.append(Cell(cpus, cap, makespan, bound, fixed(costs, jobs), jobs))
+            slots = safe_jobs(jobs, cpus, cap * GIB)
+            makespan = simulate(memgate, jobs, cpus, cap * GIB)
+            bound = lower_bound(jobs, cpus, cap * GIB)
+            found.append(Cell(cpus, cap, makespan, bound, fixed(jobs, slots), slots))
     return found
 
 
@@ -153,7 +217,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.memgate is None:
         parser.error("memgate is not there yet: install a C compiler and cpuwheels anew, or build a target first")
-    found = cells(arguments.memgate, list(read_costs(arguments.costs).values()))
+    found = cells(arguments.memgate, read_costs(arguments.costs))
     print(table(found))
     print(f"\nlargest ratio to the bound: {max(cell.ratio for cell in found):.3f}")
     if arguments.plot:

@@ -79,22 +79,34 @@ static bool leaves_room(const struct room *room, const struct waiting_job *job,
     return job->wall <= kept->seconds || (need(room, job) <= kept->spare_bytes && kept->spare_cpus > 0);
 }
 
+static ptrdiff_t first_of(const struct room *room, const struct waiting_job *waiting, size_t count) {
+    ptrdiff_t found = -1;
+    for (size_t index = 0; index < count; index++)
+        if (found < 0 || is_before(room, &waiting[index], &waiting[found]))
+            found = (ptrdiff_t)index;
+    return found;
+}
+
 ptrdiff_t choose_job(const struct room *room, const struct running_job *running, size_t running_count,
                      struct waiting_job *waiting, size_t waiting_count) {
-    if (running_count >= (size_t)room->cpus)
+    if (running_count >= (size_t)room->cpus || waiting_count == 0)
         return -1;
     const int64_t bytes = free_bytes(room, running, running_count);
-    const ptrdiff_t first = longest_passed_over(room, waiting, waiting_count);
+    const ptrdiff_t aged = longest_passed_over(room, waiting, waiting_count);
+    const ptrdiff_t first = aged >= 0 ? aged : first_of(room, waiting, waiting_count);
+    if (need(room, &waiting[first]) <= bytes && aged >= 0)
+        return aged;
+    const bool keeps = need(room, &waiting[first]) > bytes;
+    /* From this weight on, others may take what the first one waits for. */
+    const double enough = aged >= 0 ? HUGE_VAL : weight(room, &waiting[first]) / LITTLE;
     struct reservation kept = {0};
-    if (first >= 0) {
-        if (need(room, &waiting[first]) <= bytes)
-            return first;
+    if (keeps)
         kept = reserve(room, running, running_count, need(room, &waiting[first]));
-    }
     ptrdiff_t chosen = -1;
     for (size_t index = 0; index < waiting_count; index++) {
         const struct waiting_job *job = &waiting[index];
-        if (need(room, job) > bytes || (first >= 0 && !leaves_room(room, job, &kept)))
+        if (need(room, job) > bytes ||
+            (keeps && weight(room, job) < enough && !leaves_room(room, job, &kept)))
             continue;
         if (chosen < 0 || is_before(room, job, &waiting[chosen]))
             chosen = (ptrdiff_t)index;
