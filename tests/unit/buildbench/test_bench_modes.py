@@ -155,7 +155,8 @@ def test_the_log_of_a_step_starts_anew(trial: Trial, tmp_path: Path) -> None:
     assert not log.exists()
 
 
-def test_how_long_it_takes_is_said_before(trial: Trial) -> None:
+def test_how_long_it_takes_is_said_before(trial: Trial, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("buildbench.modes.UNSTEERED_COST", 2.7)
     bench = trial.bench()
     steps = bench.plan(["cold"], [], 1)
     assert estimate(steps, 2300, 2) == (
