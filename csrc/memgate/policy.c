@@ -94,19 +94,16 @@ ptrdiff_t choose_job(const struct room *room, const struct running_job *running,
     const int64_t bytes = free_bytes(room, running, running_count);
     const ptrdiff_t aged = longest_passed_over(room, waiting, waiting_count);
     const ptrdiff_t first = aged >= 0 ? aged : first_of(room, waiting, waiting_count);
-    if (need(room, &waiting[first]) <= bytes && aged >= 0)
-        return aged;
-    const bool keeps = need(room, &waiting[first]) > bytes;
+    const int64_t wanted = need(room, &waiting[first]);
+    if (wanted <= bytes)
+        return first;
+    const struct reservation kept = reserve(room, running, running_count, wanted);
     /* From this weight on, others may take what the first one waits for. */
     const double enough = aged >= 0 ? HUGE_VAL : weight(room, &waiting[first]) / LITTLE;
-    struct reservation kept = {0};
-    if (keeps)
-        kept = reserve(room, running, running_count, need(room, &waiting[first]));
     ptrdiff_t chosen = -1;
     for (size_t index = 0; index < waiting_count; index++) {
         const struct waiting_job *job = &waiting[index];
-        if (need(room, job) > bytes ||
-            (keeps && weight(room, job) < enough && !leaves_room(room, job, &kept)))
+        if (need(room, job) > bytes || (weight(room, job) < enough && !leaves_room(room, job, &kept)))
             continue;
         if (chosen < 0 || is_before(room, job, &waiting[chosen]))
             chosen = (ptrdiff_t)index;

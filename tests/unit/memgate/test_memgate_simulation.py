@@ -78,7 +78,19 @@ def test_little_jobs_do_not_take_the_room_that_a_large_one_waits_for(memgate):
 
 @pytest.mark.parametrize(
     "text",
-    ["x\n", "1\n", "1 2 3\n", "-1 5\n", "1 -5\n", "1 1 after\n", "1 1 after 2\n", "1 1 after 1,\n", "1 1 after 0\n"],
+    [
+        "x\n",
+        "1\n",
+        "1 2 3\n",
+        "-1 5\n",
+        "1 -5\n",
+        "1 1 after\n",
+        "1 1 after 2\n",
+        "1 1 after 1,\n",
+        "1 1 after 0\n",
+        "1 1 after 1x\n",
+        "1 1 after -1\n",
+    ],
 )
 def test_jobs_that_cannot_be_read(memgate, text):
     done = subprocess.run(
