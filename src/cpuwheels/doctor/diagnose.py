@@ -27,6 +27,7 @@ from cpuwheels.process import capture
 from cpuwheels.run import TOOLS_LOCK, plan
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
+from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.tree import TreeRequest
 from cpuwheels.store import Store
@@ -130,8 +131,8 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
     folder: Path | None = None
     if isinstance(request, TreeRequest):
         folder = request.folder
-    elif isinstance(request, SdistRequest) and store.path("sources", request.key).is_dir():
-        folder = store.path("sources", request.key)
+    elif isinstance(request, SdistRequest) and store.path(KIND, request.key).is_dir():
+        folder = store.path(KIND, request.key)
     if folder is None:
         return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
     pins = read_pins(folder, markers(target, matrix.python[0]))

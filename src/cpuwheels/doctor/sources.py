@@ -15,6 +15,7 @@ from cpuwheels.doctor.reach import Answer, ask_git, ask_url
 from cpuwheels.download import is_stored, mirrored
 from cpuwheels.model.lock import load_lock
 from cpuwheels.onednn import REPOSITORY_VARIABLE, commit_key
+from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import DEFAULT_INDEX, PROJECT, SdistRequest
 from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch_offers
 
@@ -55,7 +56,7 @@ def sdist_need(context: Context, request: SdistRequest) -> Need:
     urls = list(request.urls)
     if index or not urls:
         urls.insert(0, f"{(index or DEFAULT_INDEX).rstrip('/')}/{PROJECT}/")
-    stored = context.store.path("sources", request.key).is_dir() or is_stored(request.sha256, context.store)
+    stored = context.store.path(KIND, request.key).is_dir() or is_stored(request.sha256, context.store)
     return Need(
         f"vLLM {request.version} sdist",
         "the sources",

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+KIND = "sources"
+"""Where the store keeps trees, those of sdists and the snapshots of local ones."""
+
 
 @dataclass(frozen=True)
 class Source:

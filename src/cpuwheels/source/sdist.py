@@ -17,7 +17,7 @@ from packaging.version import InvalidVersion, Version
 from cpuwheels.download import Pinned, fetch
 from cpuwheels.errors import DownloadError, SourceError
 from cpuwheels.keys import make_key
-from cpuwheels.source.result import Source
+from cpuwheels.source.result import KIND, Source
 from cpuwheels.source.unpack import unpack_tar
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ class SdistRequest:
             _check_version(folder, self.version)
             (folder / _EPOCH_FILE).write_text(f"{epoch}\n")
 
-        folder = store.get("sources", self.key, unpack)
+        folder = store.get(KIND, self.key, unpack)
         return Source(
             version=str(Version(self.version)),
             folder=folder,

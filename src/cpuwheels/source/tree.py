@@ -14,7 +14,7 @@ from packaging.version import InvalidVersion, Version
 from cpuwheels.errors import SourceError
 from cpuwheels.keys import digest_of_entries, entry_digest, make_key, text_digest
 from cpuwheels.process import capture, closed_environment
-from cpuwheels.source.result import Source
+from cpuwheels.source.result import KIND, Source
 from cpuwheels.source.sdist import sdist_version
 from cpuwheels.store import sealed_digests
 
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
-
-KIND = "sources"
 
 DESCRIBE = ("git", "describe", "--dirty", "--tags", "--long", "--abbrev=40", "--match", "v[0-9]*")
 """Release tags only, as upstream's setup.py asks for them; crate tags such as ``proto-v0.3.0`` do not count."""
