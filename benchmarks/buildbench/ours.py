@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import time
@@ -33,6 +34,8 @@ KEPT = frozenset(
      "sources", "sysroots", "toolchains"}
 )  # fmt: skip
 """Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
+
+_MODULE = re.compile(r"vllm/(\w+)\.abi3\.so|vllm\.libs/(?P<shared>libcpuwheels_\w+)-\w+\.so")
 
 
 class _Jobs(Strict):
@@ -131,13 +134,15 @@ class Ours:
     def sizes(self) -> tuple[dict[str, int], int]:
         """Return the bytes of each module in the wheel, unpacked, and of the wheel.
 
+        A library that the build made for several modules counts as one; what was copied from elsewhere does not.
+
         Raises:
             WheelError: There is none.
         """
         wheel = read_finished(self._output())
         with zipfile.ZipFile(wheel.path) as archive:
-            modules = [member for member in archive.infolist() if member.filename.endswith(".abi3.so")]
-        sizes = {module.filename.rpartition("/")[2].partition(".")[0]: module.file_size for module in modules}
+            names = {member: _MODULE.fullmatch(member.filename) for member in archive.infolist()}
+        sizes = {found[1] or found["shared"]: member.file_size for member, found in names.items() if found}
         return sizes, wheel.size
 
     def forget(self) -> None:

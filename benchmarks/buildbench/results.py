@@ -92,7 +92,7 @@ class Sizes(Strict):
     stripped: dict[str, int] = Field(default_factory=dict)
     """A stripped copy of the same."""
     ours: dict[str, int] = Field(default_factory=dict)
-    """As they lie in the wheel, unpacked."""
+    """As they lie in the wheel, unpacked, with the library that several of them share."""
     wheel: int | None = None
 
 

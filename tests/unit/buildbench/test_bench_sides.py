@@ -204,7 +204,9 @@ def test_sizes_are_those_in_the_wheel(side: Ours) -> None:
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("vllm/_C.abi3.so", b"1234")
         archive.writestr("vllm/a.py", b"a = 1")
+        archive.writestr("vllm.libs/libcpuwheels_dnnl-918e2568.so", b"123456")
+        archive.writestr("vllm.libs/libnuma-c2968dac.so.1.0.0", b"12")
     size = wheel.stat().st_size
     described = {"file": wheel.name, "sha256": file_digest(wheel), "size": size, "versions": [], "policy": "p"}
     (output / "record.json").write_text(json.dumps({"wheel_key": "k", "wheel": described, "beside": []}))
-    assert side.sizes() == ({"_C": 4}, size)
+    assert side.sizes() == ({"_C": 4, "libcpuwheels_dnnl": 6}, size)
