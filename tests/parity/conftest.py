@@ -1,6 +1,7 @@
-"""Kernel tests: they need only torch, numpy and pytest, and run where the wheel is installed.
+"""Kernel parity: every operator of one library against an independent oracle.
 
-Each process tests one library, named by CPUWHEELS_LIBRARY.
+Needs torch, numpy and pytest, and runs where the wheel is installed; one process for each library, as all of them
+register the same names.
 """
 
 from __future__ import annotations
@@ -9,17 +10,96 @@ import os
 from pathlib import Path
 
 import pytest
-import torch
+
+from harness.case import BASE_SEED, LEVELS
+from harness.library import Library
+from harness.records import OtherLibraries, Recorder
+from harness.selection import cases_for, families_for, uncovered
+from harness.waivers import waivers
+
+UNLOADABLE = 65
+"""Exit status if the library cannot be loaded."""
+LIBRARY: pytest.StashKey[Library] = pytest.StashKey()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("parity")
+    group.addoption("--library", type=Path, required=True, help="kernel library to load")
+    group.addoption("--level", choices=LEVELS, default="full", help="how many cases")
+    group.addoption("--threads", type=int, default=os.cpu_count(), help="threads of the operators")
+    group.addoption("--results", type=Path, help="file that JSON lines are appended to")
+    group.addoption(
+        "--outputs", type=Path, help="folder with the outputs of other libraries; those of this one go there"
+    )
+    group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
+    group.addoption("--after", help="go on after the case of this name")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    try:
+        config.stash[LIBRARY] = Library(config.getoption("library"))
+    except OSError as error:
+        pytest.exit(str(error.__cause__ or error), UNLOADABLE)
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Only the deep level needs hypothesis."""
+    return True if collection_path.name == "test_drawn_sizes.py" and config.getoption("level") != "deep" else None
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    if session.config.getoption("after"):
+        return
+    operators = _chosen(session.config)
+    Recorder(session.config.getoption("results")).write(
+        "library",
+        operators=operators,
+        registered=session.config.stash[LIBRARY].operators,
+        waived={name: reason for name, reason in waivers().items() if name in operators},
+        untested=uncovered(operators, session.config.stash[LIBRARY].operators),
+        seed=BASE_SEED,
+    )
+
+
+def _chosen(config: pytest.Config) -> list[str]:
+    """Return the operators to try: those that the library registers, and that were asked for if any were."""
+    only = config.getoption("operator")
+    return [name for name in config.stash[LIBRARY].operators if not only or name in only]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    library = metafunc.config.stash[LIBRARY]
+    only = set(metafunc.config.getoption("operator"))
+    if "operator" in metafunc.fixturenames:
+        metafunc.parametrize("operator", _chosen(metafunc.config))
+    if "case" in metafunc.fixturenames:
+        chosen = cases_for(library.operators, metafunc.config.getoption("level"))
+        chosen = [case for case in chosen if not only or only & set(case.operators)]
+        if after := metafunc.config.getoption("after"):
+            names = [case.name for case in chosen]
+            chosen = chosen[names.index(after) + 1 :]
+        metafunc.parametrize("case", chosen, ids=lambda case: case.name)
+    if "family" in metafunc.fixturenames:
+        drawn = [family for family in families_for(library.operators) if family.deep]
+        drawn = [family for family in drawn if not only or only & set(family.operators)]
+        metafunc.parametrize("family", drawn, ids=lambda family: family.function.__name__)
 
 
 @pytest.fixture(scope="session")
-def ops() -> object:
-    """The library's operators; every one of upstream's libraries registers them in the namespace ``_C``."""
-    path = Path(os.environ["CPUWHEELS_LIBRARY"])
-    torch.ops.load_library(str(path))
-    return torch.ops._C
+def library(request: pytest.FixtureRequest) -> Library:
+    return request.config.stash[LIBRARY]
 
 
-@pytest.fixture(autouse=True)
-def seed() -> None:
-    torch.manual_seed(20260101)
+@pytest.fixture(scope="session")
+def threads(request: pytest.FixtureRequest) -> int:
+    return request.config.getoption("threads")
+
+
+@pytest.fixture(scope="session")
+def recorder(request: pytest.FixtureRequest) -> Recorder:
+    return Recorder(request.config.getoption("results"))
+
+
+@pytest.fixture(scope="session")
+def others(request: pytest.FixtureRequest, library: Library) -> OtherLibraries:
+    return OtherLibraries(request.config.getoption("outputs"), library.name)

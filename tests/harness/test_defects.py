@@ -1,0 +1,128 @@
+"""Known faults of kernels, and the tables that belong to the cases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from harness import defects, library
+from harness.case import Case
+from harness.defects import Defect, DefectsError, known_defect
+from harness.formats import FLOATS
+from harness.selection import cases_for, families
+
+
+@pytest.fixture(autouse=True)
+def _read_again() -> Iterator[None]:
+    defects.defects.cache_clear()
+    yield
+    defects.defects.cache_clear()
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "defects.toml"
+    monkeypatch.setattr(defects, "PLACE", path)
+    return path
+
+
+def case(name: str) -> Case:
+    return Case(("double",), name, "", lambda *_: None, {})  # type: ignore[arg-type,return-value]
+
+
+def found(name: str, library: str = "_C") -> str | None:
+    known = known_defect(case(name), library)
+    return known.name if known else None
+
+
+def test_brackets_are_part_of_the_name(place: Path) -> None:
+    place.write_text('["Wrong"]\ncases = ["double[float16-*]"]\nreason = "it is"\n')
+    assert found("double[float16-3]") == "Wrong"
+    assert found("double[float32-3]") is None
+    # As a set of characters, it would match one of them behind the name.
+    assert found("doublef") is None
+    assert found("double") is None
+
+
+def test_only_named_libraries_have_it(place: Path) -> None:
+    place.write_text('["Wrong"]\ncases = ["double"]\nlibraries = ["_C", "_C_AVX?"]\nreason = "it is"\n')
+    assert [found("double", library) for library in ("_C", "_C_AVX2", "_C_AVX512")] == ["Wrong", "Wrong", None]
+
+
+def test_all_libraries_have_it_if_none_is_named(place: Path) -> None:
+    place.write_text('["Wrong"]\ncases = ["other", "double"]\nreason = " it is\\n"\n')
+    known = known_defect(case("double"), "_C_AVX512")
+    assert known is not None
+    assert known.reason == "it is"
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ('cases = ["double"]', "needs cases and a reason"),
+        ('cases = ["double"]\nreason = " "', "needs cases and a reason"),
+        ('reason = "it is"', "needs cases and a reason"),
+        ('cases = []\nreason = "it is"', "needs cases and a reason"),
+        ('cases = ["double"]\nreason = "it is"\nlibrary = ["_C"]', "unknown library"),
+    ],
+)
+def test_refuses_entries_that_say_nothing(place: Path, entry: str, problem: str) -> None:
+    place.write_text(f"[Wrong]\n{entry}\n")
+    with pytest.raises(DefectsError, match=rf"Wrong:? {problem}"):
+        defects.defects()
+
+
+def test_the_entries_of_the_suite_mean_something() -> None:
+    assert all(entry.cases and entry.reason for entry in defects.defects())
+
+
+def test_each_entry_has_cases() -> None:
+    names = {each.name for each in all_cases()}
+    for defect in defects.defects():
+        for pattern in defect.cases:
+            one = Defect(defect.name, (pattern,), ("*",), (), defect.reason)
+            assert any(one.shows_in(name, "_C") for name in names), f"{defect.name}: no case is {pattern}"
+
+
+@pytest.mark.parametrize(
+    ("features", "shown"),
+    [
+        ({"avx2": True}, True),
+        ({"avx2": True, "avx512_vnni": False, "avx_vnni": False}, True),
+        ({"avx512_vnni": True, "avx_vnni": False}, False),
+        ({"avx512_vnni": False, "avx_vnni": True}, False),
+    ],
+)
+def test_a_cpu_with_a_feature_does_not_show_it(
+    monkeypatch: pytest.MonkeyPatch, features: dict[str, bool], shown: bool
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
+    defect = Defect("saturation", ("mm[*]",), ("_C_AVX2",), ("avx512_vnni", "avx_vnni"), "16 bits")
+    assert defect.shows_in("mm[2x2]", "_C_AVX2") is shown
+    assert not defect.shows_in("mm[2x2]", "_C")
+    assert not defect.shows_in("other[2x2]", "_C_AVX2")
+
+
+def all_cases() -> list[Case]:
+    return cases_for({operator for family in families() for operator in family.operators}, "full")
+
+
+def test_the_smoke_level_is_part_of_the_full_one() -> None:
+    operators = {operator for family in families() for operator in family.operators}
+    full = {each.name for each in all_cases()}
+    smoke = {each.name for each in cases_for(operators, "smoke")}
+    assert smoke < full
+    assert {each.function for each in cases_for(operators, "smoke")} == {each.function for each in all_cases()}
+
+
+def test_the_tables_name_what_there_is() -> None:
+    operators = {operator for family in families() for operator in family.operators}
+    assert set(library._unmarked()) <= operators
+    assert all(text.strip() for written in library._unmarked().values() for text in written.values())
+    for name in ("_C", "_C_AVX512", "_C_AVX2"):
+        known = library._known(name)
+        assert set(known) <= {"cut_off"}
+        assert set(known.get("cut_off", [])) <= set(FLOATS)

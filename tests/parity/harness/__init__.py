@@ -1,0 +1,1 @@
+"""What runs a library's operators and judges their results; knows nothing of any operator."""

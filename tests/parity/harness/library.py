@@ -1,0 +1,117 @@
+"""A kernel library, and its operators with their schemas checked at every call."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.compare import bits
+
+TABLES = Path(__file__).parent.parent
+NAMESPACE = "_C"
+"""Every one of upstream's CPU libraries registers its operators there; so each needs a process of its own."""
+
+
+class SchemaViolationError(AssertionError):
+    """An operator changed an argument that its schema says it only reads."""
+
+
+class Library:
+    """The operators of one library; ``library.rms_norm(...)`` calls one.
+
+    Tensors that an operator's schema does not mark as written must be the same after the call, unless ``checked`` is
+    false: then it is the bare operator that is called.
+
+    Attributes:
+        operators: What it registers, without namespace.
+        called: The operators that were called.
+        cut_off: Formats that it cuts numbers off to instead of rounding, from ``libraries.toml``.
+    """
+
+    def __init__(self, path: Path, *, checked: bool = True) -> None:
+        """Load a library.
+
+        Raises:
+            OSError: It cannot be loaded.
+        """
+        before = set(_registered())
+        torch.ops.load_library(str(path))
+        self.path = path
+        self.cut_off = frozenset(_known(self.name).get("cut_off", ()))
+        self._checked = checked
+        self.operators = sorted({name.partition(".")[0] for name in set(_registered()) - before})
+        self.called: set[str] = set()
+
+    @property
+    def name(self) -> str:
+        """Its file's name without endings, such as ``_C_AVX2``."""
+        return self.path.name.partition(".")[0]
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        packet = getattr(getattr(torch.ops, NAMESPACE), name)
+        if not self._checked:
+            return packet.default
+        schema = torch._C._get_schema(f"{NAMESPACE}::{name}", "")
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            self.called.add(name)
+            kept = [
+                (argument.name, tensor, _memory(tensor).clone())
+                for argument, value in bound(schema, arguments, keywords)
+                if not may_write(name, argument)
+                for tensor in _tensors(value)
+            ]
+            result = packet(*arguments, **keywords)
+            for what, tensor, before in kept:
+                if not torch.equal(_memory(tensor), before):
+                    raise SchemaViolationError(f"{name} changed its argument {what!r}, which its schema does not allow")
+            return result
+
+        return call
+
+
+def _known(library: str) -> Mapping[str, Any]:
+    with (TABLES / "libraries.toml").open("rb") as stream:
+        return tomllib.load(stream).get(library, {})
+
+
+def may_write(operator: str, argument: Any) -> bool:
+    """Return whether an operator may change an argument, by its schema or by what ``schemas.toml`` knows of it."""
+    if argument.alias_info is not None and argument.alias_info.is_write:
+        return True
+    return argument.name in _unmarked().get(operator, {})
+
+
+@cache
+def _unmarked() -> dict[str, dict[str, str]]:
+    with (TABLES / "schemas.toml").open("rb") as stream:
+        return tomllib.load(stream)
+
+
+def _registered() -> list[str]:
+    names = torch._C._dispatch_get_all_op_names()
+    return [name.removeprefix(f"{NAMESPACE}::") for name in names if name.startswith(f"{NAMESPACE}::")]
+
+
+def bound(schema: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """Yield each parameter of the schema with its value."""
+    yield from zip(schema.arguments, arguments, strict=False)
+    yield from ((parameter, keywords[parameter.name]) for parameter in schema.arguments if parameter.name in keywords)
+
+
+def _tensors(value: Any) -> list[torch.Tensor]:
+    if isinstance(value, torch.Tensor):
+        return [value]
+    if isinstance(value, list | tuple):
+        return [each for each in value if isinstance(each, torch.Tensor)]
+    return []
+
+
+def _memory(tensor: torch.Tensor) -> torch.Tensor:
+    """Return a tensor's elements as integers."""
+    return bits(tensor.detach())

@@ -1,0 +1,88 @@
+"""What a test process writes down: one line of JSON for each event, so that a crash loses nothing."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.case import Case
+from harness.compare import compare_within
+from harness.defects import Defect
+from harness.execution import Outcome
+from harness.limits import Bound
+
+
+class Recorder:
+    """Appends to a file of JSON lines; the last line of a process that died names the case that killed it."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+
+    def write(self, event: str, **fields: Any) -> None:
+        """Append one event."""
+        if self._path is None:
+            return
+        with self._path.open("a", encoding="utf-8") as stream:
+            stream.write(json.dumps({"event": event, **fields}) + "\n")
+
+    def started(self, case: Case) -> None:
+        """Note that a case begins."""
+        self.write("started", case=case.name, operators=case.operators)
+
+    def finished(self, case: Case, outcome: Outcome, known: Defect | None = None) -> None:
+        """Note what a case gave, and the fault that it is known to show."""
+        self.write(
+            "finished",
+            case=case.name,
+            operators=case.operators,
+            dtype=case.dtype,
+            seconds=round(outcome.seconds, 6),
+            problems=outcome.problems,
+            known=known.name if known else "",
+            outputs={
+                name: {"ratio": _finite(found.ratio), "error": _finite(found.error), "limit": _finite(found.limit)}
+                for name, found in outcome.agreements.items()
+            },
+        )
+
+
+class OtherLibraries:
+    """The outputs of each case in libraries that were run before, and the comparison with them."""
+
+    def __init__(self, folder: Path | None, library: str) -> None:
+        self._folder = folder
+        self._library = library
+
+    def check(self, case: Case, outcome: Outcome) -> None:
+        """Compare outputs that have a limit with those of other libraries, within the sum of both limits; keep them.
+
+        Outputs that have one right answer are the same everywhere if each is right. What differs is added to the
+        outcome's problems.
+        """
+        if self._folder is None:
+            return
+        kept = {name: (outcome.outputs[name], bound.total.float()) for name, bound in outcome.bounds.items()}
+        for path in sorted(self._folder.glob(f"*/{_file(case)}")):
+            before = torch.load(path)
+            for name in sorted(set(kept) & set(before)):
+                (mine, limit), (other, others) = kept[name], before[name]
+                total = limit.double() + others
+                found = compare_within(mine, other.double(), Bound(total, torch.zeros_like(total)))
+                if found.message:
+                    outcome.problems.append(f"{name}: not as in {path.parent.name}: {found.message}")
+        place = self._folder / self._library / _file(case)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        torch.save(kept, place)
+
+
+def _file(case: Case) -> str:
+    return f"{zlib.crc32(case.name.encode()):08x}.pt"
+
+
+def _finite(number: float) -> float | None:
+    """JSON has no infinity."""
+    return number if number < float("inf") else None

@@ -1,0 +1,35 @@
+"""The deep level: sizes that hypothesis draws and, where one fails, makes small."""
+
+from __future__ import annotations
+
+import hypothesis
+import pytest
+from hypothesis import strategies
+
+from harness.case import BASE_SEED, Family
+from harness.defects import known_defect
+from harness.execution import run_case
+from harness.library import Library
+from harness.records import Recorder
+
+EXAMPLES = 50
+
+
+def test_agrees_with_drawn_sizes(family: Family, library: Library, threads: int, recorder: Recorder) -> None:
+    fixed = {name: strategies.sampled_from(list(values)) for name, values in family.parameters.items()}
+    drawn = {name: strategy(strategies) for name, strategy in family.deep.items()}
+
+    @hypothesis.seed(BASE_SEED)
+    @hypothesis.settings(deadline=None, max_examples=EXAMPLES, database=None, print_blob=False)
+    @hypothesis.given(strategies.fixed_dictionaries(fixed | drawn))
+    def agree(parameters: dict[str, object]) -> None:
+        hypothesis.assume(family.where(**parameters))
+        case = family.case(parameters)
+        recorder.started(case)
+        outcome = run_case(case, library, threads)
+        known = known_defect(case, library.name)
+        recorder.finished(case, outcome, known)
+        if outcome.problems and not known:
+            pytest.fail(f"{case.name}: " + "\n".join(outcome.problems))
+
+    agree()

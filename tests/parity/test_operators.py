@@ -1,0 +1,30 @@
+"""Every case of every operator that the library registers."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.case import Case
+from harness.defects import known_defect
+from harness.execution import run_case
+from harness.library import Library
+from harness.records import OtherLibraries, Recorder
+from harness.selection import uncovered
+
+
+def test_has_an_oracle(operator: str, library: Library) -> None:
+    assert not uncovered([operator], library.operators), (
+        f"{operator} has neither a case nor a waiver: add one to cases/, or a reason to waivers.toml"
+    )
+
+
+def test_agrees(case: Case, library: Library, threads: int, recorder: Recorder, others: OtherLibraries) -> None:
+    recorder.started(case)
+    outcome = run_case(case, library, threads)
+    others.check(case, outcome)
+    known = known_defect(case, library.name)
+    recorder.finished(case, outcome, known)
+    if known and outcome.problems:
+        pytest.xfail(known.reason)
+    if outcome.problems:
+        pytest.fail("\n".join(outcome.problems), pytrace=False)
