@@ -1,0 +1,1 @@
+"""Which calls of each operator are tried, and which oracle judges them."""

@@ -1,0 +1,79 @@
+"""Activations of one input, and those whose second half is a gate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from harness.case import Call, cases, refused
+from harness.draw import Draw
+from harness.expected import Near
+from oracles import activations
+
+DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+# Kernels take eight elements at a time and refuse other widths; 0 rows are allowed. 11008 and 14336 are Llama's.
+SHAPES = [(0, 16), (1, 8), (1, 16), (3, 24), (7, 40), (17, 264), (2, 1000), (3, 11008), (1, 14336)]
+PLAIN: dict[str, Callable[[torch.Tensor], Near]] = {
+    "gelu_new": activations.gelu_tanh,
+    "gelu_fast": activations.gelu_tanh,
+    "gelu_tanh": activations.gelu_tanh,
+    "gelu_quick": activations.gelu_quick,
+}
+GATED: dict[str, Callable[[torch.Tensor], Near]] = {
+    "silu_and_mul": activations.silu,
+    "gelu_and_mul": activations.gelu,
+    "gelu_tanh_and_mul": activations.gelu_tanh,
+}
+
+
+def _define(name: str, *, is_gated: bool) -> None:
+    """Register the cases of one activation."""
+    width = 2 if is_gated else 1
+
+    def expected(x: torch.Tensor) -> Near:
+        if not is_gated:
+            return PLAIN[name](x.double())
+        first, second = x.double().chunk(2, dim=-1)
+        return activations.gated(GATED[name](first), second)
+
+    def call(library: Any, draw: Draw, x: torch.Tensor) -> Call:
+        out = draw.output((*x.shape[:-1], x.shape[-1] // width), x.dtype)
+
+        def run() -> dict[str, torch.Tensor]:
+            getattr(library, name)(out, x)
+            return {"out": out}
+
+        return Call(run, lambda: {"out": expected(x)})
+
+    def random(library: Any, draw: Draw, *, dtype: torch.dtype, shape: tuple[int, ...], scale: float) -> Call:
+        return call(library, draw, draw.normal((*shape[:-1], shape[-1] * width), dtype, scale))
+
+    def extreme(library: Any, draw: Draw, *, dtype: torch.dtype) -> Call:
+        return call(library, draw, draw.extremes((4, 80 * width), dtype))
+
+    def special(library: Any, draw: Draw, *, dtype: torch.dtype, value: float) -> Call:
+        x = draw.normal((3, 40 * width), dtype)
+        x[0, 0], x[1, 40 * width - 1], x[2, 17] = value, value, value
+        return call(library, draw, x)
+
+    def odd(library: Any, draw: Draw, *, size: int) -> Call:
+        x, out = draw.normal((2, size * width)), draw.output((2, size), torch.float32)
+        return refused(lambda: getattr(library, name)(out, x))
+
+    for function, parameters in (
+        (random, {"dtype": DTYPES, "shape": SHAPES, "scale": [1.0, 12.0]}),
+        (extreme, {"dtype": DTYPES}),
+        (special, {"dtype": DTYPES, "value": [math.nan, math.inf, -math.inf]}),
+        (odd, {"size": [1, 15, 17, 33]}),
+    ):
+        function.__name__ = name if function is random else f"{name}_{function.__name__}"
+        cases(name, **parameters)(function)
+
+
+for _name in PLAIN:
+    _define(_name, is_gated=False)
+for _name in GATED:
+    _define(_name, is_gated=True)
