@@ -1,0 +1,179 @@
+"""Products of matrices by oneDNN, with weights that it packs first."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from harness.case import Call, cases, refusal, refused
+from harness.draw import Draw
+from harness.expected import Exact, Judged, Near
+from oracles import onednn as oracle
+
+ALL = [torch.float32, torch.bfloat16, torch.float16]
+
+
+def _has(dtype: torch.dtype) -> bool:
+    """Return whether oneDNN multiplies this type on this machine; PyTorch has a oneDNN of its own that says so."""
+    if dtype == torch.float32:
+        return True
+    name = {torch.bfloat16: "_is_mkldnn_bf16_supported", torch.float16: "_is_mkldnn_fp16_supported"}[dtype]
+    return torch.backends.mkldnn.is_available() and getattr(torch.ops.mkldnn, name)()
+
+
+DTYPES = [dtype for dtype in ALL if _has(dtype)]
+# Elsewhere vLLM's oneDNN may have types that PyTorch's has not.
+LACKING = [dtype for dtype in ALL if dtype not in DTYPES and platform.machine() == "x86_64"]
+# Columns and rows of the weights: one, around vectors and tiles of 16 to 64, primes, DeepSeek V3's latent keys and
+# values, Llama 3's 1024 keys, and so many columns as only vocabularies have.
+SHAPES = [(1, 1), (16, 16), (15, 17), (33, 31), (64, 32), (48, 129), (101, 491), (576, 1000), (1024, 2048), (64128, 16)]
+# These do not have every combination of the other parameters.
+PLAIN_SHAPES = [shape for shape in SHAPES if shape not in [(15, 17), (101, 491)]]
+SCALED_SHAPES = [shape for shape in SHAPES if shape[0] < 2048]
+# Rows of the inputs that one handler is given in turn.
+ROWS = (1, 17, 4, 0, 17)
+CACHED = 32
+"""How many primitives a handler keeps; vLLM's choice."""
+PLAIN = ("onednn_mm", "create_onednn_mm_handler", "release_dnnl_matmul_handler")
+SCALED = ("onednn_scaled_mm", "create_onednn_scaled_mm_handler", "release_dnnl_matmul_handler")
+
+
+@contextmanager
+def released(library: Any, handler: int) -> Iterator[torch.Tensor]:
+    """Give a handler as the tensor that the products take, and release it."""
+    try:
+        yield torch.tensor(handler)
+    finally:
+        library.release_dnnl_matmul_handler(handler)
+
+
+@cases(
+    *PLAIN,
+    dtype=DTYPES,
+    shape=SHAPES,
+    by_column=[True, False],
+    padded=[False, True],
+    # Terms of both signs, and of one, whose rounding errors grow with the sum.
+    lowest=[-1.0, 0.0],
+    where=lambda shape, by_column, padded, lowest, **_: (
+        shape not in PLAIN_SHAPES or (by_column and padded != (lowest < 0) and (lowest < 0 or shape[0] < 9999))
+    ),
+    deep={"shape": lambda st: st.tuples(st.integers(1, 64), st.integers(1, 150))},
+)
+def onednn_mm(
+    library: Any,
+    draw: Draw,
+    *,
+    dtype: torch.dtype,
+    shape: tuple[int, int],
+    by_column: bool,
+    padded: bool,
+    lowest: float,
+) -> Call:
+    """One handler for several inputs, with bias and without; rows may lie apart, weights in either order."""
+    n, k = shape
+    weight = draw.uniform([k, n], lowest, 1, dtype)
+    exact = weight.double()
+    weight = weight.t().contiguous().t() if by_column else weight
+    bias = draw.uniform([n], -1, 1, dtype)
+    rows = ROWS if n * k < 99999 else (1, 4)
+    inputs = [(draw.strided if padded else draw.guarded)(draw.uniform([m, k], lowest, 1, dtype)) for m in rows]
+    biases = [bias if place % 2 else None for place in range(len(rows))]
+    outs = [draw.output((m, n), dtype) for m in rows]
+
+    def run() -> dict[str, torch.Tensor]:
+        with released(library, library.create_onednn_mm_handler(weight, CACHED)) as handler:
+            weight.zero_()
+            for out, a, added in zip(outs, inputs, biases, strict=True):
+                library.onednn_mm(out, a, added, handler)
+        return {f"out{place}": out for place, out in enumerate(outs)}
+
+    def expected() -> dict[str, Near]:
+        return {
+            f"out{place}": oracle.product(a.double(), exact, None if added is None else added.double())
+            for place, (a, added) in enumerate(zip(inputs, biases, strict=True))
+        }
+
+    return Call(run, expected)
+
+
+@cases(*PLAIN, dtype=DTYPES, cached=[1, 2])
+def onednn_mm_two_handlers(library: Any, draw: Draw, *, dtype: torch.dtype, cached: int) -> Call:
+    """Handlers of one shape have weights of their own, though they share primitives, of which few are kept."""
+    k, n = 40, 50 + cached
+    weights = [draw.normal([n, k], dtype).t() for _ in range(2)]
+    inputs = [draw.normal([m, k], dtype) for m in (1, 5, 3, 1, 5, 5)]
+    outs = [draw.output((len(a), n), dtype) for a in inputs]
+
+    def run() -> dict[str, torch.Tensor]:
+        first, second = (library.create_onednn_mm_handler(weight, cached) for weight in weights)
+        with released(library, second) as other:
+            with released(library, first) as one:
+                for place in range(4):
+                    library.onednn_mm(outs[place], inputs[place], None, (one, other)[place % 2])
+            for place in (4, 5):
+                library.onednn_mm(outs[place], inputs[place], None, other)
+        return {f"out{place}": out for place, out in enumerate(outs)}
+
+    def expected() -> dict[str, Near]:
+        return {
+            f"out{place}": oracle.product(a.double(), weights[1 if place > 3 else place % 2].double())
+            for place, a in enumerate(inputs)
+        }
+
+    return Call(run, expected)
+
+
+@cases(*PLAIN, dtype=DTYPES)
+def onednn_mm_not_finite(library: Any, draw: Draw, *, dtype: torch.dtype) -> Call:
+    """Infinity and what is not a number stay in their rows."""
+    weight, a = draw.normal([24, 40], dtype).t(), draw.normal([6, 40], dtype)
+    a[0, 0], a[1, 39], a[3, 7], a[3, 8] = torch.inf, -torch.inf, torch.nan, 1
+    out = draw.output((6, 24), dtype)
+
+    def run() -> dict[str, torch.Tensor]:
+        with released(library, library.create_onednn_mm_handler(weight, CACHED)) as handler:
+            library.onednn_mm(out, a, None, handler)
+        return {"out": out}
+
+    return Call(run, lambda: {"out": oracle.product(a.double(), weight.double())})
+
+
+@cases("create_onednn_mm_handler", what=["one_dimension", "integers", *LACKING])
+def create_onednn_mm_handler_refused(library: Any, draw: Draw, *, what: str | torch.dtype) -> Call:
+    """What is no matrix, and types that this machine cannot multiply; vLLM then multiplies without oneDNN."""
+    weight = draw.normal([32] if what == "one_dimension" else [32, 32])
+    weight = weight.to(what if isinstance(what, torch.dtype) else torch.int32 if what == "integers" else torch.float32)
+    return refused(lambda: library.create_onednn_mm_handler(weight, CACHED))
+
+
+@cases(*PLAIN, what=["a_three_dimensions", "a_columns_apart", "c_columns_apart"])
+def onednn_mm_refused(library: Any, draw: Draw, *, what: str) -> Call:
+    """Layouts that are not supported are refused."""
+    a, c, weight = draw.normal([4, 32]), draw.output((4, 16), torch.float32), draw.normal([32, 16])
+    if what == "a_three_dimensions":
+        a = a[None]
+    elif what == "a_columns_apart":
+        a = draw.normal([32, 4]).t()
+    else:
+        c = draw.output((16, 4), torch.float32).t()
+
+    def run() -> Mapping[str, torch.Tensor]:
+        with released(library, library.create_onednn_mm_handler(weight, CACHED)) as handler:
+            return refusal(lambda: library.onednn_mm(c, a, None, handler))
+
+    return Call(run, lambda: {"refused": Exact(torch.tensor(True))})
+
+
+@cases("is_onednn_acl_supported")
+def is_onednn_acl_supported(library: Any, draw: Draw) -> Call:  # noqa: ARG001
+    """The Arm Compute Library is on no other machine; on Arm it depends on how the library was built."""
+
+    def judge(answer: torch.Tensor) -> str:
+        return "the Arm Compute Library runs only on Arm" if answer and platform.machine() != "aarch64" else ""
+
+    return Call(lambda: {"answer": torch.tensor(library.is_onednn_acl_supported())}, lambda: {"answer": Judged(judge)})
