@@ -1,0 +1,90 @@
+"""Calls that the short convolutions take and get wrong; docs/findings.md has one heading for each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from harness.case import Call, cases
+from harness.draw import Draw
+from harness.expected import Exact
+from harness.ranks import run_ranks, shared
+
+CHANNELS, WIDTH = 32, 4
+NO_PAD = -1
+
+
+def _pool(draw: Draw, slots: int) -> torch.Tensor:
+    """Return histories of ones, (slots, channels, WIDTH - 1), in which the channels are next to each other."""
+    return draw.guarded(torch.ones(slots, WIDTH - 1, CHANNELS, dtype=torch.bfloat16)).transpose(1, 2)
+
+
+@cases("causal_conv1d_fwd_cpu")
+def causal_conv1d_fwd_slots(library: Any, draw: Draw) -> Call:
+    """Sequences of one length, as a batch of three dimensions: the history of each goes to the slot that is given."""
+    x = draw.normal((2, 5, CHANNELS), torch.bfloat16).transpose(1, 2)
+    weight, pool = draw.normal((CHANNELS, WIDTH), torch.bfloat16), _pool(draw, 3)
+    slots, fresh = torch.tensor([2, 0], dtype=torch.int32), torch.tensor([False, False])
+
+    def run() -> dict[str, torch.Tensor]:
+        library.causal_conv1d_fwd_cpu(x, weight, None, pool, None, slots, fresh, False, NO_PAD, False)
+        return {"history": pool}
+
+    def expected() -> dict[str, Exact]:
+        after = pool.clone()
+        after[slots.long()] = x[..., 1 - WIDTH :]
+        return {"history": Exact(after)}
+
+    return Call(run, expected)
+
+
+@cases("causal_conv1d_fwd_cpu", "causal_conv1d_update_cpu")
+def causal_conv1d_padding(library: Any, draw: Draw) -> Call:
+    """A sequence whose slot is the one that stands for padding leaves it as it is."""
+    weight, pools = draw.normal((CHANNELS, WIDTH), torch.bfloat16), [_pool(draw, 3) for _ in range(2)]
+    x, one = draw.normal((6, CHANNELS), torch.bfloat16).T, draw.normal((2, CHANNELS), torch.bfloat16)
+    ends, slots = (torch.tensor(each, dtype=torch.int32) for each in ([0, 3, 6], [0, 2]))
+    goes_on, pad = torch.tensor([True, True]), 2
+
+    def run() -> dict[str, torch.Tensor]:
+        library.causal_conv1d_fwd_cpu(x, weight, None, pools[0], ends, slots, goes_on, False, pad, False)
+        library.causal_conv1d_update_cpu(one, pools[1], weight, None, False, None, slots, pad, False)
+        return {"fwd": pools[0][2], "update": pools[1][2]}
+
+    ones = torch.ones(CHANNELS, WIDTH - 1, dtype=torch.bfloat16)
+    return Call(run, lambda: {"fwd": Exact(ones), "update": Exact(ones)})
+
+
+@cases("causal_conv1d_fwd_cpu")
+def causal_conv1d_fwd_no_history(library: Any, draw: Draw) -> Call:
+    """Without histories, which are optional, in a process of its own: it may be the end of it."""
+    x, weight = torch.ones(CHANNELS, 6, dtype=torch.bfloat16), torch.ones(CHANNELS, WIDTH, dtype=torch.bfloat16)
+    ends, out = torch.tensor([0, 6], dtype=torch.int32), shared(draw.output((CHANNELS, 6), torch.bfloat16))
+
+    def body() -> None:
+        out.copy_(
+            library.causal_conv1d_fwd_cpu(
+                x.T.contiguous().T, weight, None, None, ends, None, None, False, NO_PAD, False
+            )
+        )
+
+    def run() -> dict[str, torch.Tensor]:
+        run_ranks(library, [body])
+        return {"out": out}
+
+    sums = torch.tensor([1.0, 2, 3, 4, 4, 4], dtype=torch.bfloat16).expand(CHANNELS, 6).clone()
+    return Call(run, lambda: {"out": Exact(sums)})
+
+
+@cases("causal_conv1d_update_cpu_vec")
+def causal_conv1d_update_cpu_vec_others(library: Any, draw: Draw) -> Call:
+    """Histories in float32 with tokens in bfloat16: slots of no token stay as they are."""
+    history, slots = draw.guarded(torch.full((3, 4, WIDTH - 1), 1.001)), torch.tensor([0], dtype=torch.int32)
+    x, weight = torch.ones(1, 4, dtype=torch.bfloat16), torch.ones(4, WIDTH, dtype=torch.bfloat16)
+
+    def run() -> dict[str, torch.Tensor]:
+        library.causal_conv1d_update_cpu_vec(x, history, weight, None, None, slots, None, NO_PAD)
+        return {"others": history[1:]}
+
+    return Call(run, lambda: {"others": Exact(torch.full((2, 4, WIDTH - 1), 1.001))})
