@@ -15,7 +15,8 @@ from rich.console import Console
 from cpuwheels import commands
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
-from cpuwheels.options import BuildOptions, CacheChoice, ToolchainChoice
+from cpuwheels.options import BuildOptions, CacheChoice, Level, ParityOptions, SpeedOptions, ToolchainChoice
+from cpuwheels.speed.ratio import FEWEST
 from cpuwheels.storage import storage_errors
 from cpuwheels.store import default_root
 
@@ -49,6 +50,32 @@ class _Options(TypedDict):
     locked: bool
     debug_symbols: bool
     compiler_cache: CacheChoice
+
+
+class _Parity(TypedDict):
+    """The options of parity, as click names them."""
+
+    wheel: Path | None
+    level: Level
+    operators: tuple[str, ...]
+    threads: int | None
+    compare: Path | None
+    out: Path | None
+    emulation: bool
+
+
+class _Speed(TypedDict):
+    """The options of a comparison of speed, as click names them."""
+
+    against: Path
+    wheel: Path | None
+    library: str
+    operators: tuple[str, ...]
+    rounds: int
+    cases: int
+    threads: int | None
+    least: float
+    out: Path | None
 
 
 def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -95,11 +122,38 @@ def verify(places: Places, /, target: str, **options: Unpack[_Options]) -> None:
 
 @cli.command()
 @click.argument("target")
-@click.option("--wheel", type=click.Path(path_type=Path), help="The wheel (default: the newest in dist/).")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option("--smoke", "level", flag_value="smoke", type=str, help="Few cases: a minute.")
+@click.option("--deep", "level", flag_value="deep", type=str, help="Also sizes drawn by hypothesis.")
+@click.option("--operator", "operators", multiple=True, help="Try only this operator; may be repeated.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
+@click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
+@click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Try no CPU that this machine lacks.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: beside the wheel).")
 @click.pass_obj
-def check(places: Places, target: str, wheel: Path | None) -> None:
-    """Install the wheel of TARGET into a clean environment and run its kernels against torch."""
-    commands.check(places, target, wheel)
+def check(places: Places, /, target: str, **options: Unpack[_Parity]) -> None:
+    """Install the wheel of TARGET into a clean environment and try every operator of its kernel libraries."""
+    options["level"] = options["level"] or "full"
+    commands.check(places, target, ParityOptions(**options))
+
+
+@cli.command("kernel-bench")
+@click.argument("target")
+@click.option("--against", type=click.Path(path_type=Path), required=True, help="The wheel to compare with.")
+@click.option("--wheel", type=click.Path(path_type=Path), help="The wheel (default: the newest in dist/).")
+@click.option("--library", default="_C", show_default=True, help="Kernel library to time.")
+@click.option("--operator", "operators", multiple=True, help="Time only this operator; may be repeated.")
+@click.option("--rounds", type=click.IntRange(min=FEWEST), default=9, show_default=True, help="Starts of both sides.")
+@click.option("--cases", type=click.IntRange(min=1), default=2, show_default=True, help="Of each operator and type.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
+@click.option(
+    "--least", type=click.FloatRange(min=0), default=0.97, show_default=True, help="Smallest ratio that passes."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: beside the wheel).")
+@click.pass_obj
+def kernel_bench(places: Places, /, target: str, **options: Unpack[_Speed]) -> None:
+    """Time the kernels of TARGET's wheel and of another in turn."""
+    commands.kernel_bench(places, target, SpeedOptions(**options))
 
 
 @cli.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -12,24 +13,30 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from cpuwheels import pipeline
+from cpuwheels import pipeline, trials
 from cpuwheels.console import Reporter
 from cpuwheels.debian.lock import relock
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.doctor import check as check_report
 from cpuwheels.doctor.diagnose import default_target
 from cpuwheels.doctor.diagnose import diagnose as doctor
+from cpuwheels.errors import SlowerError
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.units import format_size
+from cpuwheels.parity.comparison import changes
+from cpuwheels.parity.files import write_reports
+from cpuwheels.parity.results import read_parity, require_parity
+from cpuwheels.parity.table import change_table, parity_table
 from cpuwheels.publish import published_wheel
 from cpuwheels.reference import write_reference
+from cpuwheels.storage import storage_errors, write_atomic
 from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
 
 if TYPE_CHECKING:
     from cpuwheels.config import Places
     from cpuwheels.finished import Finished
-    from cpuwheels.options import BuildOptions
+    from cpuwheels.options import BuildOptions, ParityOptions, SpeedOptions
 
 
 def build(places: Places, target: str, options: BuildOptions) -> Finished:
@@ -56,10 +63,47 @@ def lock(places: Places) -> None:
         print(f"{path.name}: {len(found.packages)} packages")
 
 
-def check(places: Places, target: str, wheel: Path | None) -> None:
-    """Run the kernel tests on a wheel."""
-    reporter = Reporter(target)
-    pipeline.check_wheel(places, load_matrix(places.root), target, wheel or published_wheel(places, target), reporter)
+def check(places: Places, target: str, options: ParityOptions) -> None:
+    """Try the kernels of a wheel, write the reports and show them.
+
+    Raises:
+        ParityError: A result is wrong, or an operator has no case.
+    """
+    reporter, console = Reporter(target), Console()
+    other = read_parity(options.compare) if options.compare else None
+    wheel = options.wheel or published_wheel(places, target)
+    parity = trials.check_wheel(places, load_matrix(places.root), target, wheel, options, reporter)
+    reports = write_reports(options.out or wheel.parent, parity)
+    console.print(parity_table(parity))
+    if other:
+        console.print(change_table(changes(other, parity), other.wheel))
+    reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
+    require_parity(parity, reports)
+
+
+def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:
+    """Time a wheel's kernels against another's, write ``speed.json`` and show it.
+
+    Raises:
+        SlowerError: An operator is slower than it may be.
+    """
+    reporter, wheel = Reporter(target), options.wheel or published_wheel(places, target)
+    result = trials.compare_speed(places, load_matrix(places.root), target, wheel, options, reporter)
+    report = (options.out or wheel.parent) / "speed.json"
+    with storage_errors(report.parent, next_step="make the folder writable, or pass --out"):
+        report.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(report, json.dumps(result.as_json(), indent=1) + "\n")
+    Console().print(result.as_table(options.least))
+    for line in result.as_lines():
+        reporter.info(line)
+    reporter.info(f"report: {report}")
+    if slower := result.slower(options.least):
+        names = ", ".join(speed.operator for speed in slower)
+        raise SlowerError(
+            f"slower than {options.least:g} times {options.against.name}: {names}",
+            where=report,
+            next_step="run it again with more --rounds, and nothing else running, before you believe it",
+        )
 
 
 def diagnose(places: Places, target: str | None, *, as_json: bool) -> int:

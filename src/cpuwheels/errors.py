@@ -205,6 +205,18 @@ class ParityError(CpuwheelsError):
     exit_code = 34
 
 
+class UnusableWheelError(CpuwheelsError):
+    """The file given is no wheel with kernels for the target: not a wheel, another platform, no libraries."""
+
+    exit_code = 35
+
+
+class SlowerError(CpuwheelsError):
+    """An operator is slower than in the wheel it is compared with."""
+
+    exit_code = 36
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

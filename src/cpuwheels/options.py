@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
+Level = Literal["smoke", "full", "deep"]
 
 
 @dataclass(frozen=True)
@@ -40,3 +44,53 @@ class BuildOptions:
         flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
+
+
+@dataclass(frozen=True)
+class ParityOptions:
+    """What the user may choose for one run of parity.
+
+    Attributes:
+        wheel: The wheel; the target's newest when None.
+        level: How many cases.
+        operators: Operators to try; all if empty.
+        threads: Threads of the operators; all CPUs that may be used when None.
+        compare: The ``parity.json`` of another wheel.
+        out: Folder of the reports; beside the wheel when None.
+        emulation: Whether libraries are also tried on CPUs that this machine does not have.
+    """
+
+    wheel: Path | None = None
+    level: Level = "full"
+    operators: tuple[str, ...] = ()
+    threads: int | None = None
+    compare: Path | None = None
+    out: Path | None = None
+    emulation: bool = True
+
+
+@dataclass(frozen=True)
+class SpeedOptions:
+    """What the user may choose for one comparison of speed.
+
+    Attributes:
+        against: The other wheel.
+        wheel: The wheel; the target's newest when None.
+        library: Kernel library that is timed.
+        operators: Operators to time; all if empty.
+        rounds: How often both sides are started and timed.
+        cases: Cases of each operator and data type, the largest ones.
+        threads: Threads of the operators; all CPUs that may be used when None.
+        least: Smallest ratio that is no failure.
+        out: Folder of ``speed.json``; beside the wheel when None.
+    """
+
+    against: Path
+    wheel: Path | None = None
+    library: str = "_C"
+    operators: tuple[str, ...] = ()
+    rounds: int = 9
+    cases: int = 2
+    threads: int | None = None
+    least: float = 0.97
+    out: Path | None = None

@@ -17,10 +17,8 @@ from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
 from cpuwheels.loading import Loader
 from cpuwheels.model.series import load_series
-from cpuwheels.native import find_helper, probe
+from cpuwheels.native import probe
 from cpuwheels.onednn import get_onednn
-from cpuwheels.options import BuildOptions
-from cpuwheels.parity import run_parity, wheel_torch
 from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
@@ -48,6 +46,7 @@ if TYPE_CHECKING:
     from cpuwheels.model.matrix import Matrix, OneDnnPin, Target
     from cpuwheels.native import NativeTools
     from cpuwheels.onednn import OneDnn
+    from cpuwheels.options import BuildOptions
     from cpuwheels.prepare import PreparedSource
     from cpuwheels.run import Run
     from cpuwheels.source.pins import SourcePins
@@ -120,42 +119,6 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
                 publish.publish(staged, output)
             finished = read_finished(output)
         return finished
-
-
-def check_wheel(places: Places, matrix: Matrix, name: str, wheel: Path, reporter: Reporter) -> None:
-    """Run the kernel tests on a wheel in a clean environment with the torch it requires.
-
-    Args:
-        places: Folders to read and write.
-        matrix: The configuration.
-        name: Target id.
-        wheel: A wheel of that target.
-        reporter: Told of every step.
-
-    Raises:
-        CpuwheelsError: Any stage's own error.
-    """
-    target = matrix.buildable(name)
-    check_host(target)
-    torch = wheel_torch(wheel, markers(target, matrix.python[0]))
-    this = run.start(places, matrix, target, BuildOptions(), reporter)
-    features = probe(_isaprobe(this)).features
-    with reporter.stage("environment", f"Python with torch {torch}"):
-        environment = this.environment(torch)
-    with reporter.stage("parity", f"the kernels of {wheel.name}"), this.work_folder() as work:
-        run_parity(
-            wheel, target, python=this.separate_environment(environment, work / "venv"),
-            lock=this.lock(run.PARITY_LOCK), tests=places.root / "tests" / "parity", features=features,
-            reporter=reporter, logs=this.logs,
-        )  # fmt: skip
-
-
-def _isaprobe(this: Run) -> Path:
-    found = find_helper("isaprobe", this.store)
-    if found is None:
-        with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
-            found = this.native(this.toolchain()).isaprobe
-    return found
 
 
 def gather(this: Run, request: SourceRequest) -> Inputs:

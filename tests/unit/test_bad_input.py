@@ -311,12 +311,12 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("write", "words"),
-    [(lambda _: None, "is not a wheel"), (lambda path: path.write_text("x"), "is not a wheel")],
+    [(lambda _: None, "is not there"), (lambda path: path.write_text("x"), "is not a wheel")],
     ids=["not there", "not a zip"],
 )
 def test_what_is_to_be_checked_is_no_wheel(project: Project, tmp_path: Path, write, words: str) -> None:
     write(tmp_path / "a.whl")
-    assert words in project.fails(errors.WheelError, "check", "x86", "--wheel", str(tmp_path / "a.whl"))
+    assert words in project.fails(errors.UnusableWheelError, "check", "x86", "--wheel", str(tmp_path / "a.whl"))
 
 
 def test_there_is_nothing_to_check_yet(project: Project) -> None:

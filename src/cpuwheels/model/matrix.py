@@ -99,6 +99,8 @@ class Library(Strict):
     """Instruction sets it is compiled for."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
+    emulated: str | None = None
+    """A CPU, as QEMU names it, that has these features and none of the newer ones; parity also runs on it."""
 
 
 class Target(Strict):
@@ -161,6 +163,8 @@ class Matrix(Strict):
     """By the GIT_TAG that vLLM's CMake names."""
     compiler_cache: dict[str, str] = Field(default_factory=dict)
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
+    emulator: dict[str, str] = Field(default_factory=dict)
+    """Debian lock with QEMU's user-mode emulators for each machine that they run on (``x86_64``)."""
     targets: tuple[Target, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

@@ -1,0 +1,34 @@
+"""The reports beside the wheel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.parity.junit import junit_xml
+from cpuwheels.parity.page import parity_page
+from cpuwheels.storage import storage_errors, write_atomic
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.parity.results import Parity
+
+JSON, XML, HTML = "parity.json", "parity.xml", "parity.html"
+
+
+def write_reports(folder: Path, parity: Parity) -> list[Path]:
+    """Write ``parity.xml``, ``parity.html`` and, last, ``parity.json``, each in one rename.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    texts = {
+        XML: junit_xml(parity).decode(),
+        HTML: parity_page(parity),
+        JSON: parity.model_dump_json(indent=1) + "\n",
+    }
+    with storage_errors(folder, next_step="make the folder writable, or pass --out"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_atomic(folder / name, text)
+    return [folder / name for name in texts]

@@ -1,0 +1,54 @@
+"""A wheel into an environment that has torch and what the cases need, and none of the wheel's other requirements."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from uv import find_uv_bin
+
+from cpuwheels.environment import site_packages
+from cpuwheels.errors import CommandError, EnvironmentError_, UnusableWheelError
+from cpuwheels.process import run
+from cpuwheels.torch_install import uv_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def install_wheel(wheel: Path, python: Path, lock: Path, logs: Path) -> Path:
+    """Install a wheel and the cases' own needs.
+
+    Args:
+        wheel: The wheel.
+        python: Interpreter of a fresh environment with torch.
+        lock: Requirements file of the cases.
+        logs: Folder for uv's output.
+
+    Returns:
+        The folder that it was installed into.
+
+    Raises:
+        EnvironmentError_: The cases' needs cannot be installed.
+        UnusableWheelError: The wheel cannot be installed.
+    """
+    log = logs / "parity-install.log"
+    install: list[str | Path] = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
+    env = uv_environment()
+    locked: list[str | Path] = ["--require-hashes", "-r", lock]
+    try:
+        if run([*install, "--offline", *locked], log=log, env=env, check=False).returncode:
+            run([*install, *locked], log=log, env=env)
+    except CommandError as error:
+        raise EnvironmentError_(
+            "what the cases need cannot be installed",
+            where=error.where, log=log, output=error.output,
+            next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
+        ) from error  # fmt: skip
+    try:
+        run([*install, "--offline", "--no-deps", wheel], log=log, env=env)
+    except CommandError as error:
+        raise UnusableWheelError(
+            f"{wheel.name} cannot be installed",
+            where=error.where, log=log, output=error.output, next_step="give a wheel that an installer accepts",
+        ) from error  # fmt: skip
+    return site_packages(python.parent.parent)

@@ -1,0 +1,135 @@
+"""Running the cases on one library, in a process of its own, and again after a case that killed it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import ParityError, UnusableWheelError
+from cpuwheels.parity.events import library_result, read_events, unfinished
+from cpuwheels.process import closed_environment, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from cpuwheels.parity.results import LibraryResult
+
+MOST_CRASHES = 20
+"""After so many the rest of a library is not tried."""
+
+_TESTS_FAILED = 1  # pytest.ExitCode
+_UNLOADABLE = 65  # tests/parity/conftest.py
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The cases, and where their processes run.
+
+    Attributes:
+        python: Interpreter of the environment with the wheel, torch, numpy and pytest; with what has to be in front
+            of it, such as an emulator.
+        tests: Folder of the cases.
+        work: Folder for results and outputs, shared by all libraries of a run.
+        logs: Folder for the logs.
+        level: ``smoke``, ``full`` or ``deep``.
+        threads: Threads of the operators.
+        only: Operators to try; all if empty.
+    """
+
+    python: Sequence[str | Path]
+    tests: Path
+    work: Path
+    logs: Path
+    level: str
+    threads: int
+    only: Sequence[str] = ()
+
+    def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
+        """Run the cases of a library.
+
+        A case that kills its process is written down as crashed, and the rest is run in another process.
+
+        Args:
+            name: Of the library, in the results.
+            library: Its file.
+            on_case: Called with the number of cases begun and the name of the last.
+
+        Raises:
+            ParityError: The cases cannot be run at all.
+            UnusableWheelError: The library cannot be loaded.
+        """
+        results, log = self.work / f"{name}.jsonl", self.logs / f"parity-{name}.log"
+        began, after = time.monotonic(), None
+        for _ in range(MOST_CRASHES):
+            with _no_core_files():
+                done = run(
+                    self._command(library, results, after), log=log, env=closed_environment(), check=False,
+                    on_line=lambda _: _tell(results, on_case),
+                )  # fmt: skip
+            if done.returncode == _UNLOADABLE:
+                raise UnusableWheelError(
+                    f"{library.name} cannot be loaded with the torch that the wheel requires",
+                    where=library, log=log, output=done.output,
+                    next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
+                )  # fmt: skip
+            events = read_events(results)
+            killed = unfinished(events)
+            if killed is None:
+                if done.returncode not in {0, _TESTS_FAILED} or not any(
+                    event["event"] == "library" for event in events
+                ):
+                    raise ParityError(
+                        f"the cases could not be run on {name}: {_cause(done.returncode)}",
+                        where=library, log=log, output=done.output, next_step="read the log",
+                    )  # fmt: skip
+                break
+            _append(results, {**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
+            after = killed["case"]
+        return library_result(name, read_events(results), time.monotonic() - began)
+
+    def _command(self, library: Path, results: Path, after: str | None) -> list[str | Path]:
+        command: list[str | Path] = [
+            *self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", self.tests,
+            self.tests, "--tb=short", "--library", library, "--level", self.level, "--threads", str(self.threads),
+            "--results", results, "--outputs", self.work / "outputs",
+        ]  # fmt: skip
+        for operator in self.only:
+            command += ["--operator", operator]
+        return [*command, "--after", after] if after else command
+
+
+@contextmanager
+def _no_core_files() -> Iterator[None]:
+    """Let processes that crash leave no image of their memory; QEMU puts its own into the working folder."""
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def _cause(status: int) -> str:
+    if status == -signal.SIGALRM:
+        return "it did not end within the time that a case may take"
+    if status < 0:
+        return f"the process was killed by {signal.Signals(-status).name}"
+    return f"the process ended with status {status}"
+
+
+def _append(path: Path, event: dict[str, object]) -> None:
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(json.dumps(event) + "\n")
+
+
+def _tell(results: Path, on_case: Callable[[int, str], None]) -> None:
+    begun = [event for event in read_events(results) if event["event"] == "started"]
+    if begun:
+        on_case(len(begun), begun[-1]["case"])

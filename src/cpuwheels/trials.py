@@ -1,0 +1,122 @@
+"""What is done with finished wheels: their kernels are tried, and timed."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cpuwheels import run
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.memory import usable_cpus
+from cpuwheels.native import find_helper, probe
+from cpuwheels.options import BuildOptions
+from cpuwheels.parity.emulation import find_emulator
+from cpuwheels.parity.install import install_wheel
+from cpuwheels.parity.run import Bench, ParityRequest, run_parity
+from cpuwheels.parity.wheel import read_wheel
+from cpuwheels.platforms import check_host, markers
+from cpuwheels.speed.result import SpeedResult
+from cpuwheels.speed.run import Side, SpeedRequest, compare_wheels, require_comparable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config import Places
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.options import ParityOptions, SpeedOptions
+    from cpuwheels.parity.results import Parity
+    from cpuwheels.parity.wheel import KernelWheel
+    from cpuwheels.run import Run
+
+
+def check_wheel(
+    places: Places, matrix: Matrix, name: str, wheel: Path, options: ParityOptions, reporter: Reporter
+) -> Parity:
+    """Try the kernels of a wheel in a clean environment with the torch it requires.
+
+    Args:
+        places: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        wheel: A wheel of that target.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Returns:
+        What was found; wrong results are in it.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
+    target = matrix.buildable(name)
+    check_host(target)
+    found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+    this = run.start(places, matrix, target, BuildOptions(), reporter)
+    cpu = probe(_isaprobe(this))
+    with reporter.stage("environment", f"Python with torch {found.torch}"):
+        environment = this.environment(found.torch)
+    with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"), this.work_folder() as work:
+        bench = Bench(
+            python=this.separate_environment(environment, work / "venv"), torch=environment.torch_version,
+            lock=this.lock(run.PARITY_LOCK), tests=places.root / "tests" / "parity", work=work, logs=this.logs,
+            machine=cpu.model, features=cpu.features, threads=options.threads or usable_cpus().count,
+            emulator=_emulator(this, options),
+        )  # fmt: skip
+        return run_parity(ParityRequest(found, target, options.level, options.operators), bench, reporter)
+
+
+def compare_speed(
+    places: Places, matrix: Matrix, name: str, wheel: Path, options: SpeedOptions, reporter: Reporter
+) -> SpeedResult:
+    """Time the kernels of two wheels in turn.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
+    target = matrix.buildable(name)
+    check_host(target)
+    about = markers(target, matrix.python[0])
+    wheels = [
+        read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
+    ]
+    this = run.start(places, matrix, target, BuildOptions(), reporter)
+    cpu = probe(_isaprobe(this))
+    needs = {library.name: library.needs for library in target.libraries}
+    require_comparable(options.library, wheels, needs, cpu.features)
+    request = SpeedRequest(
+        options.library, options.operators, options.rounds, options.cases, options.threads or usable_cpus().count
+    )
+    with this.work_folder() as work:
+        with reporter.stage("environment", "both wheels, each with the torch it requires"):
+            own, other = [
+                _side(this, each, work / place) for each, place in zip(wheels, ("wheel", "against"), strict=True)
+            ]
+        with reporter.stage("kernel speed", f"{options.library}, {options.rounds} rounds"):
+            script = places.root / "tests" / "parity" / "time_cases.py"
+            found = compare_wheels(request, own, other, script=script, logs=this.logs, reporter=reporter)
+    return SpeedResult(request, own, other, tuple(found.speeds()), tuple(found.left_out), cpu.model)
+
+
+def _side(this: Run, wheel: KernelWheel, folder: Path) -> Side:
+    python = this.separate_environment(this.environment(wheel.torch), folder)
+    return Side(wheel, python, install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs))
+
+
+def _emulator(this: Run, options: ParityOptions) -> Path | None:
+    if options.level == "smoke" or not options.emulation:
+        return None
+    if not any(library.emulated for library in this.target.libraries):
+        return None
+    return find_emulator(
+        this.target.machine, this.matrix.emulator, root=this.places.root,
+        mirrors=mirrors(this.matrix.debian.mirrors, os.environ), store=this.store, reporter=this.reporter,
+    )  # fmt: skip
+
+
+def _isaprobe(this: Run) -> Path:
+    found = find_helper("isaprobe", this.store)
+    if found is None:
+        with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
+            found = this.native(this.toolchain()).isaprobe
+    return found

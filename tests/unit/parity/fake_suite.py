@@ -1,0 +1,53 @@
+"""Stands for ``python -m pytest tests/parity``: writes the events that a file beside it says, and may die of one."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import sys
+from pathlib import Path
+
+
+def main() -> int:
+    """Act as the file ``script.json`` beside this one says."""
+    arguments = sys.argv[1:]
+    option = {name: arguments[place + 1] for place, name in enumerate(arguments) if name.startswith("--")
+              and place + 1 < len(arguments)}  # fmt: skip
+    here = Path(__file__).parent
+    with (here / "asked").open("a") as stream:
+        stream.write(json.dumps(arguments) + "\n")
+    name = Path(option["--library"]).name.partition(".")[0]
+    script = json.loads((here / "script.json").read_text())[name]
+    cases = script["cases"]
+    if "--after" in option:
+        names = [case["case"] for case in cases]
+        cases = cases[names.index(option["--after"]) + 1 :]
+    with Path(option["--results"]).open("a") as stream:
+
+        def write(**event: object) -> None:
+            stream.write(json.dumps(event) + "\n")
+            stream.flush()
+
+        if "--after" not in option and "operators" in script:
+            write(event="library", operators=script["operators"], registered=script["operators"],
+                  waived=script.get("waived", {}), untested=script.get("untested", []), seed=7)  # fmt: skip
+        for case in cases:
+            about = {"case": case["case"], "operators": case["case"].split("[")[0].split("+")}
+            write(event="started", **about)
+            print(".", flush=True)
+            if "signal" in case:
+                os.kill(os.getpid(), getattr(signal, case["signal"]))
+            if "limits" in case:
+                case["problems"] = [str(resource.getrlimit(getattr(resource, case["limits"])))]
+            if "status" in case:
+                return int(case["status"])
+            write(event="finished", **about, dtype=case.get("dtype", ""), seconds=0.5,
+                  problems=case.get("problems", []), outputs=case.get("outputs", {}))  # fmt: skip
+    print("done")
+    return int(script.get("status", any(case.get("problems") for case in cases)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
