@@ -6,13 +6,23 @@ import hashlib
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
 from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
+from cpuwheels import run as runs
+from cpuwheels.config import Places
+from cpuwheels.console import Reporter
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.options import BuildOptions
 from cpuwheels.storage import remove_tree
 from cpuwheels.store import Store, default_root
+
+if TYPE_CHECKING:
+    from cpuwheels.environment import Environment
+    from cpuwheels.toolchain.result import Toolchain
 
 HERE = Path(__file__).parent
 
@@ -55,3 +65,23 @@ def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 def tiny_wheel(tiny: Tiny) -> Path:
     """The stand-in's wheel, built from its sdist."""
     return tiny.build()
+
+
+@pytest.fixture(scope="session")
+def this(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+    """A run of this project, with the stores that people use."""
+    matrix = load_matrix(PROJECT)
+    places = Places(PROJECT, default_root(), tmp_path_factory.mktemp("dist"))
+    return runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+
+
+@pytest.fixture(scope="session")
+def environment(this: runs.Run) -> Environment:
+    """Python with the real torch."""
+    return this.environment("2.13.0")
+
+
+@pytest.fixture(scope="session")
+def toolchain(this: runs.Run) -> Toolchain:
+    """The real compiler."""
+    return this.toolchain()
