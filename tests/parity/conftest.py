@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.case import BASE_SEED, LEVELS
+from harness.case import BASE_SEED, LEVELS, Case, Family
 from harness.library import Library
 from harness.records import OtherLibraries, Recorder
 from harness.selection import cases_for, families_for, uncovered
@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
     group.addoption("--after", help="go on after the case of this name")
+    group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,11 +45,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Only the deep level needs hypothesis."""
-    return True if collection_path.name == "test_drawn_sizes.py" and config.getoption("level") != "deep" else None
+    return True if collection_path.name == "test_sizes.py" and config.getoption("level") != "deep" else None
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
-    if session.config.getoption("after"):
+    if session.config.getoption("after") or session.config.getoption("after_drawn"):
         return
     operators = _chosen(session.config)
     Recorder(session.config.getoption("results")).write(
@@ -68,21 +69,32 @@ def _chosen(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    library = metafunc.config.stash[LIBRARY]
     only = set(metafunc.config.getoption("operator"))
     if "operator" in metafunc.fixturenames:
         metafunc.parametrize("operator", _chosen(metafunc.config))
     if "case" in metafunc.fixturenames:
-        chosen = cases_for(library.operators, metafunc.config.getoption("level"))
-        chosen = [case for case in chosen if not only or only & set(case.operators)]
-        if after := metafunc.config.getoption("after"):
-            names = [case.name for case in chosen]
-            chosen = chosen[names.index(after) + 1 :]
-        metafunc.parametrize("case", chosen, ids=lambda case: case.name)
+        metafunc.parametrize("case", _cases(metafunc.config, only), ids=lambda case: case.name)
     if "family" in metafunc.fixturenames:
-        drawn = [family for family in families_for(library.operators) if family.deep]
-        drawn = [family for family in drawn if not only or only & set(family.operators)]
-        metafunc.parametrize("family", drawn, ids=lambda family: family.function.__name__)
+        metafunc.parametrize("family", _drawn(metafunc.config, only), ids=lambda family: family.function.__name__)
+
+
+def _cases(config: pytest.Config, only: set[str]) -> list[Case]:
+    """Return the cases that are left to try; they come before the drawn ones."""
+    if config.getoption("after_drawn"):
+        return []
+    chosen = cases_for(config.stash[LIBRARY].operators, config.getoption("level"))
+    chosen = [case for case in chosen if not only or only & set(case.operators)]
+    after = config.getoption("after")
+    return chosen[[case.name for case in chosen].index(after) + 1 :] if after else chosen
+
+
+def _drawn(config: pytest.Config, only: set[str]) -> list[Family]:
+    """Return the families whose drawn cases are left to try."""
+    drawn = [family for family in families_for(config.stash[LIBRARY].operators) if family.deep]
+    drawn = [family for family in drawn if not only or only & set(family.operators)]
+    after = config.getoption("after_drawn")
+    functions = [family.function.__name__ for family in drawn]
+    return drawn[functions.index(after.partition("[")[0]) + 1 :] if after else drawn
 
 
 @pytest.fixture(scope="session")

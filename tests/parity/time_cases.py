@@ -16,6 +16,7 @@ from typing import Any, TextIO
 import torch
 
 from harness.case import Case
+from harness.defects import known_defect
 from harness.draw import Draw
 from harness.library import Library
 from harness.selection import cases_for
@@ -47,8 +48,9 @@ class Talk:
 
 
 def serve(library: Library, talk: Talk) -> None:
-    """Answer until the input ends."""
-    cases = {case.name: case for case in cases_for(library.operators, "full")}
+    """Answer until the input ends; cases that show known faults are not offered."""
+    chosen = cases_for(library.operators, "full")
+    cases = {case.name: case for case in chosen if known_defect(case, library.name) is None}
     talk.answer(
         operators=library.operators,
         cases=[

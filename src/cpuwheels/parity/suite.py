@@ -9,7 +9,7 @@ import signal
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels.errors import ParityError, UnusableWheelError
 from cpuwheels.parity.events import library_result, read_events, unfinished
@@ -66,11 +66,11 @@ class Suite:
             UnusableWheelError: The library cannot be loaded.
         """
         results, log = self.work / f"{name}.jsonl", self.logs / f"parity-{name}.log"
-        began, after = time.monotonic(), None
+        began, killed = time.monotonic(), None
         for _ in range(MOST_CRASHES):
             with _no_core_files():
                 done = run(
-                    self._command(library, results, after), log=log, env=closed_environment(), check=False,
+                    self._command(library, results, killed), log=log, env=closed_environment(), check=False,
                     on_line=lambda _: _tell(results, on_case),
                 )  # fmt: skip
             if done.returncode == _UNLOADABLE:
@@ -80,8 +80,7 @@ class Suite:
                     next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
                 )  # fmt: skip
             events = read_events(results)
-            killed = unfinished(events)
-            if killed is None:
+            if (killed := unfinished(events)) is None:
                 if done.returncode not in {0, _TESTS_FAILED} or not any(
                     event["event"] == "library" for event in events
                 ):
@@ -91,10 +90,9 @@ class Suite:
                     )  # fmt: skip
                 break
             _append(results, {**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
-            after = killed["case"]
         return library_result(name, read_events(results), time.monotonic() - began)
 
-    def _command(self, library: Path, results: Path, after: str | None) -> list[str | Path]:
+    def _command(self, library: Path, results: Path, killed: dict[str, Any] | None) -> list[str | Path]:
         command: list[str | Path] = [
             *self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", self.tests,
             self.tests, "--tb=short", "--library", library, "--level", self.level, "--threads", str(self.threads),
@@ -102,7 +100,9 @@ class Suite:
         ]  # fmt: skip
         for operator in self.only:
             command += ["--operator", operator]
-        return [*command, "--after", after] if after else command
+        if killed:
+            command += ["--after-drawn" if killed.get("drawn") else "--after", killed["case"]]
+        return command
 
 
 @contextmanager

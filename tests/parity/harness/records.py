@@ -29,9 +29,9 @@ class Recorder:
         with self._path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps({"event": event, **fields}) + "\n")
 
-    def started(self, case: Case) -> None:
-        """Note that a case begins."""
-        self.write("started", case=case.name, operators=case.operators)
+    def started(self, case: Case, *, drawn: bool = False) -> None:
+        """Note that a case begins, and whether its sizes were drawn."""
+        self.write("started", case=case.name, operators=case.operators, drawn=drawn)
 
     def finished(self, case: Case, outcome: Outcome, known: Defect | None = None) -> None:
         """Note what a case gave, and the fault that it is known to show."""

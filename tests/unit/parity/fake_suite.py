@@ -21,21 +21,21 @@ def main() -> int:
     name = Path(option["--library"]).name.partition(".")[0]
     script = json.loads((here / "script.json").read_text())[name]
     cases = script["cases"]
-    if "--after" in option:
-        names = [case["case"] for case in cases]
-        cases = cases[names.index(option["--after"]) + 1 :]
+    after = option.get("--after") or option.get("--after-drawn")
+    if after:
+        cases = cases[[case["case"] for case in cases].index(after) + 1 :]
     with Path(option["--results"]).open("a") as stream:
 
         def write(**event: object) -> None:
             stream.write(json.dumps(event) + "\n")
             stream.flush()
 
-        if "--after" not in option and "operators" in script:
+        if not after and "operators" in script:
             write(event="library", operators=script["operators"], registered=script["operators"],
                   waived=script.get("waived", {}), untested=script.get("untested", []), seed=7)  # fmt: skip
         for case in cases:
             about = {"case": case["case"], "operators": case["case"].split("[")[0].split("+")}
-            write(event="started", **about)
+            write(event="started", **about, drawn=case.get("drawn", False))
             print(".", flush=True)
             if "signal" in case:
                 os.kill(os.getpid(), getattr(signal, case["signal"]))

@@ -90,6 +90,15 @@ def test_a_crash_leaves_no_image_of_its_memory(run: Callable[..., LibraryResult]
     assert result.cases[0].problems == (f"(0, {before[1]})",)
 
 
+def test_drawn_cases_go_on_after_those_of_the_same_function(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
+    cases = [{"case": "a[1]"}, {"case": "a[9]", "drawn": True, "signal": "SIGSEGV"}, {"case": "b[7]", "drawn": True}]
+    result = run({"_C": {"operators": ["a", "b"], "cases": cases}})
+    assert [case.verdict for case in result.cases] == ["passed", "crashed", "passed"]
+    first, second = asked(tmp_path)
+    assert not {"--after", "--after-drawn"} & set(first)
+    assert second[second.index("--after-drawn") + 1] == "a[9]"
+
+
 def test_a_library_that_always_crashes_ends(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
     cases = [{"case": f"a[{number}]", "signal": "SIGILL"} for number in range(MOST_CRASHES + 9)]
     result = run({"_C": {"operators": ["a"], "cases": cases}})

@@ -25,7 +25,7 @@ def test_agrees_with_drawn_sizes(family: Family, library: Library, threads: int,
     def agree(parameters: dict[str, object]) -> None:
         hypothesis.assume(family.where(**parameters))
         case = family.case(parameters)
-        recorder.started(case)
+        recorder.started(case, drawn=True)
         outcome = run_case(case, library, threads)
         known = known_defect(case, library.name)
         recorder.finished(case, outcome, known)
