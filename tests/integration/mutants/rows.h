@@ -175,10 +175,13 @@ inline void dynamic_scaled_int8_quant(at::Tensor out, const at::Tensor& input, a
                                       const std::optional<at::Tensor>& azp) {
   check_quantised(out, input);
   at::Tensor x = wide(input);
-  if (x.size(0) == 0) return;
+  if (x.numel() == 0) return;
   if (fault("int8: scale without the tail") && x.size(1) > 16) x = x.narrow(1, 0, x.size(1) - 1);
   at::Tensor low = x.amin(-1, true), high = x.amax(-1, true), step, zero = at::zeros_like(low);
   if (azp) {
+    at::Tensor flat = low == high;  // such a range has to include zero, else no scale makes the number
+    low = at::where(flat, low.clamp_max(0), low);
+    high = at::where(flat, high.clamp_min(0), high);
     step = (high - low) / (fault("int8: 256") ? 256 : 255);
     zero = (-128 - low / step).round();
     if (!fault("int8: zero point not written")) azp->copy_(zero);
