@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cpuwheels.errors import ParityError, UnusableWheelError
 from cpuwheels.parity.events import library_result, read_events, unfinished
+from cpuwheels.parity.results import WRONG
 from cpuwheels.process import closed_environment, run
 
 if TYPE_CHECKING:
@@ -90,7 +91,13 @@ class Suite:
                     )  # fmt: skip
                 break
             _append(results, {**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
-        return library_result(name, read_events(results), time.monotonic() - began)
+        result = library_result(name, read_events(results), time.monotonic() - began)
+        if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
+            raise ParityError(
+                f"something failed on {name} that no case says",
+                where=library, log=log, output=done.output, next_step="read the log",
+            )  # fmt: skip
+        return result
 
     def _command(self, library: Path, results: Path, killed: dict[str, Any] | None) -> list[str | Path]:
         command: list[str | Path] = [

@@ -90,6 +90,11 @@ def test_a_crash_leaves_no_image_of_its_memory(run: Callable[..., LibraryResult]
     assert result.cases[0].problems == (f"(0, {before[1]})",)
 
 
+def test_what_fails_without_a_case_is_an_error(run: Callable[..., LibraryResult]) -> None:
+    with pytest.raises(ParityError, match="something failed on _C that no case says"):
+        run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]"}], "status": 1}})
+
+
 def test_drawn_cases_go_on_after_those_of_the_same_function(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
     cases = [{"case": "a[1]"}, {"case": "a[9]", "drawn": True, "signal": "SIGSEGV"}, {"case": "b[7]", "drawn": True}]
     result = run({"_C": {"operators": ["a", "b"], "cases": cases}})
