@@ -46,13 +46,32 @@ class Change:
 def changes(before: Parity, after: Parity) -> list[Change]:
     """Return what is not as before, by operator, library and data type.
 
-    Two runs of one level are comparable case by case; where the levels differ, only rows in both are compared.
+    Where different cases were asked for, by level or operator, those that both have are compared.
     """
-    old = {(row.operator, row.library, row.dtype): row for row in before.rows}
-    new = {(row.operator, row.library, row.dtype): row for row in after.rows}
-    keys = old.keys() | new.keys() if before.level == after.level else old.keys() & new.keys()
+    if (before.level, before.only) == (after.level, after.only):
+        old, new = _rows(before), _rows(after)
+        keys = old.keys() | new.keys()
+    else:
+        old, new = _rows(_common(before, after)), _rows(_common(after, before))
+        keys = old.keys() & new.keys()
     found = [Change(old.get(key), new.get(key)) for key in sorted(keys)]
     return [change for change in found if _changed(change)]
+
+
+def _rows(parity: Parity) -> dict[tuple[str, str, str], Row]:
+    return {(row.operator, row.library, row.dtype): row for row in parity.rows}
+
+
+def _common(parity: Parity, other: Parity) -> Parity:
+    """Return a run with those cases only that another has, too."""
+    names = {(library, case.name) for library, case in other.cases}
+    libraries = [
+        library.model_copy(
+            update={"cases": tuple(case for case in library.cases if (library.name, case.name) in names)}
+        )
+        for library in parity.libraries
+    ]
+    return parity.model_copy(update={"libraries": tuple(libraries)})
 
 
 def _changed(change: Change) -> bool:

@@ -54,7 +54,7 @@ def change_table(changes: list[Change], other: str) -> Table:
     """Return a table of what is not as in another wheel."""
     table = Table(title=f"not as in {other}", title_justify="left")
     for heading in ("operator", "library", "data type", "", "before", "now"):
-        table.add_column(heading, justify="right" if heading in {"before", "now"} else "left")
+        table.add_column(heading, justify="right" if heading in {"before", "now"} else "left", overflow="fold")
     for change in changes:
         row = change.after or change.before
         assert row is not None  # noqa: S101  (a change has one of them)

@@ -137,6 +137,13 @@ def test_what_changed_between_two_wheels() -> None:
     assert "broken" in console.export_text()
 
 
+def test_two_levels_are_compared_case_by_case() -> None:
+    before = parity(library("_C", case("a[1]", 0.2), case("b[1]", 0.1)), level="smoke")
+    after = parity(library("_C", case("a[1]", 0.2), case("a[2]", 0.9), case("b[1]", 0.5), case("b[2]", 0.6)))
+    (change,) = changes(before, after)
+    assert (change.what, change.before.ratio, change.after.ratio) == ("worse", 0.1, 0.5)
+
+
 def test_two_levels_are_compared_where_both_have_something() -> None:
     before, after = (
         parity(library("_C", case("a[1]")), level="smoke"),
