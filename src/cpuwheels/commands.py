@@ -76,7 +76,8 @@ def check(places: Places, target: str, options: ParityOptions) -> None:
     reports = write_reports(options.out or wheel.parent, parity)
     console.print(parity_table(parity))
     if other:
-        console.print(change_table(changes(other, parity), other.wheel))
+        found = changes(other, parity)
+        console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
     require_parity(parity, reports)
 
