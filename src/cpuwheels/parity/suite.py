@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 MOST_CRASHES = 20
 """After so many the rest of a library is not tried."""
 
+_WAITING = {"OMP_WAIT_POLICY": "passive"}
+"""OpenMP's threads sleep while they wait. If they spin, they take CPUs from those that compute: where anything else
+runs, cases take several times as long."""
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
 
@@ -71,7 +74,7 @@ class Suite:
         for _ in range(MOST_CRASHES):
             with _no_core_files():
                 done = run(
-                    self._command(library, results, killed), log=log, env=closed_environment(), check=False,
+                    self._command(library, results, killed), log=log, env=closed_environment(_WAITING), check=False,
                     on_line=lambda _: _tell(results, on_case),
                 )  # fmt: skip
             if done.returncode == _UNLOADABLE:
