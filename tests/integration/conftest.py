@@ -43,7 +43,7 @@ def cache() -> Iterator[Path]:
 def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     base = tmp_path_factory.mktemp("tiny")
     root = base / "project"
-    for name in ("cmake", "csrc", "locks"):
+    for name in ("cmake", "csrc", "locks", "tests/parity"):
         shutil.copytree(PROJECT / name, root / name)
     shutil.copytree(HERE / "tiny_root" / "patches", root / "patches")
     sdist = make_sdist(HERE / "tiny", base / "vllm-0.1.0.tar.gz")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from extension import compile_extension
 from tiny_kernels import KERNELS, wheel_of
-from tiny_project import PROJECT, Tiny
+from tiny_project import Tiny
 
 if TYPE_CHECKING:
     from cpuwheels.environment import Environment
@@ -33,23 +33,14 @@ def wheels(
     return wheel_of(slow, folder / "slow"), wheel_of(plain, folder / "plain")
 
 
-@pytest.fixture(scope="module")
-def project(tiny: Tiny) -> Tiny:
-    """The stand-in's project, with the cases."""
-    cases = tiny.root / "tests" / "parity"
-    shutil.rmtree(cases, ignore_errors=True)
-    shutil.copytree(PROJECT / "tests" / "parity", cases)
-    return tiny
+def bench(tiny: Tiny, wheel: Path, against: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return tiny.run("kernel-bench", "x86", "--wheel", wheel, "--against", against, *arguments)
 
 
-def bench(project: Tiny, wheel: Path, against: Path, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return project.run("kernel-bench", "x86", "--wheel", wheel, "--against", against, *arguments)
-
-
-def test_the_slower_operator_is_found_and_no_other(project: Tiny, wheels: tuple[Path, Path], tmp_path: Path) -> None:
+def test_the_slower_operator_is_found_and_no_other(tiny: Tiny, wheels: tuple[Path, Path], tmp_path: Path) -> None:
     operators = ("silu_and_mul", "gelu_quick", "cpu_attn_has_isa")
     named = [part for operator in operators for part in ("--operator", operator)]
-    done = bench(project, *wheels, *named, "--rounds", "7", "--least", "0.9", "--out", tmp_path)
+    done = bench(tiny, *wheels, *named, "--rounds", "7", "--least", "0.9", "--out", tmp_path)
     assert done.returncode == 36, done.stderr
     assert "silu_and_mul" in done.stderr.splitlines()[-3], done.stderr
     report = json.loads((tmp_path / "speed.json").read_text())
@@ -65,7 +56,7 @@ def test_the_slower_operator_is_found_and_no_other(project: Tiny, wheels: tuple[
     }
 
 
-def test_what_cannot_be_compared_has_its_exit_code(project: Tiny, wheels: tuple[Path, Path], tmp_path: Path) -> None:
+def test_what_cannot_be_compared_has_its_exit_code(tiny: Tiny, wheels: tuple[Path, Path], tmp_path: Path) -> None:
     slow, plain = wheels
     text = tmp_path / "vllm-0.1.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
     text.write_text("no wheel")
@@ -80,6 +71,6 @@ def test_what_cannot_be_compared_has_its_exit_code(project: Tiny, wheels: tuple[
         ((slow, plain, "--operator", "silu_and_mull"), 2, "neither wheel has silu_and_mull"),
         ((slow, plain, "--rounds", "5"), 2, "--rounds"),
     ]:
-        done = bench(project, *arguments)
+        done = bench(tiny, *arguments)
         assert (done.returncode, message in done.stderr) == (code, True), done.stderr
         assert "Traceback" not in done.stderr
