@@ -212,9 +212,9 @@ def test_signals_leave_no_process_behind(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "signals")
     process = start(here, "--source", tree)
-    while process.poll() is None and not named(descendants(process), "cc1plus"):
+    while not named(members := descendants(process), "cc1plus"):
+        assert process.poll() is None, "the build ended before a compiler was seen"
         time.sleep(0.02)
-    members = descendants(process)
     process.send_signal(signal.SIGTERM)
     process.wait(60)
     gone, alive = psutil.wait_procs(members, timeout=30)
