@@ -26,8 +26,8 @@ MOST_CRASHES = 20
 """After so many the rest of a library is not tried."""
 
 _WAITING = {"GOMP_SPINCOUNT": "10000"}
-"""OpenMP's threads soon sleep while they wait. If they spin, they take CPUs from those that compute: where anything else
-runs, cases take several times as long."""
+"""OpenMP's threads soon sleep while they wait. If they spin, they take CPUs from those that compute: where anything
+else runs, cases take several times as long."""
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
 
