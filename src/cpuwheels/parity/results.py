@@ -192,7 +192,7 @@ def _row(library: str, operator: str, dtype: str, cases: list[CaseResult]) -> Ro
     crashed = any(case.verdict == "crashed" for case in wrong)
     return Row(
         operator=operator, library=library, dtype=dtype, cases=len(cases), failed=len(wrong), known=len(known),
-        ratio=worst.ratio,        error=worst.error, limit=worst.limit, worst_case=worst.name,
+        ratio=worst.ratio, error=worst.error, limit=worst.limit, worst_case=worst.name,
         verdict="crashed" if crashed else "failed" if wrong else "passed" if tried else "known",
     )  # fmt: skip
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -22,12 +22,14 @@ class Agreement:
         error: The worst error, absolute.
         limit: The limit at that element.
         message: What is wrong; empty if nothing is.
+        bound: The limit of each element, where there is one.
     """
 
     ratio: float
     error: float
     limit: float
     message: str = ""
+    bound: Bound | None = None
 
 
 def compare(got: torch.Tensor, expected: Expected, limit: Limit | None, cut_off: Collection[str] = ()) -> Agreement:
@@ -37,7 +39,8 @@ def compare(got: torch.Tensor, expected: Expected, limit: Limit | None, cut_off:
             return _wrong("limits/ has nothing on this operator")
         if problem := _shape(got, expected.value):
             return _wrong(problem)
-        return compare_within(got, expected.value, limit.bound(expected, got.dtype, cut_off))
+        bound = limit.bound(expected, got.dtype, cut_off)
+        return replace(compare_within(got, expected.value, bound), bound=bound)
     if isinstance(expected, Exact):
         return compare_bits(got, expected.value)
     problem = expected.judge(got)

@@ -42,9 +42,9 @@ class Defect:
 
     def shows_in(self, case: str, library: str) -> bool:
         """Return whether a case fails on a library because of it."""
-        if any(torch.cpu.get_capabilities().get(feature) for feature in self.without):
+        if not (_any(library, self.libraries) and _any(case, self.cases)):
             return False
-        return _any(case, self.cases) and _any(library, self.libraries)
+        return not any(torch.cpu.get_capabilities().get(feature) for feature in self.without)
 
 
 def known_defect(case: Case, library: str) -> Defect | None:

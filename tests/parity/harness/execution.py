@@ -85,8 +85,8 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
         outcome.agreements[name] = agreement
         if agreement.message:
             outcome.problems.append(f"{name}: {agreement.message}")
-        if isinstance(wanted, Near) and limit is not None:
-            outcome.bounds[name] = limit.bound(wanted, outcome.outputs[name].dtype, library.cut_off)
+        if agreement.bound is not None:
+            outcome.bounds[name] = agreement.bound
 
 
 def _repeat(case: Case, library: Library, limits: OperatorLimits, outcome: Outcome, threads: int) -> None:

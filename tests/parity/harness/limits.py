@@ -134,7 +134,7 @@ def _operator(where: str, entry: Mapping[str, Any]) -> OperatorLimits:
     if any(one not in (True, False, "threads") for one in (given.values() if isinstance(given, dict) else [given])):
         raise LimitsError(f'{where}: deterministic is true, false, or "threads"')
     limits = {key: _limit(f"{where}: {key}", value) for key, value in entry.get("limits", {}).items()}
-    return OperatorLimits(entry["derivation"], entry.get("deterministic", True), limits)
+    return OperatorLimits(entry["derivation"], given, limits)
 
 
 def _limit(where: str, entry: Mapping[str, Any]) -> Limit:
