@@ -16,5 +16,5 @@ def flat(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
 
 def flat_near(parts: Sequence[Near]) -> Near:
     """Return what is expected of all elements of some outputs, sums of equally many terms."""
-    magnitudes = [part.value.abs() if part.magnitude is None else part.magnitude for part in parts]
-    return Near(flat([part.value for part in parts]), flat(magnitudes), length=parts[0].length)
+    magnitude = flat([part.relative_to for part in parts])
+    return Near(flat([part.value for part in parts]), magnitude, length=parts[0].length)

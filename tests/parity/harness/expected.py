@@ -23,6 +23,11 @@ class Near:
     magnitude: torch.Tensor | None = None
     length: int = 1
 
+    @property
+    def relative_to(self) -> torch.Tensor:
+        """The magnitude, or the size of the value where that is the same."""
+        return self.value.abs() if self.magnitude is None else self.magnitude
+
 
 @dataclass(frozen=True)
 class Exact:

@@ -69,14 +69,12 @@ class Limit:
             dtype: The output's format.
             cut_off: Formats that the library cuts off to instead of rounding: such errors may be twice as large.
         """
-        value = expected.value.abs()
-        magnitude = value if expected.magnitude is None else expected.magnitude
         units = sum(
             count * unit_roundoff(FLOATS[name]) * (2 if name in cut_off else 1) for name, count in self.roundings
         )
         stored = 2 * self.stored if name_of(dtype) in cut_off else self.stored
-        slack = units * _GROWTH[self.growth](expected.length) * magnitude + self.absolute
-        finite = (value + slack).nan_to_num(0.0, 0.0, 0.0)
+        slack = units * _GROWTH[self.growth](expected.length) * expected.relative_to + self.absolute
+        finite = (expected.value.abs() + slack).nan_to_num(0.0, 0.0, 0.0)
         return Bound(stored * ulp(finite, dtype) + _FLUSHED.get(dtype, 0.0), slack)
 
 

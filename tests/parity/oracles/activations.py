@@ -42,5 +42,4 @@ def gelu_quick(x: torch.Tensor) -> Near:
 
 def gated(activation: Near, gate: torch.Tensor) -> Near:
     """Return activation(first half) * second half (Shazeer 2020, GLU Variants, arXiv:2002.05202)."""
-    magnitude = activation.value.abs() if activation.magnitude is None else activation.magnitude
-    return Near(activation.value * gate, magnitude * gate.abs())
+    return Near(activation.value * gate, activation.relative_to * gate.abs())

@@ -140,5 +140,4 @@ def _magnitude(
 
 def joined(parts: Sequence[Near]) -> Near:
     """Return the results of several sequences as one."""
-    magnitudes = [part.value.abs() if part.magnitude is None else part.magnitude for part in parts]
-    return Near(torch.cat([part.value for part in parts]), torch.cat(magnitudes))
+    return Near(torch.cat([part.value for part in parts]), torch.cat([part.relative_to for part in parts]))

@@ -21,13 +21,12 @@ def rotate_last(x: Near, table: torch.Tensor, *, inverse: bool = False) -> Near:
         inverse: Whether to turn back.
     """
     size = table.shape[-1]
-    magnitude = x.value.abs() if x.magnitude is None else x.magnitude
     turned = rotary.rotate(x.value[..., -size:], table, neox=False, inverse=inverse)
-    bound = rotary.rotate(magnitude[..., -size:], table.abs(), neox=False)
+    bound = rotary.rotate(x.relative_to[..., -size:], table.abs(), neox=False)
     assert bound.magnitude is not None
     return Near(
         torch.cat([x.value[..., :-size], turned.value], -1),
-        torch.cat([magnitude[..., :-size], bound.magnitude], -1),
+        torch.cat([x.relative_to[..., :-size], bound.magnitude], -1),
         x.length,
     )
 

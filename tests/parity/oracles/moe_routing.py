@@ -46,10 +46,9 @@ def shares(
         factor: Of all.
         shared: If given, the sum of the shares over it is appended: that of a shared expert.
     """
-    assert affinities.magnitude is None or affinities.magnitude.shape == affinities.value.shape
+    assert affinities.relative_to.shape == affinities.value.shape
     places = chosen.long()
-    value = affinities.value.gather(-1, places)
-    magnitude = value if affinities.magnitude is None else affinities.magnitude.gather(-1, places)
+    value, magnitude = affinities.value.gather(-1, places), affinities.relative_to.gather(-1, places)
     if normalised:
         total = value.sum(-1, keepdim=True)
         # The quotient's error is that of the share, and its part of the sum's.
