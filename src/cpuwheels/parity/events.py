@@ -13,17 +13,45 @@ if TYPE_CHECKING:
     from cpuwheels.parity.results import Verdict
 
 
-def read_events(path: Path) -> list[dict[str, Any]]:
-    """Return the events of a file of JSON lines; a last line that a killed process left unfinished is left out."""
-    if not path.is_file():
-        return []
-    events = []
-    for line in path.read_text(encoding="utf-8").splitlines():
-        try:
-            events.append(json.loads(line))
-        except ValueError:
-            break
-    return events
+class EventLog:
+    """One library's file of JSON lines, which processes append to one after the other; each line is read once.
+
+    Attributes:
+        events: All that has been read.
+        begun: Of them, the names of the cases that were begun.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._end = path, 0
+        self.events: list[dict[str, Any]] = []
+        self.begun: list[str] = []
+
+    def read(self) -> None:
+        """Read what is new, up to a line that is not finished."""
+        if not self._path.is_file():
+            return
+        with self._path.open("rb") as stream:
+            stream.seek(self._end)
+            for line in stream:
+                if not line.endswith(b"\n"):
+                    break
+                try:
+                    self._add(json.loads(line))
+                except ValueError:
+                    break
+                self._end += len(line)
+
+    def append(self, event: dict[str, Any]) -> None:
+        """Write an event after those that have been read, over what a killed process left unfinished there."""
+        with self._path.open("r+b") as stream:
+            stream.seek(self._end)
+            stream.truncate()
+            stream.write(json.dumps(event).encode() + b"\n")
+
+    def _add(self, event: dict[str, Any]) -> None:
+        self.events.append(event)
+        if event["event"] == "started":
+            self.begun.append(event["case"])
 
 
 def unfinished(events: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import signal
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.errors import ParityError, UnusableWheelError
-from cpuwheels.parity.events import library_result, read_events, unfinished
+from cpuwheels.parity.events import EventLog, library_result, unfinished
 from cpuwheels.parity.results import WRONG
 from cpuwheels.process import closed_environment, run
 
@@ -70,12 +69,19 @@ class Suite:
             UnusableWheelError: The library cannot be loaded.
         """
         results, log = self.work / f"{name}.jsonl", self.logs / f"parity-{name}.log"
+        written = EventLog(results)
         began, killed = time.monotonic(), None
+
+        def tell(_: str) -> None:
+            written.read()
+            if written.begun:
+                on_case(len(written.begun), written.begun[-1])
+
         for _ in range(MOST_CRASHES):
             with _no_core_files():
                 done = run(
                     self._command(library, results, killed), log=log, env=closed_environment(_WAITING), check=False,
-                    on_line=lambda _: _tell(results, on_case),
+                    on_line=tell,
                 )  # fmt: skip
             if done.returncode == _UNLOADABLE:
                 raise UnusableWheelError(
@@ -83,18 +89,19 @@ class Suite:
                     where=library, log=log, output=done.output,
                     next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
                 )  # fmt: skip
-            events = read_events(results)
-            if (killed := unfinished(events)) is None:
+            written.read()
+            if (killed := unfinished(written.events)) is None:
                 if done.returncode not in {0, _TESTS_FAILED} or not any(
-                    event["event"] == "library" for event in events
+                    event["event"] == "library" for event in written.events
                 ):
                     raise ParityError(
                         f"the cases could not be run on {name}: {_cause(done.returncode)}",
                         where=library, log=log, output=done.output, next_step="read the log",
                     )  # fmt: skip
                 break
-            _append(results, {**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
-        result = library_result(name, read_events(results), time.monotonic() - began)
+            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
+        written.read()
+        result = library_result(name, written.events, time.monotonic() - began)
         if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
             raise ParityError(
                 f"something failed on {name} that no case says",
@@ -132,14 +139,3 @@ def _cause(status: int) -> str:
     if status < 0:
         return f"the process was killed by {signal.Signals(-status).name}"
     return f"the process ended with status {status}"
-
-
-def _append(path: Path, event: dict[str, object]) -> None:
-    with path.open("a", encoding="utf-8") as stream:
-        stream.write(json.dumps(event) + "\n")
-
-
-def _tell(results: Path, on_case: Callable[[int, str], None]) -> None:
-    begun = [event for event in read_events(results) if event["event"] == "started"]
-    if begun:
-        on_case(len(begun), begun[-1]["case"])

@@ -3,6 +3,7 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,7 +12,7 @@ from rich.console import Console
 
 from cpuwheels.errors import ParityError, UsageError
 from cpuwheels.parity.comparison import changes
-from cpuwheels.parity.events import library_result, read_events, unfinished
+from cpuwheels.parity.events import EventLog, library_result, unfinished
 from cpuwheels.parity.files import write_reports
 from cpuwheels.parity.page import parity_page
 from cpuwheels.parity.results import read_parity, require_parity
@@ -152,6 +153,12 @@ def test_two_levels_are_compared_where_both_have_something() -> None:
     assert changes(before, after) == []
 
 
+def read_events(path: Path) -> list[dict[str, Any]]:
+    log = EventLog(path)
+    log.read()
+    return log.events
+
+
 def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_text('{"event": "library"}\n{"event": "started", "case": "a[1]"}\n{"event": "fin')
@@ -160,6 +167,29 @@ def test_an_unfinished_line_is_left_out(tmp_path: Path) -> None:
     assert unfinished(events) == {"event": "started", "case": "a[1]"}
     assert unfinished([]) is None
     assert read_events(tmp_path / "none") == []
+
+
+def test_what_is_written_later_is_read_later(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    log = EventLog(path)
+    for text, count in [('{"event": "library"}\n{"eve', 1), ('nt": "started", "case": "a[1]"}', 1), ("\n", 2), ("", 2)]:
+        with path.open("a") as stream:
+            stream.write(text)
+        log.read()
+        assert len(log.events) == count
+    assert log.begun == ["a[1]"]
+    assert log.events == read_events(path)
+
+
+def test_an_event_takes_the_place_of_an_unfinished_line(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_text('{"event": "started", "case": "a[1]"}\n{"event": "finished", "case": "a[1]", "problems": ["it')
+    log = EventLog(path)
+    log.read()
+    log.append({"event": "crashed", "case": "a[1]"})
+    log.read()
+    assert [event["event"] for event in log.events] == ["started", "crashed"]
+    assert log.events == read_events(path)
 
 
 def test_an_output_without_a_ratio_is_infinitely_wrong() -> None:
