@@ -8,35 +8,28 @@ from typing import TYPE_CHECKING
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cpuwheels.console import clock
+from cpuwheels.parity.grid import grid
 from cpuwheels.parity.results import WRONG
 
 if TYPE_CHECKING:
-    from cpuwheels.parity.results import CaseResult, Parity, Row
+    from cpuwheels.parity.grid import Cell
+    from cpuwheels.parity.results import CaseResult, Parity
 
 _SHADES = ((0.0, "exact"), (0.25, "far"), (0.5, "near"), (0.8, "close"), (1.0, "edge"))
 """Upper ends of the heat map's classes, as shares of the limit."""
 
 
 @dataclass(frozen=True)
-class _Cell:
-    """One operator on one library.
+class _Shown:
+    """What the page makes of a cell.
 
     Attributes:
         shade: CSS class.
         text: What is read in it.
-        rows: Its data types.
     """
 
     shade: str
     text: str
-    rows: tuple[Row, ...]
-
-
-@dataclass(frozen=True)
-class _Line:
-    operator: str
-    cells: tuple[_Cell, ...]
-    reason: str
 
 
 def parity_page(parity: Parity) -> str:
@@ -45,12 +38,11 @@ def parity_page(parity: Parity) -> str:
         loader=PackageLoader("cpuwheels.parity", "."), autoescape=True, undefined=StrictUndefined,
         trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"seconds": clock}
-    names = [library.name for library in parity.libraries]
+    environment.filters |= {"seconds": clock, "shown": _shown}
     return environment.get_template("parity.html.j2").render(
         parity=parity,
         libraries=parity.libraries,
-        lines=_lines(parity.rows, names),
+        lines=grid(parity),
         operators=len({row.operator for row in parity.rows}),
         cases=sum(len(library.cases) for library in parity.libraries),
         wrong_operators=len({row.operator for row in parity.wrong}),
@@ -70,31 +62,14 @@ def _known(parity: Parity) -> dict[str, list[tuple[str, CaseResult]]]:
     return found
 
 
-def _lines(rows: list[Row], libraries: list[str]) -> list[_Line]:
-    by_operator: dict[str, list[Row]] = {}
-    for row in rows:
-        by_operator.setdefault(row.operator, []).append(row)
-    return [
-        _Line(
-            operator,
-            tuple(_cell([row for row in found if row.library == name]) for name in libraries),
-            next((row.reason for row in found if row.reason), ""),
-        )
-        for operator, found in sorted(by_operator.items())
-    ]
-
-
-def _cell(rows: list[Row]) -> _Cell:
-    if not rows:
-        return _Cell("none", "", ())
-    if wrong := next((row for row in rows if row.verdict in WRONG), None):
-        return _Cell("wrong", wrong.verdict, tuple(rows))
-    if all(row.verdict == "waived" for row in rows):
-        return _Cell("waived", "waived", tuple(rows))
-    known = sum(row.known for row in rows)
-    if all(row.verdict == "known" for row in rows):
-        return _Cell("known", f"{known} known", tuple(rows))
-    worst = max(row.ratio or 0.0 for row in rows if row.verdict == "passed")
-    shade = next(shade for end, shade in _SHADES if worst <= end)
-    text = "exact" if worst == 0 else f"{worst:.2f}"
-    return _Cell(shade, f"{known} known, {text}" if known else text, tuple(rows))
+def _shown(cell: Cell) -> _Shown:
+    if cell.verdict is None:
+        return _Shown("none", "")
+    if cell.verdict in WRONG:
+        return _Shown("wrong", cell.verdict)
+    if cell.verdict == "known":
+        return _Shown("known", f"{cell.known} known")
+    if cell.verdict == "waived":
+        return _Shown("waived", "waived")
+    shade = next(shade for end, shade in _SHADES if cell.worst <= end)
+    return _Shown(shade, f"{cell.known} known, {cell.share}" if cell.known else cell.share)

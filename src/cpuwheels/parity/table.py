@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from rich.table import Table
 from rich.text import Text
 
-from cpuwheels.parity.results import WRONG
+from cpuwheels.parity.grid import Cell, grid
 
 if TYPE_CHECKING:
     from cpuwheels.parity.comparison import Change
-    from cpuwheels.parity.results import Parity, Row
+    from cpuwheels.parity.results import Parity
 
 DRIFTING = 0.8
 """From this share of its limit on an error is shown as coming close."""
@@ -31,7 +31,6 @@ _MARKS = {
 
 def parity_table(parity: Parity) -> Table:
     """Return a table of operators and libraries: the worst error of each as a share of its limit."""
-    libraries = [library.name for library in parity.libraries]
     known = {case.known for _, case in parity.cases if case.verdict == "known"}
     table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
     if known:
@@ -39,14 +38,11 @@ def parity_table(parity: Parity) -> Table:
         table.caption_justify = "left"
     table.add_column("operator", overflow="fold")
     table.add_column("cases", justify="right")
-    for name in libraries:
-        table.add_column(name, justify="right", max_width=_WIDTH, overflow="fold")
-    by_operator: dict[str, list[Row]] = {}
-    for row in parity.rows:
-        by_operator.setdefault(row.operator, []).append(row)
-    for operator, rows in sorted(by_operator.items()):
-        cells = [_cell([row for row in rows if row.library == name]) for name in libraries]
-        table.add_row(operator, str(max(_cases(rows).values())), *cells)
+    for library in parity.libraries:
+        table.add_column(library.name, justify="right", max_width=_WIDTH, overflow="fold")
+    for line in grid(parity):
+        cases = max(sum(row.cases for row in cell.rows) for cell in line.cells)
+        table.add_row(line.operator, str(cases), *map(_cell, line.cells))
     return table
 
 
@@ -58,29 +54,16 @@ def change_table(changes: list[Change], other: str) -> Table:
     for change in changes:
         row = change.after or change.before
         assert row is not None  # noqa: S101  (a change has one of them)
-        before = _cell([change.before]) if change.before else Text("-")
-        after = _cell([change.after]) if change.after else Text("-")
+        before = _cell(Cell((change.before,))) if change.before else Text("-")
+        after = _cell(Cell((change.after,))) if change.after else Text("-")
         table.add_row(row.operator, row.library, row.dtype, change.what, before, after)
     return table
 
 
-def _cases(rows: list[Row]) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for row in rows:
-        found[row.library] = found.get(row.library, 0) + row.cases
-    return found
-
-
-def _cell(rows: list[Row]) -> Text:
-    if not rows:
+def _cell(cell: Cell) -> Text:
+    if cell.verdict is None:
         return Text("-", style="dim")
-    wrong = next((row for row in rows if row.verdict in WRONG), None)
-    if wrong:
-        return Text(wrong.verdict, style=_MARKS[wrong.verdict])
-    if all(row.verdict == "waived" for row in rows):
-        return Text("waived", style=_MARKS["waived"])
-    if all(row.verdict == "known" for row in rows):
-        return Text("known", style=_MARKS["known"])
-    worst = max(row.ratio or 0.0 for row in rows if row.verdict == "passed")
-    cell = Text("exact" if worst == 0 else f"{worst:.2f}", style="yellow" if worst >= DRIFTING else "green")
-    return cell.append("*", style=_MARKS["known"]) if any(row.known for row in rows) else cell
+    if cell.verdict != "passed":
+        return Text(cell.verdict, style=_MARKS[cell.verdict])
+    text = Text(cell.share, style="yellow" if cell.worst >= DRIFTING else "green")
+    return text.append("*", style=_MARKS["known"]) if cell.known else text
