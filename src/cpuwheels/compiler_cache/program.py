@@ -5,10 +5,9 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from cpuwheels.debian.unpack import unpacked_root
 from cpuwheels.errors import DownloadError, ToolchainError
 from cpuwheels.model.lock import load_lock
-from cpuwheels.toolchain.unpacked import RECIPE, relocate
+from cpuwheels.toolchain.unpacked import unpacked_programs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,10 +38,9 @@ def find_ccache(
         reporter.info(f"no compiler cache: none is pinned for {machine} {platform.system()}")
         return None
     try:
-        folder = unpacked_root(
-            load_lock(root, locks[machine]), KIND, mirrors=mirrors, store=store, reporter=reporter,
-            finish=relocate, finish_key=f"relocation {RECIPE}",
-        )  # fmt: skip
+        folder = unpacked_programs(
+            load_lock(root, locks[machine]), KIND, mirrors=mirrors, store=store, reporter=reporter
+        )
     except (DownloadError, ToolchainError) as error:
         reporter.announce(f"building without a compiler cache: {error.what}")
         return None

@@ -5,10 +5,9 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from cpuwheels.debian.unpack import unpacked_root
 from cpuwheels.errors import ToolchainError
 from cpuwheels.model.lock import load_lock
-from cpuwheels.toolchain.unpacked import RECIPE, relocate
+from cpuwheels.toolchain.unpacked import unpacked_programs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -48,10 +47,7 @@ def find_emulator(
             where="matrix.yaml: emulator",
             next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same",
         )
-    folder = unpacked_root(
-        load_lock(root, lock), KIND, mirrors=mirrors, store=store, reporter=reporter,
-        finish=relocate, finish_key=f"relocation {RECIPE}",
-    )  # fmt: skip
+    folder = unpacked_programs(load_lock(root, lock), KIND, mirrors=mirrors, store=store, reporter=reporter)
     program = folder / "usr" / "bin" / f"qemu-{machine}"
     if not program.is_file():
         raise ToolchainError(

@@ -46,15 +46,7 @@ def unpacked_compiler(
         DownloadError: A package cannot be fetched.
     """
     require_runnable(lock, target)
-    root = unpacked_root(
-        lock,
-        KIND,
-        mirrors=mirrors,
-        store=store,
-        reporter=reporter,
-        finish=relocate,
-        finish_key=f"relocation {RECIPE}",
-    )
+    root = unpacked_programs(lock, KIND, mirrors=mirrors, store=store, reporter=reporter)
     pattern = f"usr/bin/{target.machine}-linux-gnu-g++-*"
     found = sorted(root.glob(pattern))
     if not found:
@@ -68,6 +60,19 @@ def unpacked_compiler(
         return probe(cxx.with_name(cxx.name.replace("g++", "gcc")), cxx, target, binutils_flags(root)), root
     except RefusedError as error:
         raise unusable(error, cxx) from error
+
+
+def unpacked_programs(lock: DebianLock, kind: str, *, mirrors: Sequence[str], store: Store, reporter: Reporter) -> Path:
+    """Return the folder with a lock's packages in the store, whose programs run there.
+
+    Raises:
+        ToolchainError: They cannot be made to.
+        DownloadError: A package cannot be fetched.
+    """
+    return unpacked_root(
+        lock, kind, mirrors=mirrors, store=store, reporter=reporter,
+        finish=relocate, finish_key=f"relocation {RECIPE}",
+    )  # fmt: skip
 
 
 def require_runnable(lock: DebianLock, target: Target) -> None:
