@@ -24,12 +24,11 @@ from cpuwheels.errors import SlowerError
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.units import format_size
 from cpuwheels.parity.comparison import changes
-from cpuwheels.parity.files import write_reports
+from cpuwheels.parity.files import write_files, write_reports
 from cpuwheels.parity.results import read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
 from cpuwheels.publish import published_wheel
 from cpuwheels.reference import write_reference
-from cpuwheels.storage import storage_errors, write_atomic
 from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
 
@@ -90,10 +89,8 @@ def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:
     """
     reporter, wheel = Reporter(target), options.wheel or published_wheel(places, target)
     result = trials.compare_speed(places, load_matrix(places.root), target, wheel, options, reporter)
-    report = (options.out or wheel.parent) / "speed.json"
-    with storage_errors(report.parent, next_step="make the folder writable, or pass --out"):
-        report.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(report, json.dumps(result.as_json(), indent=1) + "\n")
+    texts = {"speed.json": json.dumps(result.as_json(), indent=1) + "\n"}
+    (report,) = write_files(options.out or wheel.parent, texts)
     Console().print(result.as_table(options.least))
     for line in result.as_lines():
         reporter.info(line)

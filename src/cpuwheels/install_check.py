@@ -18,7 +18,7 @@ from uv import find_uv_bin
 
 from cpuwheels.errors import CommandError, InstallCheckError
 from cpuwheels.loading import Module
-from cpuwheels.process import Completed, capture, run
+from cpuwheels.process import Completed, capture, how_ended, run, signal_name
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
@@ -235,8 +235,6 @@ def _next_step(done: Completed) -> str:
 def describe_end(done: Completed) -> str:
     """Return how a process ended, in words; an illegal instruction is told as what it means here."""
     if done.returncode >= 0:
-        return f"its process ended with status {done.returncode}"
-    number = -done.returncode
-    name = signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
-    meaning = " (an instruction this CPU does not have)" if number == signal.SIGILL else ""
-    return f"its process was ended by {name}{meaning}"
+        return f"its process {how_ended(done.returncode)}"
+    meaning = " (an instruction this CPU does not have)" if done.returncode == -signal.SIGILL else ""
+    return f"its process was ended by {signal_name(-done.returncode)}{meaning}"

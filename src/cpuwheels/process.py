@@ -199,6 +199,16 @@ def capture(
     return Completed(done.returncode, wanted)
 
 
+def how_ended(status: int) -> str:
+    """Return what a process did that ended with a status, in words that go on after its name."""
+    return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name; its number in words if it has none, as the real-time signals."""
+    return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
+
+
 def _opened(log: Path) -> TextIO:
     log.parent.mkdir(parents=True, exist_ok=True)
     return log.open("a", encoding="utf-8")

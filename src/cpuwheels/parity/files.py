@@ -9,6 +9,7 @@ from cpuwheels.parity.page import parity_page
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.parity.results import Parity
@@ -27,8 +28,16 @@ def write_reports(folder: Path, parity: Parity) -> list[Path]:
         HTML: parity_page(parity),
         JSON: parity.model_dump_json(indent=1) + "\n",
     }
+    return write_files(folder, texts)
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files into a folder in the order given, each in one rename.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
     with storage_errors(folder, next_step="make the folder writable, or pass --out"):
-        folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
             write_atomic(folder / name, text)
     return [folder / name for name in texts]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cpuwheels.console import Progress
-from cpuwheels.errors import ParityError, UsageError
+from cpuwheels.errors import ParityError
 from cpuwheels.parity.install import install_wheel
+from cpuwheels.parity.operators import require_operators
 from cpuwheels.parity.results import WRONG, Parity
 from cpuwheels.parity.suite import Suite
 
@@ -107,7 +107,8 @@ def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Pari
             where="this machine",
             next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
         )
-    _require_operators(request.only, found)
+    registered = {name for library in found for name in library.registered}
+    require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
     return Parity(
         wheel=wheel.path.name, sha256=wheel.sha256, version=wheel.version, torch=bench.torch, machine=bench.machine,
@@ -115,18 +116,6 @@ def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Pari
         seed=found[0].seed, began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
     )  # fmt: skip
-
-
-def _require_operators(asked: Sequence[str], found: Sequence[LibraryResult]) -> None:
-    there = {name for library in found for name in library.registered}
-    for name in asked:
-        if name not in there:
-            near = " or ".join(get_close_matches(name, sorted(there), n=3))
-            raise UsageError(
-                f"no library of the wheel has an operator {name}",
-                where="--operator",
-                next_step=f"did you mean {near}?" if near else "operators.json beside a wheel of ours lists them",
-            )
 
 
 def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> LibraryResult:

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cpuwheels.errors import ParityError, UnusableWheelError
 from cpuwheels.parity.events import EventLog, library_result, unfinished
 from cpuwheels.parity.results import WRONG
-from cpuwheels.process import closed_environment, run
+from cpuwheels.parity.threads import WAITING
+from cpuwheels.process import closed_environment, how_ended, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -24,9 +25,6 @@ if TYPE_CHECKING:
 MOST_CRASHES = 20
 """After so many the rest of a library is not tried."""
 
-_WAITING = {"GOMP_SPINCOUNT": "10000"}
-"""OpenMP's threads soon sleep while they wait. If they spin, they take CPUs from those that compute: where anything
-else runs, cases take several times as long."""
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
 
@@ -80,7 +78,7 @@ class Suite:
         for _ in range(MOST_CRASHES):
             with _no_core_files():
                 done = run(
-                    self._command(library, results, killed), log=log, env=closed_environment(_WAITING), check=False,
+                    self._command(library, results, killed), log=log, env=closed_environment(WAITING), check=False,
                     on_line=tell,
                 )  # fmt: skip
             if done.returncode == _UNLOADABLE:
@@ -136,6 +134,4 @@ def _no_core_files() -> Iterator[None]:
 def _cause(status: int) -> str:
     if status == -signal.SIGALRM:
         return "it did not end within the time that a case may take"
-    if status < 0:
-        return f"the process was killed by {signal.Signals(-status).name}"
-    return f"the process ended with status {status}"
+    return f"the process {how_ended(status)}"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cpuwheels.console import Progress
 from cpuwheels.errors import UsageError
+from cpuwheels.parity.operators import require_operators
 from cpuwheels.speed.compare import Comparison
 from cpuwheels.speed.worker import Worker
 
@@ -122,7 +122,8 @@ def compare_wheels(
             if number:
                 comparison.next_round(one, two)
             else:
-                _require_operators(request, one, two)
+                there = {*one.operators, *two.operators}
+                require_operators(request.operators, there, f"{request.library} of neither wheel")
                 comparison.first_round(one, two)
         if not comparison.times:
             break
@@ -135,15 +136,3 @@ def compare_wheels(
             next_step="name operators that can be timed",
         )
     return comparison
-
-
-def _require_operators(request: SpeedRequest, one: Worker, two: Worker) -> None:
-    known = sorted(set(one.operators) | set(two.operators))
-    unknown = sorted(set(request.operators) - set(known))
-    if unknown:
-        alike = get_close_matches(unknown[0], known) or known
-        raise UsageError(
-            f"{request.library} of neither wheel has {', '.join(unknown)}",
-            where="--operator",
-            next_step=f"choose from {', '.join(alike)}",
-        )

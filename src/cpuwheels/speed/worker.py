@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import os
 import selectors
-import signal
 import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from cpuwheels.errors import ParityError
-from cpuwheels.process import closed_environment
+from cpuwheels.parity.threads import WAITING
+from cpuwheels.process import closed_environment, how_ended
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 PATIENCE = 120.0
 """Seconds after which a process that does not answer is ended."""
-
-_SPINS = 10_000
-"""How often GNU's OpenMP threads look for work before they sleep: else those of one side would disturb the other's
-samples for milliseconds."""
 
 
 class LeftOutError(Exception):
@@ -47,7 +43,7 @@ def pinned(threads: int) -> dict[str, str]:
 
     torch for Linux brings GNU's OpenMP, which the kernel libraries use, too.
     """
-    variables = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true", "GOMP_SPINCOUNT": str(_SPINS)}
+    variables = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true", **WAITING}
     if hasattr(os, "sched_getaffinity"):
         cpus = sorted(os.sched_getaffinity(0))[:threads]
         variables["OMP_PLACES"] = ",".join(f"{{{cpu}}}" for cpu in cpus)
@@ -200,6 +196,4 @@ class Worker:
 def _cause(status: int | None) -> str:
     if status is None:
         return f"its process did not answer within {PATIENCE:g} s"
-    if status < 0:
-        return f"its process was killed by {signal.Signals(-status).name}"
-    return f"its process ended with status {status}"
+    return f"its process {how_ended(status)}"

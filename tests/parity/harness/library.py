@@ -64,7 +64,7 @@ class Library:
                 (argument.name, tensor, _memory(tensor).clone())
                 for argument, value in bound(schema, arguments, keywords)
                 if not may_write(name, argument)
-                for tensor in _tensors(value)
+                for tensor in tensors(value)
             ]
             result = packet(*arguments, **keywords)
             for what, tensor, before in kept:
@@ -104,12 +104,13 @@ def bound(schema: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> 
     yield from ((parameter, keywords[parameter.name]) for parameter in schema.arguments if parameter.name in keywords)
 
 
-def _tensors(value: Any) -> list[torch.Tensor]:
+def tensors(value: Any) -> Iterator[torch.Tensor]:
+    """Yield the tensors of a value: itself, or those in a list."""
     if isinstance(value, torch.Tensor):
-        return [value]
-    if isinstance(value, list | tuple):
-        return [each for each in value if isinstance(each, torch.Tensor)]
-    return []
+        yield value
+    elif isinstance(value, list | tuple):
+        for each in value:
+            yield from tensors(each)
 
 
 def _memory(tensor: torch.Tensor) -> torch.Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from statistics import median
@@ -15,7 +15,7 @@ import torch
 
 from harness.case import Case
 from harness.draw import Draw
-from harness.library import NAMESPACE, Library, bound, may_write
+from harness.library import NAMESPACE, Library, bound, may_write, tensors
 
 UNDONE_BY = {
     "create_onednn_mm_handler": "release_dnnl_matmul_handler",
@@ -72,7 +72,7 @@ class Watch:
     def _seen(self, call: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Any:
         if self._visit is not None and len(self.moments) == self._place:
             self._visit(Replay(self._library, self._operator, arguments, keywords))
-        size = sum(tensor.numel() for tensor in _tensors([*arguments, *keywords.values()]))
+        size = sum(tensor.numel() for tensor in tensors([*arguments, *keywords.values()]))
         try:
             result = call(*arguments, **keywords)
         except RuntimeError:
@@ -130,7 +130,7 @@ class Replay:
             tensor.untyped_storage().data_ptr()
             for argument, value in bound(schema, arguments, keywords)
             if may_write(operator, argument)
-            for tensor in _tensors([value])
+            for tensor in tensors(value)
         }
 
     def seconds(self) -> float:
@@ -207,11 +207,3 @@ def _leaves_something(operator: str) -> bool:
     written = any(argument.alias_info is not None and argument.alias_info.is_write for argument in schema.arguments)
     kinds = {str(returned.type) for returned in schema.returns}
     return not written and kinds <= {"int", "str"}
-
-
-def _tensors(values: Sequence[Any]) -> Iterator[torch.Tensor]:
-    for value in values:
-        if isinstance(value, torch.Tensor):
-            yield value
-        elif isinstance(value, list | tuple):
-            yield from _tensors(value)

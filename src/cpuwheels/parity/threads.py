@@ -1,0 +1,8 @@
+"""How the threads of operators wait for each other."""
+
+from __future__ import annotations
+
+WAITING = {"GOMP_SPINCOUNT": "10000"}
+"""How often GNU's OpenMP threads look for work before they sleep, as an environment variable. If they spin on, they
+take CPUs from those that compute: where anything else runs, cases take several times as long, and the threads of one
+process disturb what is timed in another for milliseconds."""
