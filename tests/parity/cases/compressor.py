@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,6 +58,13 @@ class Inputs:
         """The slots that are written."""
         return self.slots[self.compressed]
 
+    def store(self, operator: Callable[..., None], block: int, ratio: int) -> None:
+        """Call an operator, which fills the cache."""
+        operator(
+            self.state, self.gathered, self.positions, self.slots, self.weight, EPSILON, self.table, self.cache,
+            block, ratio,
+        )  # fmt: skip
+
     def expected(self, ratio: int) -> Near:
         """Return what is cached, before it is rounded."""
         return compressed_cache.compress(
@@ -104,18 +112,7 @@ def compress_norm_rope_store(
     untouched = layout.write(given.whole.clone(), given.written, block, 0, 0)
 
     def run() -> dict[str, torch.Tensor]:
-        library.compress_norm_rope_store_cpu(
-            given.state,
-            given.gathered,
-            given.positions,
-            given.slots,
-            given.weight,
-            EPSILON,
-            given.table,
-            given.cache,
-            block,
-            ratio,
-        )
+        given.store(library.compress_norm_rope_store_cpu, block, ratio)
         found = fp8_cache.read_latents(given.cache, given.written, block)
         rest = layout.write(given.whole.clone(), given.written, block, 0, 0)
         return {"plain": found.plain, "scales": found.scales, "rotated": found.rotated, "rest": rest}
@@ -145,18 +142,7 @@ def compress_norm_rope_store_indexer(
     untouched = layout.write(given.whole.clone(), given.written, block, 0, 0)
 
     def run() -> dict[str, torch.Tensor]:
-        library.compress_norm_rope_store_indexer_cpu(
-            given.state,
-            given.gathered,
-            given.positions,
-            given.slots,
-            given.weight,
-            EPSILON,
-            given.table,
-            given.cache,
-            block,
-            ratio,
-        )
+        given.store(library.compress_norm_rope_store_indexer_cpu, block, ratio)
         keys, scales = fp8_cache.read_index_keys(given.cache, given.written, block)
         rest = layout.write(given.whole.clone(), given.written, block, 0, 0)
         return {"keys": keys, "scales": scales, "rest": rest}

@@ -47,13 +47,7 @@ def bmm(
     outputs, inputs = sizes
     x, out = batched(draw, rows, inputs, outputs, dtype, transposed=transposed)
     weight = draw.normal((BATCH, *sizes), dtype)
-
-    def run() -> dict[str, torch.Tensor]:
-        ready = library.convert_weight_packed(weight)
-        library.bmm_cpu(out, x, ready if packed else weight, packed, None)
-        return {"out": out}
-
-    return Call(run, lambda: {"out": matmul.linear(x.double(), weight.double())})
+    return product(library, out, x, weight, packed=packed)
 
 
 @cases("bmm_cpu", wrong=list(UNSUPPORTED))
@@ -87,14 +81,7 @@ def bmm_fp8(
     outputs, inputs = sizes
     x, out = batched(draw, rows, inputs, outputs, dtype, transposed=transposed)
     weight = formats_fp8.finite(draw.integers((BATCH, *sizes), 0, 254))
-    scale = torch.tensor(0.0123)
-
-    def run() -> dict[str, torch.Tensor]:
-        ready = library.convert_weight_packed(weight)
-        library.bmm_cpu(out, x, ready if packed else weight, packed, scale)
-        return {"out": out}
-
-    return Call(run, lambda: {"out": matmul.linear(x.double(), weight.double() * scale.double())})
+    return product(library, out, x, weight, torch.tensor(0.0123), packed=packed)
 
 
 @cases("bmm_cpu", "convert_weight_packed", dtype=[torch.bfloat16], rows=[1, 4, 5])
@@ -102,12 +89,7 @@ def bmm_fp8_small_weights(library: Any, draw: Draw, *, dtype: torch.dtype, rows:
     """Zeros, subnormal and the smallest normal numbers."""
     x, out = batched(draw, rows, 64, 32, dtype, transposed=False)
     weight = formats_fp8.finite(draw.integers((BATCH, 32, 64), 0, 16) + 127 * draw.integers((BATCH, 32, 64), 0, 2))
-
-    def run() -> dict[str, torch.Tensor]:
-        library.bmm_cpu(out, x, library.convert_weight_packed(weight), True, torch.tensor(1.0))
-        return {"out": out}
-
-    return Call(run, lambda: {"out": matmul.linear(x.double(), weight.double())})
+    return product(library, out, x, weight, torch.tensor(1.0), packed=True)
 
 
 @cases("bmm_cpu", wrong=["scale", "x_type", "weight_type"])
@@ -120,6 +102,26 @@ def bmm_fp8_unsupported(library: Any, draw: Draw, *, wrong: str) -> Call:
         "weight_type": {"mat2": weight.bfloat16()},
     }[wrong]
     return refused(lambda: library.bmm_cpu(**arguments, is_vnni=True))
+
+
+def product(
+    library: Any,
+    out: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    scale: torch.Tensor | None = None,
+    *,
+    packed: bool,
+) -> Call:
+    """Return the call, to which weights are given as they are or packed."""
+
+    def run() -> dict[str, torch.Tensor]:
+        ready = library.convert_weight_packed(weight)
+        library.bmm_cpu(out, x, ready if packed else weight, packed, scale)
+        return {"out": out}
+
+    factor = 1.0 if scale is None else scale.double()
+    return Call(run, lambda: {"out": matmul.linear(x.double(), weight.double() * factor)})
 
 
 def batched(

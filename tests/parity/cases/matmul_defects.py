@@ -7,12 +7,13 @@ from typing import Any
 import torch
 
 from cases.matmul import TRUE
+from cases.matmul_batched import product
 from cases.matmul_bf16 import linear
 from cases.matmul_fp8 import block_scaled, weights
 from harness.case import Call, cases
 from harness.draw import Draw
 from harness.expected import Exact
-from oracles import formats_fp8, matmul
+from oracles import formats_fp8
 
 
 @cases("fp8_scaled_mm_cpu", "convert_weight_packed", dtype=[torch.bfloat16], rows=[1, 6], least=[0, 1])
@@ -49,12 +50,7 @@ def bmm_odd_stride(library: Any, draw: Draw, *, dtype: torch.dtype, rows: int) -
     """Rows of the input that are an odd number of elements apart."""
     x = draw.strided(draw.normal((2, rows, 32), dtype), padding=1)
     weight, out = draw.normal((2, 32, 32), dtype), draw.output((2, rows, 32), dtype)
-
-    def run() -> dict[str, torch.Tensor]:
-        library.bmm_cpu(out, x, library.convert_weight_packed(weight), True, None)
-        return {"out": out}
-
-    return Call(run, lambda: {"out": matmul.linear(x.double(), weight.double())})
+    return product(library, out, x, weight, packed=True)
 
 
 @cases("fp8_scaled_mm_with_quant")
