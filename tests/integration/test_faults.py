@@ -59,7 +59,8 @@ def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random
     """Kill a victim a moment after ninja has started; return whether there was one."""
     while process.poll() is None and not named(descendants(process), "ninja"):
         time.sleep(0.02)
-    time.sleep(chance.uniform(0, 4))
+    # Not long: what goes on where a killed build was may be over soon.
+    time.sleep(chance.uniform(0, 2))
     if victim == VICTIMS[0]:
         process.kill()
         return True
@@ -83,14 +84,13 @@ def survive(
     for number in range(kills):
         process = start(here, "--source", tree)
         hit += kill_at_random(process, victims[number % len(victims)], chance)
-        process.wait(600)  # far more than it takes, also beside other work
+        process.wait(120)
         after_each()
         if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
             forget_kernels(here)
             shutil.rmtree(here.cache / "compiler-cache", ignore_errors=True)
             shutil.rmtree(here.dist)
-    # A build that goes on where a killed one was may be over before its turn: how often depends on the machine.
-    assert hit > kills / 4
+    assert hit > kills / 2
     return sha256(here.build("--source", tree))
 
 
@@ -142,7 +142,7 @@ def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> No
     learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
     process = start(here, "--source", tree)
     kill_at_random(process, "cc1plus", random.Random(3))
-    process.wait(600)
+    process.wait(120)
     for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
         ledger.write_bytes(b'{"output": \n\x00\xff' + ledger.read_bytes() + b'{"output": "half')
     wheel = here.build("--source", tree)
