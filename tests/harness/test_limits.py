@@ -38,6 +38,15 @@ def test_limits_say_whether_the_bits_are_always_the_same(folder: Path, text: str
     assert operator_limits("op").deterministic == read
 
 
+@pytest.mark.parametrize(("feature", "read"), [(True, True), (False, "threads")])
+def test_bits_may_differ_on_some_cpus_alone(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, feature: bool, read: object
+) -> None:
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"avx2": True, "avx512_f": feature})
+    write(folder, '[op]\nderivation = "why"\ndeterministic = "threads"\nwithout = ["avx512_f"]\n')
+    assert operator_limits("op").deterministic == read
+
+
 def write(folder: Path, text: str, name: str = "a.toml") -> None:
     (folder / name).write_text(text)
 
@@ -72,6 +81,8 @@ def test_the_most_special_entry_counts(folder: Path) -> None:
         '[op]\nderivation = " "\n',
         '[op]\nderivation = "why"\nlimit = 3\n',
         '[op]\nderivation = "why"\ndeterministic = "sometimes"\n',
+        '[op]\nderivation = "why"\nwithout = ["avx512_f"]\n',
+        '[op]\nderivation = "why"\ndeterministic = "threads"\nwithout = []\n',
         '[op]\nderivation = "why"\nlimits.out = { float31 = 1 }\n',
         '[op]\nderivation = "why"\nlimits.out = { growth = "fast" }\n',
     ],

@@ -10,9 +10,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import torch
-
 from harness.case import Case
+from harness.cpu import has_any
 
 PLACE = Path(__file__).parent.parent / "defects.toml"
 _SETTINGS = {"cases", "libraries", "without", "reason"}
@@ -44,7 +43,7 @@ class Defect:
         """Return whether a case fails on a library because of it."""
         if not (_any(library, self.libraries) and _any(case, self.cases)):
             return False
-        return not any(torch.cpu.get_capabilities().get(feature) for feature in self.without)
+        return not has_any(self.without)
 
 
 def known_defect(case: Case, library: str) -> Defect | None:

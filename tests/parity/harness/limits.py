@@ -12,13 +12,14 @@ from typing import Any, Literal
 
 import torch
 
+from harness.cpu import has_any
 from harness.expected import Near
 from harness.formats import FLOATS, name_of, ulp, unit_roundoff
 
 FOLDER = Path(__file__).parent.parent / "limits"
 # Intel's VCVTNEPS2BF16 and AMX write zero for what would be subnormal (Intel 64 SDM, volume 2).
 _FLUSHED = {torch.bfloat16: torch.finfo(torch.bfloat16).smallest_normal}
-_SETTINGS = {"derivation", "deterministic", "limits"}
+_SETTINGS = {"derivation", "deterministic", "limits", "without"}
 _GROWTH = {"none": lambda _: 1.0, "sqrt": math.sqrt, "linear": float}
 
 
@@ -131,6 +132,10 @@ def _operator(where: str, entry: Mapping[str, Any]) -> OperatorLimits:
     given = entry.get("deterministic", True)
     if any(one not in (True, False, "threads") for one in (given.values() if isinstance(given, dict) else [given])):
         raise LimitsError(f'{where}: deterministic is true, false, or "threads"')
+    if "without" in entry and (given is True or not entry["without"]):
+        raise LimitsError(f"{where}: without names the CPU features with which it is deterministic after all")
+    if has_any(entry.get("without", ())):
+        given = True
     limits = {key: _limit(f"{where}: {key}", value) for key, value in entry.get("limits", {}).items()}
     return OperatorLimits(entry["derivation"], given, limits)
 
