@@ -87,7 +87,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     check_host(target)
     check_choice(target, options.toolchain, os.environ)
     plan = run.plan(places.root, target, options)
-    request = request_source(options.source, options.sha256, matrix)
+    request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
     inputs = gather(this, request)
     with reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
@@ -135,7 +135,7 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         prepared = prepare_source(source, patches, root / "patches", store, reporter)
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
-        tag, onednn_pin = _onednn_pin(this.matrix, pins)
+        tag, onednn_pin = _onednn_pin(this.matrix, pins, this.target)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)
@@ -223,8 +223,12 @@ def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loade
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
 
 
-def _onednn_pin(matrix: Matrix, pins: SourcePins) -> tuple[str, OneDnnPin]:
+def _onednn_pin(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin]:
     known = [(tag, matrix.onednn[tag]) for tag in pins.onednn if tag in matrix.onednn]
+    # Of several that a source names, one is for some machines alone; the steering checks that CMake asks for it.
+    known = [(tag, pin) for tag, pin in known if target.machine in pin.machines] or [
+        (tag, pin) for tag, pin in known if not pin.machines
+    ]
     if not known:
         raise OneDnnError(
             f"the source asks for oneDNN {' or '.join(pins.onednn) or '(none)'}, which the matrix does not pin",

@@ -44,6 +44,15 @@ class TorchWheel(Strict):
     sha256: Sha256
 
 
+class TorchAlternate(Strict):
+    """Another build of torch for one machine, used only where no CPU wheel of the pinned version can be had."""
+
+    machine: str
+    version: PepVersion
+    root: str
+    """Debian lock of a root with its headers and libraries: ``locks/<name>.yaml``."""
+
+
 class TorchPin(Strict):
     """A torch version and where its CPU builds are."""
 
@@ -53,6 +62,11 @@ class TorchPin(Strict):
     """Package index with CPU builds, asked after the find-links and indexes that the user configured."""
     wheels: tuple[TorchWheel, ...] = ()
     """Wheels pinned by content. Any other CPU build of the version is announced and refused if locked."""
+    alternates: tuple[TorchAlternate, ...] = ()
+
+    def alternate(self, machine: str) -> TorchAlternate | None:
+        """Return the alternate for a machine, if there is one."""
+        return next((alternate for alternate in self.alternates if alternate.machine == machine), None)
 
 
 class OneDnnAlternate(Strict):
@@ -71,6 +85,8 @@ class OneDnnPin(Strict):
     commit: Commit
     repositories: tuple[str, ...] = Field(min_length=1)
     """Git remotes, tried in order. ``CPUWHEELS_ONEDNN_REPO`` puts one in front."""
+    machines: tuple[str, ...] = ()
+    """Machines that upstream uses this one on; every other machine if none is named."""
     alternates: tuple[OneDnnAlternate, ...] = ()
 
 
@@ -95,12 +111,25 @@ class Library(Strict):
 
     name: str
     """Module name inside the ``vllm`` package."""
+    module: str | None = None
+    """Upstream's module that becomes this library; the one of its name if not given."""
     isa: tuple[str, ...]
     """Instruction sets it is compiled for."""
+    cpuinfo: str | None = None
+    """What upstream's CPU detection reads for this library; each other text is a configuration of its own."""
+    march: str | None = None
+    """Architecture, as the assembler's -march names it, beyond which the library has no instruction."""
+    guarded: tuple[str, ...] = ()
+    """Functions (wildcards allowed) that use more only after they have asked the CPU."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
     emulated: str | None = None
     """A CPU, as QEMU names it, that has these features and none of the newer ones; parity also runs on it."""
+
+    @property
+    def upstream(self) -> str:
+        """Name of upstream's module."""
+        return self.module or self.name
 
 
 class Target(Strict):
@@ -111,6 +140,8 @@ class Target(Strict):
     description: str
     """One line, shown by ``nox -l`` and in the README."""
     status: Literal["ready", "planned"]
+    default_source: PepVersion | None = None
+    """vLLM version that is built if none is asked for; the matrix' own if not given."""
     system: Literal["Linux", "Darwin"]
     machine: str
     """As ``platform.machine()`` says on the target."""
@@ -121,11 +152,18 @@ class Target(Strict):
     """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
     sysroot: str | None = None
     """Lock of the packages whose headers and libraries the kernels are built against."""
+    root: str | None = None
+    """Lock of a Debian root of this machine with Python and torch, in which wheels are tried on other machines."""
+    chooser: str | None = None
+    """Module that asks the CPU and loads the first of the libraries that it can run (``csrc/chooser``)."""
     libraries: tuple[Library, ...] = Field(min_length=1)
+    """The best first, if there is a chooser."""
     excluded_libraries: tuple[str, ...] = ()
     """Sonames that come with torch and must not be copied into the wheel."""
     defines: dict[str, str] = Field(default_factory=dict)
     """CMake cache entries that decide what upstream would otherwise probe."""
+    onednn: bool = True
+    """Whether upstream's kernels use oneDNN on this target."""
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
     worst_peak: ByteSize
@@ -136,6 +174,15 @@ class Target(Strict):
     def peak(self, *, debug_symbols: bool) -> int:
         """Return the bytes that the largest single compilation may need."""
         return self.worst_peak_debug if debug_symbols else self.worst_peak
+
+    @property
+    def configurations(self) -> dict[str, tuple[Library, ...]]:
+        """The texts that upstream's CPU detection reads, one for each configuration, with their libraries."""
+        found: dict[str, tuple[Library, ...]] = {}
+        for library in self.libraries:
+            text = self.cpuinfo if library.cpuinfo is None else library.cpuinfo
+            found[text] = (*found.get(text, ()), library)
+        return found
 
     @property
     def is_ready(self) -> bool:
@@ -177,10 +224,15 @@ class Matrix(Strict):
             if twice:
                 msg = f"{name} {', '.join(sorted(twice))} stands there twice"
                 raise ValueError(msg)
-        if self.release(self.default_source) is None:
-            msg = f"default_source {self.default_source} is not among the releases"
-            raise ValueError(msg)
+        for version in (self.default_source, *filter(None, (target.default_source for target in self.targets))):
+            if self.release(version) is None:
+                msg = f"default_source {version} is not among the releases"
+                raise ValueError(msg)
         return self
+
+    def source_of(self, target: Target) -> str:
+        """Return the vLLM version that is built for a target if none is asked for."""
+        return target.default_source or self.default_source
 
     def release(self, version: str) -> Release | None:
         """Return the pinned release of a version, or None."""
