@@ -100,6 +100,21 @@ def get_onednn(
     return OneDnn(folder, tag, pin.commit, pin.commit, "pinned")
 
 
+def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: str) -> tuple[str, OneDnnPin] | None:
+    """Return the pin that upstream uses on a machine, and its GIT_TAG, or None.
+
+    Of several that a source names, one may be for some machines alone; steering checks that CMake asks for it.
+
+    Args:
+        tags: GIT_TAGs that a source names.
+        pins: The matrix's, by tag.
+        machine: As ``platform.machine()`` says on the target.
+    """
+    known = [(tag, pins[tag]) for tag in tags if tag in pins]
+    own = [(tag, pin) for tag, pin in known if machine in pin.machines]
+    return next(iter(own or [(tag, pin) for tag, pin in known if not pin.machines]), None)
+
+
 def commit_key(pin: OneDnnPin) -> str:
     """Return the store's key of the pinned commit's sources."""
     return make_key(git=pin.commit, layout=1)

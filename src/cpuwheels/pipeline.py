@@ -18,7 +18,7 @@ from cpuwheels.kernels.stage import get_kernels
 from cpuwheels.loading import Loader
 from cpuwheels.model.series import load_series
 from cpuwheels.native import probe
-from cpuwheels.onednn import get_onednn
+from cpuwheels.onednn import choose_onednn, get_onednn
 from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
@@ -65,7 +65,7 @@ class Inputs:
     toolchain: Toolchain
     native: NativeTools
     environment: Environment
-    onednn: OneDnn
+    onednn: OneDnn | None
 
 
 def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
@@ -135,17 +135,19 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         prepared = prepare_source(source, patches, root / "patches", store, reporter)
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
-        tag, onednn_pin = _onednn_pin(this.matrix, pins, this.target)
+        chosen = _chosen_onednn(this.matrix, pins, this.target)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)
     with reporter.stage("environment", f"Python with torch {pins.torch} and the locked build tools"):
         environment = this.environment(pins.torch)
-    with reporter.stage("onednn", f"oneDNN {tag}"):
-        onednn = get_onednn(
-            tag, onednn_pin, mirrors(this.matrix.debian.mirrors, os.environ),
-            store=store, reporter=reporter, logs=logs, locked=this.options.locked,
-        )  # fmt: skip
+    onednn = None
+    if chosen is not None:
+        with reporter.stage("onednn", f"oneDNN {chosen[0]}"):
+            onednn = get_onednn(
+                *chosen, mirrors(this.matrix.debian.mirrors, os.environ),
+                store=store, reporter=reporter, logs=logs, locked=this.options.locked,
+            )  # fmt: skip
     return Inputs(source, prepared, toolchain, native, environment, onednn)
 
 
@@ -203,7 +205,7 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
     system = inputs.toolchain.library_folders  # without any, those of the machine itself
     return AuditPolicy(
         floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-        torch_libraries=inputs.environment.site_packages / "torch" / "lib",
+        torch_libraries=inputs.environment.torch_folder / "lib",
         library_folders=(*system, kernels.libraries_folder) if system else (),
         digests=(
             inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
@@ -223,16 +225,14 @@ def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loade
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
 
 
-def _onednn_pin(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin]:
-    known = [(tag, matrix.onednn[tag]) for tag in pins.onednn if tag in matrix.onednn]
-    # Of several that a source names, one is for some machines alone; the steering checks that CMake asks for it.
-    known = [(tag, pin) for tag, pin in known if target.machine in pin.machines] or [
-        (tag, pin) for tag, pin in known if not pin.machines
-    ]
-    if not known:
+def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin] | None:
+    if not target.onednn:
+        return None
+    chosen = choose_onednn(pins.onednn, matrix.onednn, target.machine)
+    if chosen is None:
         raise OneDnnError(
             f"the source asks for oneDNN {' or '.join(pins.onednn) or '(none)'}, which the matrix does not pin",
             where="matrix.yaml: onednn",
             next_step=f"add its commit there; known: {', '.join(matrix.onednn)}",
         )
-    return known[0]
+    return chosen

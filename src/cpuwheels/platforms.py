@@ -19,6 +19,11 @@ def this_machine() -> tuple[str, str]:
     return platform.system(), _ALIASES.get(machine.lower(), machine)
 
 
+def is_foreign(target: Target) -> bool:
+    """Return whether a target's programs are for another kind of machine than this one."""
+    return this_machine() != (target.system, target.machine)
+
+
 def check_host(target: Target) -> None:
     """Check that a target can be built on this machine.
 

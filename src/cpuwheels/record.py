@@ -34,7 +34,7 @@ def provenance(
     prepared: PreparedSource,
     toolchain: Toolchain,
     environment: Environment,
-    onednn: OneDnn,
+    onednn: OneDnn | None,
     kernels: Kernels,
 ) -> dict[str, Any]:
     """Return the inputs of a wheel with their digests, the same for every build of the same key.
@@ -48,20 +48,24 @@ def provenance(
         "patches": [asdict(patch) for patch in prepared.patches],
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
-        "onednn": {
+        "onednn": onednn
+        and {
             "tag": onednn.tag,
             "version": onednn.version,
             "digest": onednn.digest,
             "kind": onednn.kind,
         },
-        "alternates": alternates(onednn),
+        "alternates": alternates(onednn, environment),
         "kernel_key": kernels.key,
     }
 
 
-def alternates(onednn: OneDnn) -> list[str]:
+def alternates(onednn: OneDnn | None, environment: Environment) -> list[str]:
     """Return what was built with something else than the matrix's first choice."""
-    return [f"oneDNN {onednn.version} in place of {onednn.tag}"] if onednn.kind == "alternate" else []
+    found = [f"torch {environment.torch_version} from {environment.torch_from}"] if environment.torch_alternate else []
+    if onednn is not None and onednn.kind == "alternate":
+        found.append(f"oneDNN {onednn.version} in place of {onednn.tag}")
+    return found
 
 
 def write_record(

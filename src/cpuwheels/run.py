@@ -21,10 +21,12 @@ from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
 from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
+from cpuwheels.platforms import is_foreign
 from cpuwheels.runtime import separate_environment
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
 from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.torch_foreign import ForeignRequest, foreign_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -69,6 +71,10 @@ class Run:
         """Return the place of a Python lock."""
         return self.places.root / "locks" / name
 
+    def mirrors(self) -> tuple[str, ...]:
+        """Return where Debian's packages come from, in order."""
+        return mirrors(self.matrix.debian.mirrors, os.environ)
+
     def toolchain(self) -> Toolchain:
         """Return the target's compilers and sysroot."""
         return resolve_toolchain(
@@ -101,9 +107,16 @@ class Run:
         Raises:
             TorchError: The matrix does not know the version, or no place has a CPU build of it.
         """
+        pin, locked = self.torch_pin(torch), self.options.locked
+        foreign = None
+        if is_foreign(self.target):
+            asked = ForeignRequest(
+                torch, pin, self.target, self.matrix.python, self.places.root, self.mirrors(), locked=locked
+            )
+            foreign = foreign_torch(asked, store=self.store, reporter=self.reporter, logs=self.logs, environ=os.environ)
         request = EnvironmentRequest(
-            torch=torch, pin=self.torch_pin(torch), target=self.target, pythons=self.matrix.python,
-            lock=self.lock(TOOLS_LOCK), locked=self.options.locked,
+            torch=torch, pin=pin, target=self.target, pythons=self.matrix.python,
+            lock=self.lock(TOOLS_LOCK), locked=locked, foreign=foreign,
         )  # fmt: skip
         environment = build_environment(request, self.store, self.reporter, self.logs)
         self.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")

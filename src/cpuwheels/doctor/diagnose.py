@@ -20,7 +20,7 @@ from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.native import find_helper, probe
-from cpuwheels.onednn import commit_key
+from cpuwheels.onednn import choose_onednn, commit_key
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, markers, this_machine
 from cpuwheels.process import capture
@@ -137,8 +137,8 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
         return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
     pins = read_pins(folder, markers(target, matrix.python[0]))
     torch = {version: pin for version, pin in matrix.torch.items() if version == pins.torch}
-    onednn = {tag: matrix.onednn[tag] for tag in pins.onednn if tag in matrix.onednn}
-    return _Pins(torch, dict(list(onednn.items())[:1]), certain=True)
+    onednn = choose_onednn(pins.onednn, matrix.onednn, target.machine) if target.onednn else None
+    return _Pins(torch, dict([onednn] if onednn else []), certain=True)
 
 
 def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:

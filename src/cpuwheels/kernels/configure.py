@@ -43,6 +43,7 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
     if workspace.is_configured(settings, values):
         return
     workspace.forget_configuration()
+    write_atomic(workspace.cpuinfo, workspace.configuration.cpuinfo)
     write_atomic(workspace.init_cache, settings)
     write_atomic(workspace.toolchain_values, values)
     try:
@@ -107,9 +108,12 @@ def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launcher
         "CPUWHEELS_PYTHON": str(environment.python),
         "CPUWHEELS_PYTHON_VERSION": environment.python_version,
         "CPUWHEELS_PYTHON_INCLUDE_DIRS": ";".join(map(str, request.toolchain.python_include)),
+        # Torch for another machine: upstream's questions about it are answered by the steering.
+        "CPUWHEELS_TORCH": str(environment.torch_folder) if environment.foreign else "",
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
+        "CPUWHEELS_BUILT": "" if workspace.is_first else str(workspace.first_build),
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
-        "CPUWHEELS_ONEDNN_TAG": request.onednn.tag,
+        "CPUWHEELS_ONEDNN_TAG": request.onednn.tag if request.onednn else "",
         "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),
     }
     entries |= launchers.variables()
@@ -125,7 +129,7 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         workspace.onednn: f"{STABLE_ROOT}/oneDNN",
         workspace.build: f"{STABLE_ROOT}/build",
         **{folder: f"{STABLE_ROOT}/build/{folder.name}" for folder in workspace.generated},
-        request.environment.site_packages: f"{STABLE_ROOT}/site-packages",
+        request.environment.torch_folder.parent: f"{STABLE_ROOT}/site-packages",
     }
     roots = [(str(path), name) for path, name in maps.items()]
     roots += [(str(path), name) for path, name in toolchain.prefix_maps]

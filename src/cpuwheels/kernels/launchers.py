@@ -72,12 +72,14 @@ def object_identity(request: KernelRequest) -> str:
     meant.
     """
     toolchain, environment = request.toolchain, request.environment
-    folders = [request.onednn.folder, environment.site_packages / "torch" / "include"]
+    folders = [environment.torch_folder / "include"]
+    if request.onednn is not None:
+        folders.insert(0, request.onednn.folder)
     if toolchain.sysroot is not None:
         folders.append(toolchain.sysroot / "usr" / "include")
     return make_key(
         toolchain=toolchain.digest,
         torch=environment.torch_digest,
-        onednn=request.onednn.digest,
+        onednn=request.onednn and request.onednn.digest,
         shadows=shadows_digest(request.source.folder / "csrc", folders),
     )

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.matrix import Library, Target
     from cpuwheels.onednn import OneDnn
     from cpuwheels.prepare import PreparedSource
     from cpuwheels.toolchain.result import Toolchain
@@ -30,6 +30,33 @@ def steering_files(target: str) -> list[str]:
 
 
 @dataclass(frozen=True)
+class Configuration:
+    """One configuration of upstream's CMake project.
+
+    Attributes:
+        name: Of its folder; empty for the first.
+        cpuinfo: What upstream's CPU detection reads.
+        libraries: The libraries that its modules become.
+    """
+
+    name: str
+    cpuinfo: str
+    libraries: tuple[Library, ...]
+
+    def names(self) -> dict[str, str]:
+        """Return the names of upstream's modules in the wheel."""
+        return {library.upstream: library.name for library in self.libraries}
+
+
+def configurations(target: Target) -> tuple[Configuration, ...]:
+    """Return how upstream's project is configured for a target; all but the first make their libraries alone."""
+    return tuple(
+        Configuration(libraries[0].name if number else "", cpuinfo, libraries)
+        for number, (cpuinfo, libraries) in enumerate(target.configurations.items())
+    )
+
+
+@dataclass(frozen=True)
 class KernelRequest:
     """The inputs of the kernel stage.
 
@@ -39,7 +66,7 @@ class KernelRequest:
         source: Upstream's tree with our patches, read only.
         toolchain: Compilers and sysroot.
         environment: CMake, ninja, and torch.
-        onednn: oneDNN's sources.
+        onednn: oneDNN's sources, if the target's kernels use it.
         debug_symbols: Whether separate ``.debug`` files are written.
     """
 
@@ -48,7 +75,7 @@ class KernelRequest:
     source: PreparedSource
     toolchain: Toolchain
     environment: Environment
-    onednn: OneDnn
+    onednn: OneDnn | None
     debug_symbols: bool = False
 
     def key(self) -> str:
@@ -66,13 +93,13 @@ class KernelRequest:
             target={
                 "machine": self.target.machine,
                 "defines": self.target.defines,
-                "cpuinfo": self.target.cpuinfo,
+                "cpuinfo": [[part.cpuinfo, part.names()] for part in configurations(self.target)],
                 "floor": self.target.floor,
             },
             toolchain=self.toolchain.digest,
             torch=[self.environment.torch_version, self.environment.torch_digest],
             cmake=self.environment.tools["cmake"],
-            onednn=self.onednn.digest,
+            onednn=self.onednn and self.onednn.digest,
             optimisation=OPTIMISATION,
             debug_symbols=self.debug_symbols,
         )

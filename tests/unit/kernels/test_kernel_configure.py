@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
-from kernel_request import environment, kernel_request, toolchain
+from kernel_request import FIRST, environment, kernel_request, toolchain
 
 from cpuwheels.errors import ConfigureError
 from cpuwheels.kernels.configure import build_environment_variables, configure, init_cache, toolchain_values
@@ -30,7 +30,7 @@ def entries(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path / "work")
+    return Workspace(tmp_path / "work", FIRST)
 
 
 def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Workspace) -> None:
