@@ -84,8 +84,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
-    check_choice(target, options.toolchain, os.environ)
+    check_host(target, places.root)
+    check_choice(target, options.toolchain, places.root, os.environ)
     plan = run.plan(places.root, target, options)
     request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)

@@ -15,13 +15,13 @@ from cpuwheels.compiler_cache.program import find_ccache
 from cpuwheels.compiler_cache.settings import compiler_cache
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.environment import EnvironmentRequest, build_environment
-from cpuwheels.errors import TorchError
+from cpuwheels.errors import ToolchainError, TorchError
 from cpuwheels.gate.costs import read_costs
 from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
 from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
-from cpuwheels.platforms import is_foreign
+from cpuwheels.platforms import is_foreign, own_target, this_machine
 from cpuwheels.runtime import separate_environment
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from cpuwheels.native import NativeTools
     from cpuwheels.options import BuildOptions
     from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.toolchain.select import Choice
 
 TOOLS_LOCK = "build-tools.txt"
 PARITY_LOCK = "parity.txt"
@@ -77,15 +78,45 @@ class Run:
 
     def toolchain(self) -> Toolchain:
         """Return the target's compilers and sysroot."""
-        return resolve_toolchain(
-            self.target, choice=self.options.toolchain, root=self.places.root, debian=self.matrix.debian,
-            store=self.store, reporter=self.reporter, logs=self.logs,
-        )  # fmt: skip
+        return self._toolchain(self.target, self.options.toolchain)
 
-    def native(self, toolchain: Toolchain) -> NativeTools:
-        """Return our native helpers, compiled with the toolchain."""
+    def native(self, toolchain: Toolchain | None = None) -> NativeTools:
+        """Return our native helpers, which run on this machine.
+
+        They are compiled with the target's toolchain, or where that makes programs for another kind of machine, with
+        the toolchain of this machine's own target.
+
+        Args:
+            toolchain: The target's, if it is at hand.
+
+        Raises:
+            ToolchainError: No target of the matrix is of this machine's kind.
+        """
+        if is_foreign(self.target):
+            toolchain = self._own_toolchain()
+        elif toolchain is None:
+            toolchain = self.toolchain()
         flags = (*toolchain.compile_flags, *toolchain.link_flags)
         return native_tools(self.places.root, toolchain.cc, flags, toolchain.digest, store=self.store, logs=self.logs)
+
+    def _own_toolchain(self) -> Toolchain:
+        own = own_target(self.matrix)
+        if own is None:
+            raise ToolchainError(
+                f"nothing compiles the helpers that run on this machine ({' '.join(this_machine())})",
+                where="matrix.yaml: targets",
+                next_step=f"add a target of this machine's kind, or build {self.target.id} on {self.target.system} "
+                f"{self.target.machine}",
+            )
+        self.reporter.info(f"helpers that run on this machine are compiled with the toolchain of {own.id}")
+        # A compiler of this machine that is asked for is the target's, so it may well not be one for this machine.
+        return self._toolchain(own, "auto" if self.options.toolchain == "host" else self.options.toolchain)
+
+    def _toolchain(self, target: Target, choice: Choice) -> Toolchain:
+        return resolve_toolchain(
+            target, choice=choice, root=self.places.root, debian=self.matrix.debian,
+            store=self.store, reporter=self.reporter, logs=self.logs,
+        )  # fmt: skip
 
     def torch_pin(self, torch: str) -> TorchPin:
         """Return what the matrix says of a torch version.

@@ -14,7 +14,7 @@ from cpuwheels.parity.emulation import find_emulator
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.run import Bench, ParityRequest, run_parity
 from cpuwheels.parity.wheel import read_wheel
-from cpuwheels.platforms import check_host, markers
+from cpuwheels.platforms import check_host, check_own_machine, markers
 from cpuwheels.speed.result import SpeedResult
 from cpuwheels.speed.run import Side, SpeedRequest, compare_wheels, require_comparable
 
@@ -50,7 +50,7 @@ def check_wheel(
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
+    check_host(target, places.root)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     this = run.start(places, matrix, target, BuildOptions(), reporter)
     cpu = probe(_isaprobe(this))
@@ -75,7 +75,7 @@ def compare_speed(
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
+    check_own_machine(target)
     about = markers(target, matrix.python[0])
     wheels = [
         read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
@@ -118,5 +118,5 @@ def _isaprobe(this: Run) -> Path:
     found = find_helper("isaprobe", this.store)
     if found is None:
         with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
-            found = this.native(this.toolchain()).isaprobe
+            found = this.native().isaprobe
     return found
