@@ -146,5 +146,5 @@ def _command(target: Target, toolchain: Toolchain, csrc: Path, folder: Path, mod
     includes = [f"-I{path}" for path in (folder, csrc / "isaprobe")]
     includes += [part for path in toolchain.python_include for part in ("-isystem", str(path))]
     maps = [f"-ffile-prefix-map={path}={name}" for path, name in (*toolchain.prefix_maps, (csrc, "csrc"))]
-    compiler = [toolchain.cc, *toolchain.compile_flags, *toolchain.link_flags]
+    compiler: list[str | Path] = [toolchain.cc, *toolchain.compile_flags, *toolchain.link_flags]
     return [*compiler, f"-march={target.baseline}", *_FLAGS, *maps, *includes, "-o", module, *sources, *_LINK]
