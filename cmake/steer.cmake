@@ -4,6 +4,7 @@
 # targets exists. Inputs are the CPUWHEELS_* cache entries that kernels/configure.py writes.
 include_guard(GLOBAL)
 
+include("${CMAKE_CURRENT_LIST_DIR}/steer/acl.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/onednn.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/python.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/torch.cmake")

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cpuwheels.commits import commit_key
 from cpuwheels.config import Places
 from cpuwheels.doctor.check import Check, exit_code
 from cpuwheels.doctor.diagnose import default_target, diagnose
 from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import Archive, Matrix, load_matrix
-from cpuwheels.onednn import commit_key
 from cpuwheels.options import BuildOptions
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_what_is_in_the_store_need_not_be_reached(examine, world, places):
             (places.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
     release = world.matrix.releases[0]
     (places.cache / "downloads" / release.sdist.sha256[:24]).mkdir(parents=True)
-    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"].commit)).mkdir(parents=True)
     checks, _ = examine()
     stored = NETWORK - {"package index", "torch 2.13.0+cpu"}
     assert {checks[name].detail for name in stored} == {"in the store"}
@@ -153,7 +153,7 @@ def test_git_is_only_needed_for_fetching(examine, world, path, places, project_r
     (path / "git").unlink()
     checks, code = examine()
     assert (checks["git"].status, code) == ("fail", 1)
-    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"].commit)).mkdir(parents=True)
     checks, code = examine()
     assert (checks["git"].status, code) == ("info", 0)
 

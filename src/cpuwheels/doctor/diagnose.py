@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import uv
 
+from cpuwheels.commits import commit_key
 from cpuwheels.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.doctor import machine, sources
 from cpuwheels.doctor.check import Check, from_error
@@ -20,7 +21,7 @@ from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.native import find_helper, probe
-from cpuwheels.onednn import choose_onednn, commit_key
+from cpuwheels.onednn import choose_onednn
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, markers, this_machine
 from cpuwheels.process import capture
@@ -152,7 +153,7 @@ def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, st
 
 
 def _programs(pins: _Pins, store: Store) -> list[Check]:
-    git_needed = any(not store.path("onednn", commit_key(pin)).is_dir() for pin in pins.onednn.values())
+    git_needed = any(not store.path("onednn", commit_key(pin.commit)).is_dir() for pin in pins.onednn.values())
     done = capture(["git", "--version"])
     git = machine.judge_program(
         "git", done.returncode, done.output, needed=git_needed,

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.commits import commit_key, repositories_of
 from cpuwheels.doctor.needs import Need, Place
 from cpuwheels.doctor.reach import Answer, ask_git, ask_url
 from cpuwheels.download import is_stored, mirrored
 from cpuwheels.model.lock import load_lock
-from cpuwheels.onednn import REPOSITORY_VARIABLE, commit_key
+from cpuwheels.onednn import REPOSITORY_VARIABLE
 from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import DEFAULT_INDEX, PROJECT, SdistRequest
 from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch_offers
@@ -76,8 +77,7 @@ def debian_need(context: Context, lock_name: str, purpose: str) -> Need:
 
 def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     """Return the need for oneDNN: the pinned commit, else the first alternate."""
-    chosen = context.environ.get(REPOSITORY_VARIABLE)
-    repositories = [chosen, *pin.repositories] if chosen else list(pin.repositories)
+    repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, context.environ)
     alternate = None
     if pin.alternates:
         archive = pin.alternates[0]
@@ -91,7 +91,7 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     return Need(
         f"oneDNN {tag}",
         "the matrix products",
-        context.store.path("onednn", commit_key(pin)).is_dir(),
+        context.store.path("onednn", commit_key(pin.commit)).is_dir(),
         tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
         f"make one of the repositories reachable, or name a clone in {REPOSITORY_VARIABLE}",
         alternate,

@@ -90,6 +90,20 @@ class OneDnnPin(Strict):
     alternates: tuple[OneDnnAlternate, ...] = ()
 
 
+class AclPin(Strict):
+    """Arm Compute Library by commit, or by its tag alone."""
+
+    commit: Commit | None = None
+    """Without it the tag is believed: announced, recorded, and refused if locked. `git rev-parse
+    '<tag>^{commit}'` says it in a clone."""
+    repositories: tuple[str, ...] = Field(min_length=1)
+    """Git remotes, tried in order. ``CPUWHEELS_ACL_REPO`` puts one in front."""
+    machines: tuple[str, ...] = Field(min_length=1)
+    """Machines that upstream uses it on."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """CMake options it is compiled with: those of upstream's own command."""
+
+
 class Debian(Strict):
     """Where pinned Debian packages come from."""
 
@@ -210,6 +224,8 @@ class Matrix(Strict):
     torch: dict[PepVersion, TorchPin]
     onednn: dict[str, OneDnnPin]
     """By the GIT_TAG that vLLM's CMake names."""
+    acl: dict[str, AclPin] = Field(default_factory=dict)
+    """Arm Compute Library, by the GIT_TAG that vLLM's CMake names."""
     compiler_cache: dict[str, str] = Field(default_factory=dict)
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     emulator: dict[str, str] = Field(default_factory=dict)
