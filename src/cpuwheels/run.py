@@ -109,8 +109,7 @@ class Run:
                 f"{self.target.machine}",
             )
         self.reporter.info(f"helpers that run on this machine are compiled with the toolchain of {own.id}")
-        # A compiler of this machine that is asked for is the target's, so it may well not be one for this machine.
-        return self._toolchain(own, "auto" if self.options.toolchain == "host" else self.options.toolchain)
+        return self._toolchain(own, helpers_choice(self.options.toolchain))
 
     def _toolchain(self, target: Target, choice: Choice) -> Toolchain:
         return resolve_toolchain(
@@ -190,6 +189,14 @@ class Run:
             yield folder
         finally:
             remove_tree(folder)
+
+
+def helpers_choice(choice: Choice) -> Choice:
+    """Return how the compiler of the helpers is chosen where the target is of another kind of machine.
+
+    A compiler of this machine that is asked for is a cross compiler; there need not be another good one beside it.
+    """
+    return "auto" if choice == "host" else choice
 
 
 def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions, reporter: Reporter) -> Run:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,12 +19,13 @@ from cpuwheels.doctor.reach import PATIENCE, ask_all
 from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored_environment
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
+from cpuwheels.model.lock import load_lock
 from cpuwheels.native import find_helper, probe
 from cpuwheels.onednn import choose_onednn
 from cpuwheels.options import BuildOptions
-from cpuwheels.platforms import check_host, markers, this_machine
+from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.process import capture
-from cpuwheels.run import TOOLS_LOCK, plan
+from cpuwheels.run import TOOLS_LOCK, helpers_choice, plan
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import KIND
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cpuwheels.environment import Environment
     from cpuwheels.model.matrix import Matrix, OneDnnPin, Target, TorchPin
     from cpuwheels.native import CpuFeatures
+    from cpuwheels.options import ToolchainChoice
     from cpuwheels.source.request import SourceRequest
 
 
@@ -57,7 +58,7 @@ class _Pins:
 def default_target(matrix: Matrix) -> Target:
     """Return the target that is meant when none is named: the first ready one for this machine."""
     ready = [target for target in matrix.targets if target.is_ready]
-    here = [target for target in ready if (target.system, target.machine) == this_machine()]
+    here = [target for target in ready if not is_foreign(target)]
     return (here or ready)[0]
 
 
@@ -85,7 +86,7 @@ def diagnose(
     environ = os.environ if environ is None else environ
     options = options or BuildOptions()
     store = Store(places.cache)
-    checks = [_machine(target), machine.judge_python(sys.version_info[:3])]
+    checks = [_machine(target, places.root), machine.judge_python(sys.version_info[:3])]
     try:
         request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
         pins = _pins(matrix, request, target, store)
@@ -104,27 +105,40 @@ def diagnose(
     checks += [
         machine.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
         *_programs(pins, store),
-        *_disk(places, store, environment),
+        *_disk(places, target, store, environment),
         _memory(places.root, target, options),
     ]
-    survey = survey_host(target, environ)
-    checks += judge_compilers(target, survey, options.toolchain)
-    needs = _needs(
-        context, request, pins, target, pythons,
-        stored=environment is not None, pinned=uses_pinned(target, survey, options.toolchain),
-    )  # fmt: skip
+    try:
+        checks += _compilers(context, target, options.toolchain)
+        needs = [
+            *_toolchain_needs(context, target, options.toolchain),
+            *_helper_needs(context, matrix, target, options.toolchain),
+            *_needs(context, request, pins, target, pythons, stored=environment is not None),
+        ]
+    except CpuwheelsError as error:
+        return (*checks, from_error("locks", error))
     answers = ask_all(questions(needs), patience)
     checks += [judge_need(need, answers) for need in needs]
-    checks += machine.judge_libraries(target, _features(store))
+    checks += machine.judge_libraries(target, _features(store), foreign=is_foreign(target))
     return tuple(checks)
 
 
-def _machine(target: Target) -> Check:
+def _machine(target: Target, root: Path) -> Check:
     try:
-        check_host(target)
+        check_host(target, root)
     except CpuwheelsError as error:
         return from_error("machine", error)
-    return Check("machine", "ok", f"{platform.system()} {platform.machine()}")
+    cross = f"; {target.id} is built for {target.machine} with a cross compiler" if is_foreign(target) else ""
+    return Check("machine", "ok", f"{' '.join(this_machine())}{cross}")
+
+
+def _compilers(context: sources.Context, target: Target, choice: ToolchainChoice) -> list[Check]:
+    survey = survey_host(target, context.environ)
+    return judge_compilers(target, survey, choice, runs=_pinned_runs(context, target))
+
+
+def _pinned_runs(context: sources.Context, target: Target) -> bool:
+    return target.toolchain is not None and runs_here(load_lock(context.root, target.toolchain))
 
 
 def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) -> _Pins:
@@ -167,8 +181,9 @@ def _programs(pins: _Pins, store: Store) -> list[Check]:
     return [machine.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
 
 
-def _disk(places: Places, store: Store, environment: Environment | None) -> list[Check]:
+def _disk(places: Places, target: Target, store: Store, environment: Environment | None) -> list[Check]:
     need = machine.COLD_BUILD_BYTES - (machine.ENVIRONMENT_BYTES if environment else 0)
+    need += machine.CROSS_BYTES if is_foreign(target) else 0
     kernels = any((store.root / "kernels").glob("[!.]*"))
     cache = machine.disk_facts(places.cache)
     dist = machine.disk_facts(places.dist)
@@ -187,6 +202,24 @@ def _memory(root: Path, target: Target, options: BuildOptions) -> Check:
     return machine.judge_memory(target, cap, usable_cpus(), jobs)
 
 
+def _toolchain_needs(
+    context: sources.Context, target: Target, choice: ToolchainChoice, purpose: str = "the compiler"
+) -> list[Need]:
+    survey, needs = survey_host(target, context.environ), []
+    if uses_pinned(target, survey, choice, runs=_pinned_runs(context, target)) and target.toolchain is not None:
+        needs.append(sources.debian_need(context, target.toolchain, purpose))
+    if target.sysroot is not None:
+        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
+    return needs
+
+
+def _helper_needs(context: sources.Context, matrix: Matrix, target: Target, choice: ToolchainChoice) -> list[Need]:
+    own = own_target(matrix)
+    if not is_foreign(target) or own is None:
+        return []
+    return _toolchain_needs(context, own, helpers_choice(choice), "the helpers that run on this machine")
+
+
 def _needs(
     context: sources.Context,
     request: SourceRequest,
@@ -195,13 +228,8 @@ def _needs(
     pythons: Mapping[str, Path],
     *,
     stored: bool,
-    pinned: bool,
 ) -> list[Need]:
     needs = [sources.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
-    if pinned and target.toolchain is not None:
-        needs.append(sources.debian_need(context, target.toolchain, "the compiler"))
-    if target.sysroot is not None:
-        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
     needs.append(sources.index_need(context, stored=stored))
     needs += [
         sources.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()

@@ -120,12 +120,15 @@ def torch_need(
         Place(f"{offer.location} ({offer.named_by})", partial(_ask_offer, offer, wanted, tags, target.machine))
         for offer in offers
     )
+    other = pin.alternate(target.machine)
     return Need(
         f"torch {wanted}",
         "compiling and linking",
         stored,
         places,
         f"make {pin.index} reachable, or put the wheel into a folder and name it in UV_FIND_LINKS",
+        debian_need(context, other.root, "compiling and linking") if other else None,
+        context.locked,
         certain=context.certain,
     )
 
