@@ -11,6 +11,7 @@ import json
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CommandError, CompileError, MatrixError
+from cpuwheels.kernels.result import MODULES
 from cpuwheels.keys import make_key, tree_digest
 from cpuwheels.process import run
 
@@ -53,6 +54,19 @@ def chooser_key(target: Target, toolchain: Toolchain, root: Path) -> str:
         flags=[*_FLAGS, *_LINK],
         toolchain=toolchain.digest,
     )
+
+
+def beside_kernels(target: Target, toolchain: Toolchain, *, root: Path, store: Store, logs: Path) -> dict[str, Path]:
+    """Return what a target's wheel holds beside its kernels, by its name there: the chooser, if it has one.
+
+    Raises:
+        MatrixError: The target's chooser and libraries do not go together.
+        CompileError: It does not compile.
+    """
+    if target.chooser is None:
+        return {}
+    chooser = build_chooser(target, toolchain, root=root, store=store, logs=logs)
+    return {f"{MODULES}/{chooser.name}": chooser}
 
 
 def build_chooser(target: Target, toolchain: Toolchain, *, root: Path, store: Store, logs: Path) -> Path:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
+from cpuwheels.chooser import beside_kernels, chooser_key
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
 from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
@@ -90,6 +91,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
     inputs = gather(this, request)
+    chooser = chooser_key(target, inputs.toolchain, places.root) if target.chooser else None
     with reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
         kernels = get_kernels(
             KernelRequest(
@@ -102,7 +104,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     version = inputs.source.version
     note = provenance(
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
+        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels, chooser=chooser,
     )  # fmt: skip
     key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
     output = places.output(target.id, version)
@@ -171,6 +173,7 @@ def _assemble(
         overlay = write_overlay(
             work / "overlay", package.project,
             package=package.files, kernels=kernels.folder, licenses=package.licenses,
+            beside=beside_kernels(target, inputs.toolchain, root=this.places.root, store=this.store, logs=logs),
         )  # fmt: skip
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
@@ -217,7 +220,7 @@ def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loade
     libraries = {library.name: library.needs for library in this.target.libraries}
     check = check_install(
         built.path, loader=loader, libraries=libraries,
-        modules=[name for name in kernels.modules if name not in libraries],
+        modules=[name for name in (*kernels.modules, this.target.chooser) if name and name not in libraries],
         features=probe(inputs.native.isaprobe).features, manifest=built.path.with_name("operators.json"),
         log=this.logs / "install-check.log", announce=this.reporter.announce,
     )  # fmt: skip

@@ -36,6 +36,7 @@ def provenance(
     environment: Environment,
     onednn: OneDnn | None,
     kernels: Kernels,
+    chooser: str | None = None,
 ) -> dict[str, Any]:
     """Return the inputs of a wheel with their digests, the same for every build of the same key.
 
@@ -57,6 +58,7 @@ def provenance(
         },
         "alternates": alternates(onednn, environment),
         "kernel_key": kernels.key,
+        **({"chooser_key": chooser} if chooser else {}),
     }
 
 

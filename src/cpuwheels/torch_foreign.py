@@ -137,9 +137,7 @@ def _unpack_wheel(
             digest = file_digest(wheel)
             known = {pinned.sha256 for pinned in request.pin.wheels if pinned.machine == request.target.machine}
             if known and digest not in known:
-                faults.append(
-                    f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}"
-                )
+                faults.append(f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}")
                 continue
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder, [name for name in archive.namelist() if name.startswith(_WANTED)])

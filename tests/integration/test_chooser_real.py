@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 from elftools.elf.elffile import ELFFile
+from extension import compile_extension
 
 from cpuwheels.chooser import build_chooser
 from cpuwheels.elf import read_elf
+from cpuwheels.loading import Loader, Module
 from cpuwheels.model.matrix import Library, Target, load_matrix
 from cpuwheels.policy import load_policy
 from cpuwheels.store import Store
 from cpuwheels.wheel.audit import check_floor
 
 if TYPE_CHECKING:
+    from cpuwheels.environment import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +36,13 @@ extern int torch_is_there(void);
 int use(void) { return torch_is_there(); }
 #endif
 __attribute__((constructor)) static void loaded(void) { puts("loaded " NAME); fflush(stdout); }
+"""
+
+# What upstream's libraries do: operators that register themselves, and the symbol that the chooser has as well.
+TORCH_SOURCE = """
+#include <torch/library.h>
+TORCH_LIBRARY(chooser_test, library) { library.def("one() -> int", [] { return int64_t(1); }); }
+extern "C" __attribute__((visibility("default"))) void* PyInit__C() { return nullptr; }
 """
 
 ASK = "import _C; print(_C.__isa__); print([(name, runs) for name, needs, runs in _C.__isas__])"
@@ -91,6 +101,32 @@ def package(chooser: Path, toolchain: Toolchain, tmp_path_factory: pytest.TempPa
             [toolchain.cc, *flags, *options, source, "-Wl,-z,lazy", "-o", folder / f"{name}.abi3.so"], check=True
         )
     return Package(folder)
+
+
+@pytest.fixture(scope="module")
+def torch_package(
+    chooser: Path, toolchain: Toolchain, environment: Environment, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("torch-package")
+    shutil.copyfile(chooser, folder / chooser.name)
+    (folder / "library.cpp").write_text(TORCH_SOURCE)
+    compile_extension(environment, toolchain, folder / "library.cpp", folder / "_C_AVX2.abi3.so")
+    return folder
+
+
+def test_the_operators_are_those_of_the_library(torch_package: Path, environment: Environment, tmp_path: Path) -> None:
+    path = torch_package / "_C.abi3.so"
+    with Loader(lambda: environment.python, tmp_path / "work", tmp_path / "log") as loader:
+        loader.python()
+        loaded = loader.load([Module("module", path)])[path]
+    assert loaded.operators == (("chooser_test::one", "chooser_test::one() -> int"),)
+
+
+def test_torch_is_asked_for_if_its_libraries_are_missing(torch_package: Path) -> None:
+    status, said = Package(torch_package).python(ASK)
+    assert status == 1
+    assert said[-1].startswith("ImportError: _C_AVX2 cannot be loaded: libtorch_cpu.so: cannot open shared object")
+    assert said[-1].endswith("(import torch first: its libraries are needed)")
 
 
 def test_the_first_that_runs_is_loaded_once(package: Package) -> None:

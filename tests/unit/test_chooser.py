@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kernel_request import TARGET, toolchain
 
-from cpuwheels.chooser import build_chooser, chooser_key, objections, render_table
+from cpuwheels.chooser import beside_kernels, build_chooser, chooser_key, objections, render_table
 from cpuwheels.errors import CompileError, MatrixError
 from cpuwheels.model.matrix import Library, Target, load_matrix
 
@@ -188,11 +188,16 @@ def test_compiled_once(project_root, store, logs, tmp_path):
     for _ in range(2):
         module = build_chooser(target(), tools, root=project_root, store=store, logs=logs)
     assert module.name == "_C.abi3.so"
+    assert beside_kernels(target(), tools, root=project_root, store=store, logs=logs) == {"vllm/_C.abi3.so": module}
     assert module.stat().st_mode & 0o777 == 0o755
     (command,) = (tmp_path / "cc.log").read_text().splitlines()
     assert "-march=x86-64" in command
     assert command.count("main.c") == 0
     assert "s390x.c" in command
+
+
+def test_a_target_without_a_chooser_has_nothing_beside_its_kernels(store, logs, tmp_path):
+    assert beside_kernels(TARGET, toolchain(), root=tmp_path, store=store, logs=logs) == {}
 
 
 def test_compiler_that_fails(project_root, store, logs, tmp_path):

@@ -24,13 +24,13 @@ MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30, (
 KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True, memory=MEMORY)
 
 
-def note(onednn: OneDnn = PINNED, source: Source = SOURCE) -> dict[str, object]:
+def note(onednn: OneDnn = PINNED, source: Source = SOURCE, chooser: str | None = None) -> dict[str, object]:
     prepared = PreparedSource(
         "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
     )
     return provenance(
         target="x86", source=source, prepared=prepared, toolchain=toolchain(), environment=environment(),
-        onednn=onednn, kernels=KERNELS,
+        onednn=onednn, kernels=KERNELS, chooser=chooser,
     )  # fmt: skip
 
 
@@ -46,6 +46,10 @@ def test_the_note_in_the_wheel_holds_nothing_of_the_machine() -> None:
     assert "/tc" not in json.dumps(note())
     elsewhere = Source("0.32.0", Path("/other"), SOURCE.digest, SOURCE.epoch, "sdist from elsewhere", "release")
     assert note(source=elsewhere) == note()
+
+
+def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
+    assert note(chooser="chosen") == note() | {"chooser_key": "chosen"}
 
 
 @pytest.mark.parametrize(("onednn", "said"), [(PINNED, []), (ALTERNATE, ["oneDNN 3.7.2 in place of v3.13"])])
