@@ -156,6 +156,8 @@ class Target(Strict):
     """Lock of a Debian root of this machine with Python and torch, in which wheels are tried on other machines."""
     chooser: str | None = None
     """Module that asks the CPU and loads the first of the libraries that it can run (``csrc/chooser``)."""
+    base: str | None = None
+    """Architecture, as the assembler's -march names it, beyond which the chooser has no instruction."""
     libraries: tuple[Library, ...] = Field(min_length=1)
     """The best first, if there is a chooser."""
     excluded_libraries: tuple[str, ...] = ()
