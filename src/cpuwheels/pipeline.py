@@ -32,6 +32,7 @@ from cpuwheels.storage import storage_errors
 from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.binaries import AuditPolicy
 from cpuwheels.wheel.build import build_wheel
+from cpuwheels.wheel.instructions import Binutils, limits_of
 from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
 
@@ -213,6 +214,7 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
         digests=(
             inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
         ),
+        limits=limits_of(target), binutils=Binutils.of(inputs.toolchain),
     )  # fmt: skip
 
 

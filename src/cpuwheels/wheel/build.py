@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
     from cpuwheels.wheel.audit import Audited, Bundled
     from cpuwheels.wheel.binaries import AuditPolicy
+    from cpuwheels.wheel.instructions import Judged
     from cpuwheels.wheel.overlay import Overlay
     from cpuwheels.wheel.requirements import MovedRequirement
 
@@ -54,6 +55,7 @@ class BuiltWheel:
         versions: Highest symbol version needed of each system library family.
         bundled: Libraries brought in.
         moved_requirements: URL requirements that were made plain.
+        instructions: What each file was held against, and how much of it was judged.
     """
 
     path: Path
@@ -64,6 +66,7 @@ class BuiltWheel:
     versions: tuple[str, ...]
     bundled: tuple[Bundled, ...]
     moved_requirements: tuple[MovedRequirement, ...]
+    instructions: tuple[Judged, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
         """Return what the build record says of the wheel."""
@@ -135,6 +138,7 @@ def build_wheel(
         versions=audited.versions,
         bundled=audited.bundled,
         moved_requirements=project.moved,
+        instructions=audited.instructions,
     )
 
 
