@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
+from cpuwheels.benches import install_bench
 from cpuwheels.chooser import beside_kernels, chooser_key
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
@@ -16,15 +18,14 @@ from cpuwheels.install_check import check_install
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
-from cpuwheels.loading import Loader
+from cpuwheels.machine.chosen import require_chosen
+from cpuwheels.machine.cpus import Cpu
 from cpuwheels.model.series import load_series
-from cpuwheels.native import probe
 from cpuwheels.onednn import choose_onednn, get_onednn
 from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
 from cpuwheels.report import write_report
-from cpuwheels.runtime import layered_environment
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
@@ -37,8 +38,10 @@ from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from cpuwheels.benches import InstallBench
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
@@ -116,9 +119,9 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             with (
                 this.work_folder() as work,
                 publish.staging(places, name, version) as staged,
-                _loader(this, inputs, work) as loader,
+                _bench(this, inputs, work) as bench,
             ):
-                _assemble(this, inputs, kernels, plan, note, key, work, staged, loader)
+                _assemble(this, inputs, kernels, plan, note, key, work, staged, bench)
                 publish.publish(staged, output)
             finished = read_finished(output)
         return finished
@@ -163,7 +166,7 @@ def _assemble(
     key: str,
     work: Path,
     staged: Path,
-    loader: Loader,
+    bench: InstallBench | None,
 ) -> None:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
@@ -184,7 +187,7 @@ def _assemble(
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        _check(this, inputs, kernels, built, loader)
+        _check(this, kernels, built, bench)
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
@@ -197,12 +200,11 @@ def _assemble(
         )  # fmt: skip
 
 
-def _loader(this: Run, inputs: Inputs, work: Path) -> Loader:
-    return Loader(
-        lambda: layered_environment(inputs.environment, work / "venv", this.logs),
-        work / "check",
-        this.logs / "install-check.log",
-    )
+@contextmanager
+def _bench(this: Run, inputs: Inputs, work: Path) -> Iterator[InstallBench | None]:
+    bench = install_bench(this, inputs.environment, inputs.native.isaprobe, work)
+    with bench.loader if bench else nullcontext():
+        yield bench
 
 
 def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPolicy:
@@ -218,16 +220,22 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
     )  # fmt: skip
 
 
-def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loader: Loader) -> None:
-    libraries = {library.name: library.needs for library in this.target.libraries}
+def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench | None) -> None:
+    target, log = this.target, this.logs / "install-check.log"
+    if bench is None:
+        this.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
+        return
+    libraries = {library.name: library.needs for library in target.libraries}
     check = check_install(
-        built.path, loader=loader, libraries=libraries,
-        modules=[name for name in (*kernels.modules, this.target.chooser) if name and name not in libraries],
-        features=probe(inputs.native.isaprobe).features, manifest=built.path.with_name("operators.json"),
-        log=this.logs / "install-check.log", announce=this.reporter.announce,
+        built.path, loader=bench.loader, libraries=libraries,
+        modules=[name for name in (*kernels.modules, target.chooser) if name and name not in libraries], features=bench.features,
+        manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
     )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
+    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)
+    for cpu, name in require_chosen(cpus, target, check.site, log).items():
+        this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
 
 
 def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin] | None:
