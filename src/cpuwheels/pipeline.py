@@ -226,9 +226,10 @@ def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench |
         this.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
         return
     libraries = {library.name: library.needs for library in target.libraries}
+    modules = [name for name in (*kernels.modules, target.chooser) if name and name not in libraries]
     check = check_install(
         built.path, loader=bench.loader, libraries=libraries,
-        modules=[name for name in (*kernels.modules, target.chooser) if name and name not in libraries], features=bench.features,
+        modules=modules, features=bench.features,
         manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
     )  # fmt: skip
     for library in check.libraries:
