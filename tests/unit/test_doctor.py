@@ -140,7 +140,7 @@ def test_what_is_in_the_store_need_not_be_reached(examine, world, places):
     for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
         for package in load_lock(places.root, lock).packages:
             (places.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
-    release = world.matrix.releases[0]
+    release = world.matrix.release("0.32.0")
     (places.cache / "downloads" / release.sdist.sha256[:24]).mkdir(parents=True)
     (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"].commit)).mkdir(parents=True)
     checks, _ = examine()
@@ -183,7 +183,9 @@ def test_bad_mirror_is_a_finding(examine, world):
     assert "nonsense" in checks["source"].detail
 
 
-def test_target_of_another_machine(examine):
+def test_target_of_another_machine(examine, world):
+    apart = [target.model_copy(update={"toolchain": None}) for target in world.matrix.targets]
+    world.matrix = world.matrix.model_copy(update={"targets": tuple(apart)})
     checks, code = examine("s390x")
     assert code == 1
     assert checks["machine"].status == "fail"

@@ -54,8 +54,13 @@ def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
 
 @pytest.mark.parametrize(("onednn", "said"), [(PINNED, []), (ALTERNATE, ["oneDNN 3.7.2 in place of v3.13"])])
 def test_an_alternate_is_said(onednn: OneDnn, said: list[str]) -> None:
-    assert alternates(onednn) == said
+    assert alternates(onednn, environment()) == said
     assert note(onednn)["alternates"] == said
+
+
+def test_an_alternate_torch_is_said() -> None:
+    debian = environment(torch_version="2.14.1", torch_from="locks/root.yaml", torch_alternate=True)
+    assert alternates(None, debian) == ["torch 2.14.1 from locks/root.yaml"]
 
 
 def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:

@@ -148,12 +148,18 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
         folder = request.folder
     elif isinstance(request, SdistRequest) and store.path(KIND, request.key).is_dir():
         folder = store.path(KIND, request.key)
-    if folder is None:
-        return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
-    pins = read_pins(folder, markers(target, matrix.python[0]))
-    torch = {version: pin for version, pin in matrix.torch.items() if version == pins.torch}
-    onednn = choose_onednn(pins.onednn, matrix.onednn, target.machine) if target.onednn else None
-    return _Pins(torch, dict([onednn] if onednn else []), certain=True)
+    tags, wanted = list(matrix.onednn), _pinned_torch(matrix, request)
+    if folder is not None:
+        pins = read_pins(folder, markers(target, matrix.python[0]))
+        tags, wanted = list(pins.onednn), pins.torch
+    torch = {version: pin for version, pin in matrix.torch.items() if wanted in {None, version}}
+    onednn = choose_onednn(tags, matrix.onednn, target.machine) if target.onednn else None
+    return _Pins(torch, dict([onednn] if onednn else []), certain=folder is not None or len(torch) == 1)
+
+
+def _pinned_torch(matrix: Matrix, request: SourceRequest) -> str | None:
+    release = matrix.release(request.version) if isinstance(request, SdistRequest) else None
+    return release.torch if release else None
 
 
 def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:

@@ -211,6 +211,8 @@ class Release(Strict):
 
     version: PepVersion
     sdist: Archive
+    torch: PepVersion | None = None
+    """The torch that it pins, so that `doctor` can tell before the sdist is there."""
 
 
 class Matrix(Strict):
