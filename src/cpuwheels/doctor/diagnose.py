@@ -21,7 +21,7 @@ from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.model.lock import load_lock
 from cpuwheels.native import find_helper, probe
-from cpuwheels.onednn import choose_onednn
+from cpuwheels.onednn import choose_onednn, onednn_pins
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.process import capture
@@ -149,7 +149,8 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
     elif isinstance(request, SdistRequest) and store.path(KIND, request.key).is_dir():
         folder = store.path(KIND, request.key)
     if folder is None:
-        return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
+        meant = onednn_pins(matrix.onednn, target.machine) if target.onednn else {}
+        return _Pins(matrix.torch, meant, certain=len(matrix.torch) == 1 and len(meant) <= 1)
     pins = read_pins(folder, markers(target, matrix.python[0]))
     torch = {version: pin for version, pin in matrix.torch.items() if version == pins.torch}
     onednn = choose_onednn(pins.onednn, matrix.onednn, target.machine) if target.onednn else None
