@@ -93,9 +93,14 @@ def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: s
         pins: The matrix's, by tag.
         machine: As ``platform.machine()`` says on the target.
     """
-    known = [(tag, pins[tag]) for tag in tags if tag in pins]
-    own = [(tag, pin) for tag, pin in known if machine in pin.machines]
-    return next(iter(own or [(tag, pin) for tag, pin in known if not pin.machines]), None)
+    meant = onednn_pins({tag: pins[tag] for tag in tags if tag in pins}, machine)
+    return next(iter(meant.items()), None)
+
+
+def onednn_pins(pins: Mapping[str, OneDnnPin], machine: str) -> dict[str, OneDnnPin]:
+    """Return the pins that are meant for a machine: those that name it, else those that name none."""
+    own = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
+    return own or {tag: pin for tag, pin in pins.items() if not pin.machines}
 
 
 def _alternate(

@@ -165,6 +165,12 @@ def test_no_library_fits(target):
     assert rows[-1].detail.endswith("f16c")
 
 
+def test_libraries_of_another_machine(target):
+    cpu = CpuFeatures(architecture="aarch64", vendor="V", model="M", features=frozenset(), xcr0=None)
+    (check,) = machine.judge_libraries(target, cpu, foreign=True)
+    assert (check.status, target.machine in check.detail) == ("info", True)
+
+
 def test_unknown_cpu(target):
     (check,) = machine.judge_libraries(target, None)
     assert check.status == "info"
@@ -197,6 +203,16 @@ def test_compilers(target, *, survey, choice, pinned, status, words):
 def test_target_without_a_pinned_compiler(target, survey, choice):
     bare = target.model_copy(update={"toolchain": None})
     assert judge_compilers(bare, survey, choice)[-1].status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("survey", "choice", "status"), [([NEW], "auto", "ok"), ([OLD], "auto", "fail"), ([NEW], "debian", "fail")]
+)
+def test_pinned_compiler_of_another_machine(target, survey, choice, status):
+    used = judge_compilers(target, survey, choice, runs=False)[-1]
+    assert not uses_pinned(target, survey, choice, runs=False)
+    assert used.status == status
+    assert status == "ok" or "does not run on this machine" in used.detail + used.next_step
 
 
 YES, NO = Answer(True, "answers"), Answer(False, "no route")
