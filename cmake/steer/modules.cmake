@@ -13,8 +13,13 @@ function(cpuwheels_tune_modules)
       list(APPEND _modules ${_target})
       # Upstream would put the build folder and torch's into RUNPATH; torch is loaded before any of these.
       set_target_properties(${_target} PROPERTIES SKIP_BUILD_RPATH ON INSTALL_RPATH "")
-      # What was linked, and from which archive members.
-      target_link_options(${_target} PRIVATE "LINKER:-Map=${CMAKE_BINARY_DIR}/${_target}.map")
+      if(APPLE)
+        # torch's libraries lie there once both are installed; vLLM imports torch first in any case.
+        target_link_options(${_target} PRIVATE "LINKER:-rpath,@loader_path/../torch/lib")
+      else()
+        # What was linked, and from which archive members.
+        target_link_options(${_target} PRIVATE "LINKER:-Map=${CMAKE_BINARY_DIR}/${_target}.map")
+      endif()
       cpuwheels_split_attention(${_target})
       cpuwheels_precompile_headers(${_target})
       cpuwheels_use_shared(${_target})

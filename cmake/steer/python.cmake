@@ -15,6 +15,10 @@ macro(cpuwheels_provide_python)
   if(NOT TARGET Python::SABIModule)
     add_library(Python::SABIModule INTERFACE IMPORTED GLOBAL)
     target_include_directories(Python::SABIModule SYSTEM INTERFACE ${CPUWHEELS_PYTHON_INCLUDE_DIRS})
+    if(APPLE)
+      # As FindPython does it there: the interpreter's symbols, and those of torch's libomp, are found in the process.
+      target_link_options(Python::SABIModule INTERFACE "LINKER:-undefined,dynamic_lookup")
+    endif()
   endif()
 endmacro()
 

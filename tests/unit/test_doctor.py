@@ -221,13 +221,14 @@ def test_a_cross_build_needs_its_locks(examine, monkeypatch):
 def test_alternate_for_torch(examine, world, project_root, monkeypatch):
     on_x86(monkeypatch)
     torch = load_matrix(project_root).torch["2.14.0"].model_copy(update={"index": f"{world.folder.as_uri()}/torch"})
-    world.matrix = world.matrix.model_copy(update={"torch": {"2.14.0": torch}})
+    release = world.matrix.releases[0].model_copy(update={"torch": "2.14.0"})
+    world.matrix = world.matrix.model_copy(update={"torch": {"2.14.0": torch}, "releases": (release,)})
     alternate = torch.alternate("aarch64")
     assert alternate is not None
     for package in load_lock(project_root, alternate.root).packages:
         world.put(f"debian/{package.path}")
-    assert examine("arm")[0]["torch 2.14.0+cpu"].status == "warn"
-    assert examine("arm", locked=True)[0]["torch 2.14.0+cpu"].status == "fail"
+    assert examine("arm", source="0.32.0")[0]["torch 2.14.0+cpu"].status == "warn"
+    assert examine("arm", source="0.32.0", locked=True)[0]["torch 2.14.0+cpu"].status == "fail"
 
 
 def test_target_of_a_machine_that_none_here_can_stand_for(examine, monkeypatch):

@@ -164,6 +164,10 @@ class Target(Strict):
     compiler: CompilerGate
     toolchain: str | None = None
     """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
+    zig: str | None = None
+    """Lock of zig, which builds where the family's own compiler does not run: ``locks/<name>.txt``."""
+    python_headers: str | None = None
+    """Lock of Python's headers for a target without a sysroot: ``locks/<name>.yaml``."""
     sysroot: str | None = None
     """Lock of the packages whose headers and libraries the kernels are built against."""
     root: str | None = None

@@ -1,0 +1,189 @@
+"""zig as the cross compiler for macOS: pinned by content, installed into the store, started through small scripts.
+
+Apple's own compiler and SDK run on Macs only. zig is clang with a linker for Mach-O and with macOS' headers and the
+list of what its C library exports; it signs what it links, which Apple silicon demands.
+"""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from uv import find_uv_bin
+
+from cpuwheels.errors import CommandError, ToolchainError
+from cpuwheels.keys import file_digest, make_key
+from cpuwheels.process import capture, run
+from cpuwheels.toolchain import zig_programs
+from cpuwheels.toolchain.flags import Flags
+from cpuwheels.toolchain.gate import Identity, identify
+from cpuwheels.toolchain.probe import TOOLS, Compiler
+from cpuwheels.torch_install import uv_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.store import Store
+
+KIND = "toolchains"
+RECIPE = 1
+"""Raised when the flags change in a way that changes what is built."""
+
+_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Zig:
+    """zig, ready to build for a target.
+
+    Attributes:
+        compiler: Its programs, and which clang it is.
+        flags: What it is always given for the target.
+        folder: The store's entry.
+        digest: Key of its bytes, its programs and its flags, wherever they lie.
+    """
+
+    compiler: Compiler
+    flags: Flags
+    folder: Path
+    digest: str
+
+
+def is_needed(target: Target) -> bool:
+    """Return whether a target's compiler is one that only runs on another system than this machine's."""
+    return target.compiler.family == "AppleClang" and platform.system() != target.system
+
+
+def installed_zig(lock: Path, target: Target, *, store: Store, reporter: Reporter, logs: Path) -> Zig:
+    """Return zig as the compiler of a target, installing it if it is not in the store.
+
+    Args:
+        lock: Requirements file with its version and hashes.
+        target: What is built.
+        store: Where it is kept.
+        reporter: Told of the installation.
+        logs: Folder for uv's output.
+
+    Raises:
+        ToolchainError: The lock is missing, it cannot be installed, or it does not run on this machine.
+    """
+    if not lock.is_file():
+        raise ToolchainError(
+            f"the lock of {target.id}'s cross compiler is missing: {lock.name}",
+            where=lock,
+            next_step="restore it from git or run nox -s lock",
+        )
+    log = logs / "zig.log"
+
+    def make(folder: Path) -> None:
+        reporter.info(f"installing zig from locks/{lock.name}")
+        _install(lock, folder / zig_programs.PACKAGES, log)
+        (folder / "bin").mkdir()
+        for name, text in zig_programs.programs().items():
+            program = folder / "bin" / name
+            program.write_text(text)
+            program.chmod(0o755)
+
+    inputs = {"lock": file_digest(lock), "programs": zig_programs.programs()}
+    folder = store.get(KIND, make_key(zig=zig_programs.RECIPE, machine=platform.machine(), **inputs), make)
+    flags = target_flags(target)
+    return Zig(
+        compiler=_compiler(folder, flags),
+        flags=flags,
+        folder=folder,
+        # Not the building machine's: zig makes the same of the same everywhere.
+        digest=make_key(zig=zig_programs.RECIPE, recipe=RECIPE, target=triple(target), **inputs),
+    )
+
+
+def triple(target: Target) -> str:
+    """Return a target's name as zig wants it, with the oldest system that it is for: ``aarch64-macos.14.0``.
+
+    Raises:
+        ToolchainError: The target's floor is no macOS policy.
+    """
+    major, minor = macos_floor(target.floor)
+    machine = {"arm64": "aarch64"}.get(target.machine, target.machine)
+    return f"{machine}-macos.{major}.{minor}"
+
+
+def macos_floor(floor: str) -> tuple[int, int]:
+    """Return the oldest macOS that a policy such as ``macosx_14_0`` is for.
+
+    Raises:
+        ToolchainError: It is no such policy.
+    """
+    name, _, version = floor.partition("_")
+    major, _, minor = version.partition("_")
+    if name != "macosx" or not (major.isdigit() and minor.isdigit()):
+        raise ToolchainError(
+            f"'{floor}' does not say which macOS the wheel is for",
+            where="matrix.yaml: the target's floor",
+            next_step="write it as in wheel tags, such as macosx_14_0",
+        )
+    return int(major), int(minor)
+
+
+def target_flags(target: Target) -> Flags:
+    """Return what zig's compilers are given for a target."""
+    return Flags(
+        # zig would add traps for undefined behaviour where nothing is optimised.
+        compile_flags=("-target", triple(target), "-fno-sanitize=undefined"),
+        cxx_flags=(
+            # The C++ library is macOS' own, as torch's is. zig would link one of its own, newer than the floor's,
+            # and tells its headers that everything is there.
+            "-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS",
+            "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
+        ),
+        # Without symbols of its own that nothing binds to.
+        link_flags=("-nostdlib++", "-s"),
+    )
+
+
+def _install(lock: Path, folder: Path, log: Path) -> None:
+    argv = [find_uv_bin(), "pip", "install", "--target", folder, "--only-binary", ":all:", "--no-deps"]
+    try:
+        run([*argv, "--link-mode", "copy", "--require-hashes", "-r", lock], log=log, env=uv_environment())
+    except CommandError as error:
+        raise ToolchainError(
+            "zig cannot be installed",
+            where=lock,
+            log=log,
+            output=error.output,
+            next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
+        ) from error
+
+
+def _compiler(folder: Path, flags: Flags) -> Compiler:
+    programs = folder / "bin"
+    cxx = programs / "c++"
+    zig = folder / zig_programs.PACKAGES / "ziglang" / "zig"
+    identity = _identity(cxx, flags)
+    version = capture([zig, "version"], timeout=_SECONDS).output.strip()
+    return Compiler(
+        cc=programs / "cc",
+        cxx=cxx,
+        identity=identity,
+        title=f"zig {version}",
+        cxx_folders=(),
+        own_folders=(),
+        static_library=None,
+        tools={name: programs / name for name in TOOLS},
+    )
+
+
+def _identity(cxx: Path, flags: Flags) -> Identity:
+    machine = flags.compile_flags[1]
+    answer = capture([cxx, *flags.compile_flags, "-dM", "-E", "-x", "c++", "/dev/null"], timeout=_SECONDS)
+    identity = identify(answer.output, machine) if answer.returncode == 0 else None
+    if identity is None:
+        raise ToolchainError(
+            "zig does not run on this machine, or is no compiler",
+            where=cxx,
+            output=answer.output,
+            next_step="remove its entry from the store and build again; a Mac builds with Apple's clang instead",
+        )
+    return identity
