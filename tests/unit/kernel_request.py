@@ -41,7 +41,8 @@ def toolchain(**changes: Any) -> Toolchain:
     values: dict[str, Any] = {
         "kind": "host", "description": "GNU 14", "family": "GNU", "version": "14.2.0", "machine": "x86_64",
         "cc": Path("/tc/gcc"), "cxx": Path("/tc/g++"), "ar": Path("/tc/ar"), "ranlib": Path("/tc/ranlib"),
-        "strip": Path("/tc/strip"), "objcopy": Path("/tc/objcopy"), "sysroot": Path("/sysroot"),
+        "strip": Path("/tc/strip"), "objcopy": Path("/tc/objcopy"),
+        "objdump": Path("/tc/objdump"), "assembler": Path("/tc/as"), "sysroot": Path("/sysroot"),
         "compile_flags": ("--sysroot=/sysroot", "-B/tc"), "cxx_flags": ("-nostdinc++",), "link_flags": ("-nostdlib++",),
         "cxx_libraries": ("/tc/libstdc++.a",), "prefix_maps": ((Path("/tc"), "/usr/src/tc"),), "library_folders": (),
         "python_include": (Path("/sysroot/python"), Path("/sysroot/multiarch")), "digest": "tc", "refused": (),

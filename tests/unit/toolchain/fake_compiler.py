@@ -66,7 +66,7 @@ class Fake:
         parts.mkdir(parents=True)
         for folder_name in (f"c++/{self.version}/backward", "include"):
             (parts / folder_name).mkdir(parents=True)
-        for file in ("cc1", "cc1plus", "ar", "ranlib", "strip", "objcopy", "as", "ld", "libstdc++.a"):
+        for file in ("cc1", "cc1plus", "ar", "ranlib", "strip", "objcopy", "objdump", "as", "ld", "libstdc++.a"):
             (parts / file).write_text(f"{file} {self.version}\n")
             (parts / file).chmod(0o755)
         (parts / "c").mkdir()
