@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.commits import GitSource, get_commit, repositories_of
@@ -16,6 +15,7 @@ from cpuwheels.source.unpack import unpack_tar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError

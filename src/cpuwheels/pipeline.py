@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
+from cpuwheels.acl import NAME, acl_pin, get_acl
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
 from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
@@ -37,6 +38,7 @@ from cpuwheels.wheel.overlay import write_overlay
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
@@ -66,6 +68,7 @@ class Inputs:
     native: NativeTools
     environment: Environment
     onednn: OneDnn | None
+    acl: Acl | None
 
 
 def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
@@ -94,7 +97,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         kernels = get_kernels(
             KernelRequest(
                 root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
-                environment=inputs.environment, onednn=inputs.onednn, debug_symbols=options.debug_symbols,
+                environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+                debug_symbols=options.debug_symbols,
             ),
             cap=this.cap(plan, inputs.native.memgate), cache=this.compiler_cache,
             store=this.store, reporter=reporter, logs=this.logs,
@@ -102,7 +106,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     version = inputs.source.version
     note = provenance(
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
+        environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl, kernels=kernels,
     )  # fmt: skip
     key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
     output = places.output(target.id, version)
@@ -136,6 +140,7 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
         chosen = _chosen_onednn(this.matrix, pins, this.target)
+        asked = acl_pin(this.matrix, pins, this.target)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)
@@ -148,7 +153,11 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
                 *chosen, mirrors(this.matrix.debian.mirrors, os.environ),
                 store=store, reporter=reporter, logs=logs, locked=this.options.locked,
             )  # fmt: skip
-    return Inputs(source, prepared, toolchain, native, environment, onednn)
+    acl = None
+    if asked is not None:
+        with reporter.stage("acl", f"{NAME} {asked[0]}"):
+            acl = get_acl(*asked, store=store, reporter=reporter, logs=logs, locked=this.options.locked)
+    return Inputs(source, prepared, toolchain, native, environment, onednn, acl)
 
 
 def _assemble(
