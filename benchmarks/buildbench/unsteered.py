@@ -17,7 +17,8 @@ from buildbench.results import Measured
 from buildbench.setting import upstream_options
 from cpuwheels.gate.costs import job_cost
 from cpuwheels.gate.records import read_records
-from cpuwheels.kernels.configure import KERNEL_EPOCH, toolchain_values
+from cpuwheels.kernels.configure import toolchain_values
+from cpuwheels.kernels.settings import KERNEL_EPOCH
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, write_atomic

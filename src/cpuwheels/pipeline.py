@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
+from cpuwheels.acl import NAME, acl_pin, get_acl
 from cpuwheels.benches import install_bench
 from cpuwheels.chooser import beside_kernels, chooser_key
 from cpuwheels.debian.mirrors import mirrors
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.benches import InstallBench
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
@@ -71,6 +73,7 @@ class Inputs:
     native: NativeTools
     environment: Environment
     onednn: OneDnn | None
+    acl: Acl | None
 
 
 def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
@@ -100,7 +103,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         kernels = get_kernels(
             KernelRequest(
                 root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
-                environment=inputs.environment, onednn=inputs.onednn, debug_symbols=options.debug_symbols,
+                environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+                debug_symbols=options.debug_symbols,
             ),
             cap=this.cap(plan, inputs.native.memgate), cache=this.compiler_cache,
             store=this.store, reporter=reporter, logs=this.logs,
@@ -108,7 +112,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     version = inputs.source.version
     note = provenance(
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels, chooser=chooser,
+        environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl, kernels=kernels, chooser=chooser,
     )  # fmt: skip
     key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
     output = places.output(target.id, version)
@@ -142,6 +146,7 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
         chosen = _chosen_onednn(this.matrix, pins, this.target)
+        asked = acl_pin(this.matrix, pins, this.target)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)
@@ -154,7 +159,11 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
                 *chosen, mirrors(this.matrix.debian.mirrors, os.environ),
                 store=store, reporter=reporter, logs=logs, locked=this.options.locked,
             )  # fmt: skip
-    return Inputs(source, prepared, toolchain, native, environment, onednn)
+    acl = None
+    if asked is not None:
+        with reporter.stage("acl", f"{NAME} {asked[0]}"):
+            acl = get_acl(*asked, store=store, reporter=reporter, logs=logs, locked=this.options.locked)
+    return Inputs(source, prepared, toolchain, native, environment, onednn, acl)
 
 
 def _assemble(

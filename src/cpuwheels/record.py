@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.acl import NAME
 from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.environment import Environment
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
@@ -35,6 +37,7 @@ def provenance(
     toolchain: Toolchain,
     environment: Environment,
     onednn: OneDnn | None,
+    acl: Acl | None,
     kernels: Kernels,
     chooser: str | None = None,
 ) -> dict[str, Any]:
@@ -56,17 +59,20 @@ def provenance(
             "digest": onednn.digest,
             "kind": onednn.kind,
         },
-        "alternates": alternates(onednn, environment),
+        "acl": {"tag": acl.tag, "version": acl.commit, "kind": acl.kind} if acl else None,
+        "alternates": alternates(onednn, acl, environment),
         "kernel_key": kernels.key,
         **({"chooser_key": chooser} if chooser else {}),
     }
 
 
-def alternates(onednn: OneDnn | None, environment: Environment) -> list[str]:
-    """Return what was built with something else than the matrix's first choice."""
+def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment) -> list[str]:
+    """Return what was built with something else than the matrix's first choice, or without."""
     found = [f"torch {environment.torch_version} from {environment.torch_from}"] if environment.torch_alternate else []
     if onednn is not None and onednn.kind == "alternate":
         found.append(f"oneDNN {onednn.version} in place of {onednn.tag}")
+    if acl is not None and acl.kind == "absent":
+        found.append(f"no {NAME} in place of {acl.tag}")
     return found
 
 

@@ -31,7 +31,14 @@ TARGET = Target(
     worst_peak=1 << 30,
     worst_peak_debug=1 << 30,
 )
-STEERING = ("steer.cmake", "steer/onednn.cmake", "toolchains/gnu.cmake", "toolchains/x86.cmake", "toolchains/arm.cmake")
+STEERING = (
+    "project.cmake",
+    "steer.cmake",
+    "steer/onednn.cmake",
+    "toolchains/gnu.cmake",
+    "toolchains/x86.cmake",
+    "toolchains/arm.cmake",
+)
 
 
 FIRST = configurations(TARGET)[0]

@@ -10,6 +10,7 @@ from cpuwheels.keys import make_key, tree_digest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.environment import Environment
     from cpuwheels.model.matrix import Library, Target
     from cpuwheels.onednn import OneDnn
@@ -26,7 +27,7 @@ OPTIMISATION = "-O2 -DNDEBUG"
 
 def steering_files(target: str) -> list[str]:
     """Return the files below ``cmake/`` that a target's kernels are configured with."""
-    return ["steer", "steer.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]
+    return ["steer", "steer.cmake", "project.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]
 
 
 @dataclass(frozen=True)
@@ -67,6 +68,7 @@ class KernelRequest:
         toolchain: Compilers and sysroot.
         environment: CMake, ninja, and torch.
         onednn: oneDNN's sources, if the target's kernels use it.
+        acl: Arm Compute Library's sources, or that the kernels go without; None if the target has no use for it.
         debug_symbols: Whether separate ``.debug`` files are written.
     """
 
@@ -76,6 +78,7 @@ class KernelRequest:
     toolchain: Toolchain
     environment: Environment
     onednn: OneDnn | None
+    acl: Acl | None = None
     debug_symbols: bool = False
 
     def key(self) -> str:
@@ -100,6 +103,7 @@ class KernelRequest:
             torch=[self.environment.torch_version, self.environment.torch_digest],
             cmake=self.environment.tools["cmake"],
             onednn=self.onednn and self.onednn.digest,
+            acl=[self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.folder else None,
             optimisation=OPTIMISATION,
             debug_symbols=self.debug_symbols,
         )

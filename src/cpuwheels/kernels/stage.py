@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from cpuwheels.gate.records import read_records
 from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
+from cpuwheels.kernels.acl import get_acl_library
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
@@ -69,7 +70,7 @@ def get_kernels(
             return _kernels(store, found, built=False)
         work = store.work(KIND, build)
         workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
-        memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), reporter, logs)
+        memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), store, reporter, logs)
         reads = read_files(request, workspaces)
         key = kernels_key(request, reads)
 
@@ -95,12 +96,15 @@ def _build(
     workspaces: Sequence[Workspace],
     plan: CapPlan,
     cache: CompilerCache | None,
+    store: Store,
     reporter: Reporter,
     logs: Path,
 ) -> MemoryUse:
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
     first.prepare(request)
+    open_gate(plan)
+    first.link_acl(get_acl_library(request, plan, cache, store=store, reporter=reporter, logs=logs))
     # What is known of a content of oneDNN is known of one machine's files.
     name = f"onednn-{request.target.machine}-{request.onednn.digest[:16] if request.onednn else 'none'}.txt"
     learned = plan.learned.with_name(name)

@@ -32,6 +32,7 @@ class Workspace:
         self.first_build = folder / "build"
         self.source = folder / "vllm"
         self.onednn = folder / "onednn"
+        self.acl = folder / "acl"
         self.build = own / "build"
         self.generated = (self.build / "attention", self.build / "narrow")
         self.cpuinfo = own / "cpuinfo"
@@ -61,6 +62,12 @@ class Workspace:
             if request.onednn is not None:
                 shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
             write_atomic(self._prepared, "")
+
+    def link_acl(self, compiled: Path | None) -> None:
+        """Give the compiled Arm Compute Library, if there is one, a place beside the sources."""
+        self.acl.unlink(missing_ok=True)
+        if compiled is not None:
+            self.acl.symlink_to(compiled)
 
     @property
     def is_first(self) -> bool:
