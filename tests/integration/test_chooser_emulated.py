@@ -15,9 +15,9 @@ from cpuwheels.chooser import build_chooser
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
 from cpuwheels.elf import read_elf
+from cpuwheels.machine.emulator import find_emulator
 from cpuwheels.model.matrix import Target, load_matrix
 from cpuwheels.options import BuildOptions
-from cpuwheels.parity.emulation import find_emulator
 from cpuwheels.policy import load_policy
 from cpuwheels.store import default_root
 from cpuwheels.wheel.audit import check_floor
