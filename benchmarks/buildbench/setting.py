@@ -123,7 +123,7 @@ def prepared(root: Path, work: Path, target: str, source: str | None, reporter: 
 def _setting(places: Places, work: Path, target_id: str, source: str | None, reporter: Reporter) -> Setting:
     matrix = load_matrix(places.root)
     target = matrix.buildable(target_id)
-    check_host(target)
+    check_host(target, places.root)
     Store(default_root()).share(_SHARED, places.cache)
     this = run.start(places, matrix, target, BuildOptions(source=source), reporter)
     inputs = gather(this, request_source(source, None, matrix))
