@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from cpuwheels.errors import CommandError, DiskFullError, StoreError
-from cpuwheels.process import TAIL_LINES, capture, closed_environment, run
+from cpuwheels.process import TAIL_LINES, blocks, capture, closed_environment, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,14 +174,14 @@ def test_a_question_to_nobody_and_one_without_an_answer() -> None:
 
 def test_blocks_hold_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpuwheels.process._BLOCK", 5)
-    found = list(process.blocks(["printf", "one\ntwo and three\nfour"]))
+    found = list(blocks(["printf", "one\ntwo and three\nfour"]))
     assert b"".join(found) == b"one\ntwo and three\nfour"
     assert all(block.endswith(b"\n") for block in found[:-1] if block)
 
 
 def test_a_command_read_in_blocks_that_fails_says_why() -> None:
     with pytest.raises(CommandError, match="sh ended with status 3") as caught:
-        list(process.blocks(["sh", "-c", "echo some; echo sorry >&2; exit 3"]))
+        list(blocks(["sh", "-c", "echo some; echo sorry >&2; exit 3"]))
     assert caught.value.output == "sorry\n"
     with pytest.raises(CommandError, match="cannot start"):
-        list(process.blocks(["/nowhere/objdump"]))
+        list(blocks(["/nowhere/objdump"]))
