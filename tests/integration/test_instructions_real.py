@@ -29,9 +29,9 @@ SHOWN int entry(float *x, int n) {
   for (int i = 0; i < n; i++) x[i] *= 3;
   harmless(x);
   switch (n) { case 1: return 7; case 2: return 9; case 3: return 1; case 4: return -5; case 5: return 44; }
-  asm volatile("data16 data16 data16 cs nopw 0x0(%rax,%rax,1)");
+  asm volatile("data16; data16; data16; cs nopw 0x0(%rax,%rax,1)");
   asm volatile("jmp 1f; .byte 0x06, 0x06; 1:");
-  PLANT
+  @PLANT@
   return 0;
 }
 """
@@ -39,7 +39,7 @@ SHOWN int entry(float *x, int n) {
 
 def library(toolchain: Toolchain, folder: Path, plant: str) -> Path:
     source, path = folder / "demo.c", folder / "demo.so"
-    source.write_text(SOURCE.replace("PLANT", plant))
+    source.write_text(SOURCE.replace("@PLANT@", plant))
     flags = ["-mavx2", "-O2", "-shared", "-fPIC", "-fvisibility=hidden", "-nostdlib", "-s"]
     if "planted" not in plant:
         flags.append("-DNOTHING_PLANTED")
@@ -63,7 +63,7 @@ def test_a_library_that_keeps_to_its_instruction_sets_passes(toolchain: Toolchai
 
 
 def test_one_instruction_beyond_is_found_with_its_function(toolchain: Toolchain, tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="1 functions use instructions") as caught:
+    with pytest.raises(AuditError, match="beyond what their library may hold, in 1 function") as caught:
         check(toolchain, library(toolchain, tmp_path, "planted(x);"))
     (line,) = caught.value.output.splitlines()
     assert line.startswith(f"{NAME}: planted: 0x")
@@ -78,10 +78,18 @@ def test_a_function_without_a_name_is_found_by_its_unwind_entry(toolchain: Toolc
     assert line.startswith(f"{NAME}: function at 0x")
 
 
-@pytest.mark.parametrize("pattern", ["planted", "plan*"])
+@pytest.mark.parametrize("pattern", ["planted", "plan*", "_C_AVX2:v*"])
 def test_what_asks_the_cpu_first_may_use_more_and_is_told(toolchain: Toolchain, tmp_path: Path, pattern: str) -> None:
     judged = check(toolchain, library(toolchain, tmp_path, "planted(x);"), guarded=(pattern,))
     assert [text.partition(" ")[0] for text in judged.guarded] == ["planted"]
+
+
+def test_an_instruction_is_guarded_in_its_own_module_only(toolchain: Toolchain, tmp_path: Path) -> None:
+    path = library(toolchain, tmp_path, "planted(x); unseen(x);")
+    judged = check(toolchain, path, guarded=("_C_AVX2:vbroadcastss", "_C_AVX2:vmovup[sd]"))
+    assert [text.partition(" ")[0] for text in judged.guarded] == ["function", "planted"]
+    with pytest.raises(AuditError, match="in 2 functions"):
+        check(toolchain, path, guarded=("_C:*",))
 
 
 def test_the_same_library_passes_where_the_instruction_set_is_there(toolchain: Toolchain, tmp_path: Path) -> None:

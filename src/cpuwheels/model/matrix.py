@@ -134,7 +134,7 @@ class Library(Strict):
     march: str | None = None
     """Architecture, as the assembler's -march names it, beyond which the library has no instruction."""
     guarded: tuple[str, ...] = ()
-    """Functions (wildcards allowed) that use more only after they have asked the CPU."""
+    """What is used only after asking the CPU: exported functions, or ``module:mnemonic`` (wildcards allowed)."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
     emulated: str | None = None

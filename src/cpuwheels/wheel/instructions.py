@@ -58,7 +58,8 @@ class Limit:
     Attributes:
         module: Name of an extension module; empty for every file that no other limit is for.
         march: Architecture as the assembler's ``-march`` names it.
-        guarded: Functions (wildcards allowed) that use more only after they have asked the CPU.
+        guarded: What is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
+            taken the functions' names; wildcards allowed.
     """
 
     module: str
@@ -102,9 +103,8 @@ def limits_of(target: Target) -> tuple[Limit, ...]:
 
 def limit_for(file: str, limits: Iterable[Limit]) -> Limit | None:
     """Return the limit of a file of a wheel, given by its path."""
-    module = file.rpartition("/")[2].partition(".")[0]
     by_name = {limit.module: limit for limit in limits}
-    return by_name.get(module) or by_name.get("")
+    return by_name.get(_module(file)) or by_name.get("")
 
 
 def check_instructions(
@@ -137,7 +137,7 @@ def check_instructions(
     if findings:
         more = [f"and {len(findings) - _SHOWN} more, see the log"] * (len(findings) > _SHOWN)
         raise AuditError(
-            f"{len(findings)} functions use instructions that their library may not hold",
+            f"instructions beyond what their library may hold, in {len(findings)} functions",
             where=where,
             output="\n".join([*findings[:_SHOWN], *more]),
             log=log,
@@ -176,7 +176,7 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         for place in locate(blocks([*disassemble, path]), frozenset(beyond)):
             missed.discard(place.shape)
             function = functions.name(place.address)
-            if any(fnmatch.fnmatchcase(function, pattern) for pattern in limit.guarded):
+            if _is_guarded(function, f"{_module(name)}:{beyond[place.shape].split()[0].decode()}", limit):
                 guarded[function] += 1
             else:
                 text = _shown(beyond[place.shape])
@@ -192,6 +192,15 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         unjudged=tuple(sorted(_shown(text) for text in undecoded)),
     )
     return result, list(lines.values())
+
+
+def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:
+    names = (function, instruction)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in limit.guarded)
+
+
+def _module(file: str) -> str:
+    return file.rpartition("/")[2].partition(".")[0]
 
 
 def _refused(
