@@ -10,12 +10,11 @@ from cpuwheels.commits import GitSource, get_commit, learn_commit, repositories_
 from cpuwheels.errors import AclError, LockedError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import AclPin, Matrix, Target
-    from cpuwheels.source.pins import SourcePins
+    from cpuwheels.model.matrix import AclPin
     from cpuwheels.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ACL_REPO"
@@ -42,19 +41,19 @@ class Acl:
     options: Mapping[str, str]
 
 
-def acl_pin(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, AclPin] | None:
-    """Return what a source asks for on a target's machine, by tag; None if that machine has no use for it.
+def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
+    """Return the pin for the tags that a source names, with its tag; None if the machine has no use for it.
 
     Raises:
         AclError: The source asks for a version that the matrix does not pin.
     """
-    meant = {tag: pin for tag, pin in matrix.acl.items() if target.machine in pin.machines}
-    if not meant or not pins.acl:
+    meant = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
+    if not meant or not tags:
         return None
-    found = next(((tag, meant[tag]) for tag in pins.acl if tag in meant), None)
+    found = next(((tag, meant[tag]) for tag in tags if tag in meant), None)
     if found is None:
         raise AclError(
-            f"the source asks for {NAME} {' or '.join(pins.acl)}, which the matrix does not pin",
+            f"the source asks for {NAME} {' or '.join(tags)}, which the matrix does not pin",
             where="matrix.yaml: acl",
             next_step=f"add it there; known: {', '.join(meant)}",
         )
@@ -108,7 +107,7 @@ def get_acl(
                 next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
             ) from error
         reporter.announce(
-            f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own, which are slower. "
+            f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own. "
             f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
         )
         return Acl(None, tag, None, "absent", pin.options)

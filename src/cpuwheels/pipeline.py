@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
-from cpuwheels.acl import NAME, acl_pin, get_acl
+from cpuwheels.acl import NAME, choose_acl, get_acl
 from cpuwheels.benches import install_bench
 from cpuwheels.chooser import beside_kernels, chooser_key
 from cpuwheels.debian.mirrors import mirrors
@@ -146,7 +146,7 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
         chosen = _chosen_onednn(this.matrix, pins, this.target)
-        asked = acl_pin(this.matrix, pins, this.target)
+        asked = choose_acl(pins.acl, this.matrix.acl, this.target.machine)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)

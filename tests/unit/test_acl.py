@@ -4,13 +4,11 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from kernel_request import TARGET
 from sample_source import commit, git
 
-from cpuwheels.acl import REPOSITORY_VARIABLE, acl_pin, get_acl
+from cpuwheels.acl import REPOSITORY_VARIABLE, choose_acl, get_acl
 from cpuwheels.errors import AclError, LockedError
 from cpuwheels.model.matrix import AclPin, load_matrix
-from cpuwheels.source.pins import SourcePins
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,15 +116,11 @@ def test_the_users_own_clone_is_enough(get: Get, clone: Path, tmp_path: Path) ->
 def test_only_some_machines_have_a_use_for_it(
     project_root: Path, machine: str, asked: tuple[str, ...], found: str | None
 ) -> None:
-    matrix = load_matrix(project_root)
-    target = TARGET.model_copy(update={"machine": machine})
-    chosen = acl_pin(matrix, SourcePins("2.14.0", (), asked), target)
-    assert chosen == (None if found is None else (found, matrix.acl[found]))
+    pins = load_matrix(project_root).acl
+    assert choose_acl(asked, pins, machine) == (None if found is None else (found, pins[found]))
 
 
 def test_a_version_that_is_not_pinned_is_refused(project_root: Path) -> None:
-    matrix = load_matrix(project_root)
-    target = TARGET.model_copy(update={"machine": "aarch64"})
     with pytest.raises(AclError, match=r"v99\.0\.0") as raised:
-        acl_pin(matrix, SourcePins("2.14.0", (), ("v99.0.0",)), target)
+        choose_acl(("v99.0.0",), load_matrix(project_root).acl, "aarch64")
     assert TAG in raised.value.next_step

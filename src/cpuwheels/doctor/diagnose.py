@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import uv
 
+from cpuwheels.acl import choose_acl
 from cpuwheels.commits import commit_key
 from cpuwheels.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.doctor import machine, sources
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config import Places
     from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Matrix, OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import AclPin, Matrix, OneDnnPin, Target, TorchPin
     from cpuwheels.native import CpuFeatures
     from cpuwheels.options import ToolchainChoice
     from cpuwheels.source.request import SourceRequest
@@ -52,6 +53,7 @@ class _Pins:
 
     torch: dict[str, TorchPin]
     onednn: dict[str, OneDnnPin]
+    acl: dict[str, AclPin]
     certain: bool
 
 
@@ -148,13 +150,19 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
         folder = request.folder
     elif isinstance(request, SdistRequest) and store.path(KIND, request.key).is_dir():
         folder = store.path(KIND, request.key)
-    tags, wanted = list(matrix.onednn), _pinned_torch(matrix, request)
+    tags, acl, wanted = list(matrix.onednn), list(matrix.acl), _pinned_torch(matrix, request)
     if folder is not None:
         pins = read_pins(folder, markers(target, matrix.python[0]))
-        tags, wanted = list(pins.onednn), pins.torch
+        tags, acl, wanted = list(pins.onednn), list(pins.acl), pins.torch
     torch = {version: pin for version, pin in matrix.torch.items() if wanted in {None, version}}
     onednn = choose_onednn(tags, matrix.onednn, target.machine) if target.onednn else None
-    return _Pins(torch, dict([onednn] if onednn else []), certain=folder is not None or len(torch) == 1)
+    asked = choose_acl(acl, matrix.acl, target.machine)
+    return _Pins(
+        torch,
+        dict([onednn] if onednn else []),
+        dict([asked] if asked else []),
+        certain=folder is not None or len(torch) == 1,
+    )
 
 
 def _pinned_torch(matrix: Matrix, request: SourceRequest) -> str | None:
@@ -241,6 +249,7 @@ def _needs(
         sources.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
     ]
     needs += [sources.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
+    needs += [sources.acl_need(context, tag, pin) for tag, pin in pins.acl.items()]
     return needs
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels import acl
 from cpuwheels.commits import commit_key, repositories_of
 from cpuwheels.doctor.needs import Need, Place
 from cpuwheels.doctor.reach import Answer, ask_git, ask_url
@@ -23,7 +24,7 @@ from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cpuwheels.model.matrix import OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import AclPin, OneDnnPin, Target, TorchPin
     from cpuwheels.store import Store
 
 MIRROR_STEP = "name a mirror that can be reached in CPUWHEELS_DEBIAN_MIRROR (docs/mirrors.md)"
@@ -97,6 +98,23 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
         alternate,
         context.locked,
         context.certain,
+    )
+
+
+def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
+    """Return the need for Arm Compute Library, without which a build goes on unless it is locked."""
+    repositories = repositories_of(pin.repositories, acl.REPOSITORY_VARIABLE, context.environ)
+    step = f"make one of the repositories reachable, or name a clone in {acl.REPOSITORY_VARIABLE}"
+    if context.locked and pin.commit is None:
+        repositories = ()
+        step = f"write its commit into matrix.yaml: in a clone `git rev-parse '{tag}^{{commit}}'` says it"
+    return Need(
+        f"{acl.NAME} {tag}",
+        "oneDNN's matrix products; a build goes on without it unless --locked refuses that",
+        pin.commit is not None and context.store.path(acl.KIND, commit_key(pin.commit)).is_dir(),
+        tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
+        step,
+        certain=context.certain and context.locked,
     )
 
 
