@@ -201,7 +201,7 @@ def _make(
         python = folder / "bin" / "python"
         run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
         if request.foreign is not None:
-            install_stand_in(site_packages(folder), request.foreign.version)
+            install_stand_in(site_packages(folder), request.foreign)
             compile_imported(python, _IMPORTED, log)
             environment = _seal_foreign(folder, python, version, request.foreign)
             return environment, []

@@ -130,7 +130,7 @@ def _unpack_wheel(
     wanted = torch_requirement(request.torch, request.pin, request.target)
     faults: list[str] = []
     for offer in torch_offers(request.pin, environ, pip_configs(environ)):
-        with tempfile.TemporaryDirectory(dir=folder.parent) as fresh:
+        with tempfile.TemporaryDirectory(dir=folder) as fresh:
             wheel = _download(request, wanted, offer, Path(fresh), log, faults)
             if wheel is None:
                 continue
@@ -229,10 +229,16 @@ def _alternate(request: ForeignRequest, reason: TorchError, store: Store, report
     )  # fmt: skip
 
 
-def install_stand_in(site_packages: Path, version: str) -> None:
-    """Put what answers for torch into a build environment (``torch_stand_in/``)."""
+def install_stand_in(site_packages: Path, torch: ForeignTorch) -> None:
+    """Put what answers for torch into a build environment (``torch_stand_in/``).
+
+    Upstream looks for torch's OpenMP library beside the package, and links the one that it finds there.
+    """
+    libraries = torch.folder.with_name("torch.libs")
+    if libraries.is_dir():
+        (site_packages / libraries.name).symlink_to(libraries)
     shutil.copytree(Path(__file__).with_name("torch_stand_in"), site_packages / "torch")
-    text = f'"""What it was built for."""\n\n__version__ = "{version}"\ncuda = hip = xpu = None\n'
+    text = f'"""What it was built for."""\n\n__version__ = "{torch.version}"\ncuda = hip = xpu = None\n'
     (site_packages / "torch" / "version.py").write_text(text, encoding="utf-8")
 
 

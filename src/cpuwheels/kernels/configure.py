@@ -35,7 +35,6 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
     if workspace.is_configured(settings, values):
         return
     workspace.forget_configuration()
-    write_atomic(workspace.cpuinfo, workspace.configuration.cpuinfo)
     write_atomic(workspace.init_cache, settings)
     write_atomic(workspace.toolchain_values, values)
     try:

@@ -129,6 +129,7 @@ def _compile(
     logs: Path,
 ) -> MemoryUse:
     """Configure and compile one workspace."""
+    workspace.prepare(request)
     open_gate(plan)
     suffix = f"-{workspace.configuration.name}" if workspace.configuration.name else ""
     reporter.info("configuring upstream's CMake project")

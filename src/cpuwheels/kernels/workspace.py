@@ -51,17 +51,21 @@ class Workspace:
 
         The trees in the store are never built in: upstream's build generates headers among its sources.
         """
-        if self._prepared.is_file():
-            os.utime(self.folder)  # somebody is going on with it
-            return
         with storage_errors(self.folder):
-            remove_tree(self.folder)
-            self.folder.mkdir(parents=True)
-            ignore = shutil.ignore_patterns(MANIFEST)
-            shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
-            if request.onednn is not None:
-                shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
-            write_atomic(self._prepared, "")
+            if self._prepared.is_file():
+                os.utime(self.folder)  # somebody is going on with it
+            else:
+                self._copy(request)
+            write_atomic(self.cpuinfo, self.configuration.cpuinfo)
+
+    def _copy(self, request: KernelRequest) -> None:
+        remove_tree(self.folder)
+        self.folder.mkdir(parents=True)
+        ignore = shutil.ignore_patterns(MANIFEST)
+        shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
+        if request.onednn is not None:
+            shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
+        write_atomic(self._prepared, "")
 
     def link_acl(self, compiled: Path | None) -> None:
         """Give the compiled Arm Compute Library, if there is one, a place beside the sources."""

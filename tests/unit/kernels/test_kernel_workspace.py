@@ -36,6 +36,7 @@ def test_sources_are_copied_and_the_stores_own_stay_as_they_are(workspace: Works
     assert (workspace.source / "csrc" / "cpu" / "ops.cpp").is_file()
     assert (workspace.source / "link").is_symlink()
     assert (workspace.onednn / "CMakeLists.txt").is_file()
+    assert workspace.cpuinfo.read_text() == "x86-64"
     assert not (workspace.source / MANIFEST).exists()
     (workspace.source / "setup.py").write_text("generated")
     assert (request_.source.folder / "setup.py").read_text() == ""
