@@ -135,7 +135,8 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
         compiler=inputs.toolchain.description, torch=inputs.environment.torch_version,
-        onednn=inputs.onednn.version if inputs.onednn else "none", built=_built(request), beside_source=request.key_beside_source(),
+        onednn=inputs.onednn.version if inputs.onednn else "none", built=_built(request),
+        beside_source=request.key_beside_source(),
     )  # fmt: skip
     cpus = usable_cpus().count
     machine = Machine(
@@ -148,7 +149,8 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
 def _built(request: KernelRequest) -> str:
     return make_key(
         source=request.source.folder.name, toolchain=request.toolchain.digest, environment=request.environment.key(),
-        onednn=request.onednn and request.onednn.digest, cpuinfo=request.target.cpuinfo, options=upstream_options(request.target),
+        onednn=request.onednn and request.onednn.digest, cpuinfo=request.target.cpuinfo,
+        options=upstream_options(request.target),
     )  # fmt: skip
 
 
