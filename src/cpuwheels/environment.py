@@ -7,20 +7,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uv
-
 from cpuwheels.bytecode import compile_imported
 from cpuwheels.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.keys import file_digest, make_key
-from cpuwheels.process import capture, run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.torch_foreign import install_stand_in
-from cpuwheels.torch_install import install_torch, refuse_unpinned, torch_digest, uv_environment
+from cpuwheels.torch_install import install_torch, refuse_unpinned, torch_digest
 from cpuwheels.torch_source import TorchOffer, torch_requirement
+from cpuwheels.venvs import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target, TorchPin
     from cpuwheels.store import Store
@@ -274,37 +270,13 @@ def _sealed(folder: Path, environment: Environment, offer: TorchOffer | None) ->
     return environment
 
 
-def site_packages(folder: Path) -> Path:
-    """Return where the packages of a venv are."""
-    return next((folder / "lib").glob("python3*/site-packages"))
-
-
 def stored_environment(request: EnvironmentRequest, store: Store) -> Environment | None:
     """Return the environment of a request if the store has it, whichever of its Pythons it is for."""
     folders = (store.path("environments", request.key(version)) for version in request.pythons)
     return next((_read(folder) for folder in folders if (folder / _MARKER).is_file()), None)
 
 
-def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
-    """Return this machine's interpreters for some Python versions, such as ``3.11``."""
-    return {version: found for version in pythons if (found := _interpreter(version))}
-
-
-def _interpreter(version: str) -> Path | None:
-    found = capture([uv.find_uv_bin(), "python", "find", "--no-project", "--system", version], env=uv_environment())
-    return Path(found.output.strip()) if found.returncode == 0 else None
-
-
 def _read(folder: Path) -> Environment:
     data = json.loads((folder / _MARKER).read_text())
     data.pop("offer")
     return Environment(**data | {name: Path(data[name]) for name in ("python", "site_packages", "torch_folder")})
-
-
-def run_uv(arguments: Sequence[str | Path], log: Path) -> None:
-    """Run uv with the settings of a build.
-
-    Raises:
-        CommandError: It fails.
-    """
-    run([uv.find_uv_bin(), *arguments], log=log, env=uv_environment())

@@ -17,7 +17,7 @@ from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.reach import PATIENCE, ask_all
-from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored_environment
+from cpuwheels.environment import EnvironmentRequest, stored_environment
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.model.lock import load_lock
@@ -34,6 +34,7 @@ from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.tree import TreeRequest
 from cpuwheels.store import Store
 from cpuwheels.toolchain.host import survey_host
+from cpuwheels.venvs import found_interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

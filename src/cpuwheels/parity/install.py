@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from uv import find_uv_bin
 
-from cpuwheels.environment import site_packages
 from cpuwheels.errors import CommandError, EnvironmentError_, UnusableWheelError
 from cpuwheels.process import run
 from cpuwheels.torch_install import uv_environment
+from cpuwheels.venvs import site_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
