@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
 from typing import TYPE_CHECKING, TypeVar
 
 from cpuwheels.process import end_command_of
@@ -28,18 +28,27 @@ def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
     if at_once <= 1 or len(tasks) <= 1:
         return [task() for task in tasks]
     threads: set[int] = set()
+    failed = threading.Event()
 
     def known(task: Callable[[], T]) -> T:
+        if failed.is_set():
+            raise CancelledError
         threads.add(threading.get_ident())
-        return task()
+        try:
+            return task()
+        except BaseException:
+            failed.set()
+            raise
 
     with ThreadPoolExecutor(at_once, thread_name_prefix="beside") as pool:
         futures = [pool.submit(known, task) for task in tasks]
         try:
-            return [future.result() for future in futures]
+            for future in as_completed(futures):
+                future.result()
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            failed.set()
             while wait(futures, _PAUSE_SECONDS).not_done:
                 for thread in list(threads):
                     end_command_of(thread)
             raise
+    return [future.result() for future in futures]

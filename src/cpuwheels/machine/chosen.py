@@ -38,8 +38,8 @@ def require_chosen(cpus: Sequence[Cpu], target: Target, site: Path, log: Path, p
     if target.chooser is None:
         return {}
     path = site / package / file_name(target.chooser)
-    wanted = {cpu: library.name for cpu in cpus if (library := cpu.first(target.libraries))}
-    return {cpu.name: _require(cpu, name, f"{package}.{target.chooser}", path, log) for cpu, name in wanted.items()}
+    wanted = [(cpu, library.name) for cpu in cpus if (library := cpu.first(target.libraries))]
+    return {cpu.name: _require(cpu, name, f"{package}.{target.chooser}", path, log) for cpu, name in wanted}
 
 
 def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
