@@ -208,6 +208,7 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
         digests=(
             inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
         ),
+        system=target.system,
     )  # fmt: skip
 
 

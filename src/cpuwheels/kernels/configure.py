@@ -133,7 +133,8 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
     roots += [(os.path.relpath(path, workspace.build), name) for path, name in roots if path != str(workspace.build)]
     # torch's libgomp stands in for the toolchain's (upstream makes this folder): one OpenMP run time per process.
     # Flags reach the shell as CMake writes them, so each is quoted here; paths may hold blanks.
-    link_flags = [f"-L{workspace.build}/gomp_shim", *toolchain.link_flags]
+    shim = [f"-L{workspace.build}/gomp_shim"] if request.target.system == "Linux" else []
+    link_flags = [*shim, *toolchain.link_flags]
     values: Mapping[str, str] = {
         "CPUWHEELS_CC": str(toolchain.cc),
         "CPUWHEELS_CXX": str(toolchain.cxx),

@@ -14,7 +14,8 @@ class Toolchain:
     """A compiler that meets a target's gate, and the flags that keep what it makes under the target's floor.
 
     Attributes:
-        kind: ``host`` for a compiler of this machine, ``debian`` for the unpacked one.
+        kind: ``host`` for a compiler of this machine, ``debian`` for the unpacked one, ``zig`` for the one of a macOS
+            target on other systems.
         description: One line for people, such as ``GNU 14.2.0 (Debian 14.2.0-19), unpacked``.
         family: ``GNU`` or ``AppleClang``.
         version: Its full version.
@@ -38,7 +39,7 @@ class Toolchain:
         refused: Host compilers that were looked at, and why each was refused.
     """
 
-    kind: Literal["host", "debian"]
+    kind: Literal["host", "debian", "zig"]
     description: str
     family: str
     version: str

@@ -16,6 +16,7 @@ from cpuwheels.toolchain import unpacked
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
 from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
 from cpuwheels.toolchain.host import verdicts
+from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
 from cpuwheels.toolchain.sysroot import Sysroot, sysroot_key, unpacked_sysroot
@@ -77,6 +78,10 @@ def resolve_toolchain(
     """
     environ = os.environ if environ is None else environ
     sources = mirrors(debian.mirrors, environ)
+    if target.compiler.family == "AppleClang":
+        return macos_toolchain(
+            target, root=root, mirrors=sources, store=store, reporter=reporter, logs=logs, environ=environ
+        )
     picked = _pick(target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ)
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
