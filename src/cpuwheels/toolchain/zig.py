@@ -123,6 +123,8 @@ def target_flags(target: Target) -> Flags:
             # and tells its headers that everything is there.
             "-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS",
             "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
+            # As Apple's clang, with which torch was built: the newer operator is not known to be there.
+            "-fno-sized-deallocation",
         ),
         # Without symbols of its own that nothing binds to.
         link_flags=("-nostdlib++", "-s"),

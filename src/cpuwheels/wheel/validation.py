@@ -62,6 +62,11 @@ class Entry:
     paths: tuple[str, ...] = ()
     fault: str = ""
 
+    @property
+    def is_binary(self) -> bool:
+        """Whether something can be wrong with it as a binary."""
+        return bool(self.elf or self.fault or self.paths)
+
 
 def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
     """Return everything wrong with a wheel, one line each."""
@@ -83,9 +88,7 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
         *(f"{name} is missing" for name in expected.modules if name not in files),
-        *binary_faults(
-            {name: entry for name, entry in entries.items() if entry.elf or entry.fault or entry.paths}, expected
-        ),
+        *binary_faults({name: entry for name, entry in entries.items() if entry.is_binary}, expected),
     ]
 
 
@@ -149,7 +152,7 @@ def record_faults(record: str, entries: dict[str, Entry], record_name: str) -> I
 
 
 def binary_faults(binaries: dict[str, Entry], expected: Expectations) -> Iterator[str]:
-    """Yield what is wrong with the ELF files."""
+    """Yield what is wrong with the binaries."""
     bundled = {name.rpartition("/")[2] for name in binaries}
     for name, entry in sorted(binaries.items()):
         if entry.fault:
