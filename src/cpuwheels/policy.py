@@ -89,3 +89,19 @@ def version_number(text: str) -> tuple[int, ...]:
 
 def _auditwheels_table() -> str:
     return importlib.resources.files("auditwheel.policy").joinpath("manylinux-policy.json").read_text(encoding="utf-8")
+
+
+def macos_floor(floor: str) -> tuple[int, int]:
+    """Return the oldest macOS that a floor such as ``macosx_14_0`` is for.
+
+    Raises:
+        MatrixError: It is no such floor.
+    """
+    found = re.fullmatch(r"macosx_(\d+)_(\d+)", floor)
+    if found is None:
+        raise MatrixError(
+            f"'{floor}' does not say which macOS the wheel is for",
+            where="matrix.yaml: the target's floor",
+            next_step="write it as in wheel tags, such as macosx_14_0",
+        )
+    return int(found[1]), int(found[2])

@@ -114,4 +114,5 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         request.environment.torch_folder.parent: f"{STABLE_ROOT}/site-packages",
     }
     # torch's libgomp stands in for the toolchain's (upstream makes this folder): one OpenMP run time per process.
-    return toolchain_text(request.toolchain, maps, workspace.build, link_flags=[f"-L{workspace.build}/gomp_shim"])
+    shim = [f"-L{workspace.build}/gomp_shim"] if request.target.system == "Linux" else []
+    return toolchain_text(request.toolchain, maps, workspace.build, link_flags=shim)

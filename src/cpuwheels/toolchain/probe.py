@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 TOOLS = ("ar", "ranlib", "strip", "objcopy", "objdump", "as")
 
+_WITHOUT = {"AppleClang": ("objcopy", "objdump", "as")}
+"""Tools that do not come with a family; what it links is finished."""
+
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "as", "ld")
 _FILES = ("libstdc++.a", "libgcc.a", "libgcc_eh.a", "libgomp.so", "crtbeginS.o", "crtendS.o")
 _NO_SYSROOT = "--sysroot=/nonexistent"
@@ -82,7 +85,8 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
             "(Fedora and RHEL: package libstdc++-static)"
         )
     tools = {name: _named_program(cxx, flags, name) for name in TOOLS}
-    if missing := [name for name, path in tools.items() if not (path.is_absolute() and path.is_file())]:
+    absent = (name for name, path in tools.items() if not (path.is_absolute() and path.is_file()))
+    if missing := [name for name in absent if name not in _WITHOUT.get(identity.family, ())]:
         raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) beside it or on PATH")
     c_list, cxx_list = (_headers(cxx, flags, language) for language in ("c", "c++"))
     include = _named_file(cxx, flags, "include")

@@ -14,7 +14,8 @@ class Toolchain:
     """A compiler that meets a target's gate, and the flags that keep what it makes under the target's floor.
 
     Attributes:
-        kind: ``host`` for a compiler of this machine, ``debian`` for the unpacked one.
+        kind: ``host`` for a compiler of this machine, ``debian`` for the unpacked one, ``zig`` for the one of a macOS
+            target on other systems.
         description: One line for people, such as ``GNU 14.2.0 (Debian 14.2.0-19), unpacked``.
         family: ``GNU`` or ``AppleClang``.
         version: Its full version.
@@ -24,8 +25,6 @@ class Toolchain:
         ranlib: Archive indexer.
         strip: Symbol stripper.
         objcopy: Object copier.
-        objdump: Disassembler.
-        assembler: Assembler.
         machine: What it compiles for, as ``platform.machine()`` says it.
         sysroot: Root whose headers and libraries are built against; None where the target has none.
         compile_flags: For C and C++; also wanted when linking through the compiler.
@@ -38,9 +37,11 @@ class Toolchain:
         python_include: Folders with the headers of the Python that the kernels are built against.
         digest: Key of the compiler, the sysroot and the flags, wherever they lie.
         refused: Host compilers that were looked at, and why each was refused.
+        objdump: Disassembler, where finished files are to be judged with it.
+        assembler: Likewise.
     """
 
-    kind: Literal["host", "debian"]
+    kind: Literal["host", "debian", "zig"]
     description: str
     family: str
     version: str
@@ -50,8 +51,6 @@ class Toolchain:
     ranlib: Path
     strip: Path
     objcopy: Path
-    objdump: Path
-    assembler: Path
     machine: str
     sysroot: Path | None
     compile_flags: tuple[str, ...]
@@ -63,3 +62,5 @@ class Toolchain:
     python_include: tuple[Path, ...]
     digest: str
     refused: tuple[str, ...]
+    objdump: Path | None = None
+    assembler: Path | None = None

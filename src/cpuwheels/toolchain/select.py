@@ -17,9 +17,11 @@ from cpuwheels.toolchain import unpacked
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
 from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
 from cpuwheels.toolchain.host import host_commands, verdicts
+from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
 from cpuwheels.toolchain.sysroot import Sysroot, sysroot_key, unpacked_sysroot
+from cpuwheels.toolchain.zig import is_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -83,6 +85,10 @@ def resolve_toolchain(
     """
     environ = os.environ if environ is None else environ
     sources = mirrors(debian.mirrors, environ)
+    if target.compiler.family == "AppleClang":
+        return macos_toolchain(
+            target, root=root, mirrors=sources, store=store, reporter=reporter, logs=logs, environ=environ
+        )
     picked = _pick(target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ)
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
@@ -105,6 +111,8 @@ def check_choice(target: Target, choice: Choice, root: Path, environ: Mapping[st
         ToolchainError: Each compiler is listed with the reason.
         MatrixError: The lock of the pinned compiler cannot be read.
     """
+    if choice == "auto" and is_needed(target):
+        return  # its own compiler runs on another system alone; the pinned one is installed
     pinned = _pinned(target, root)
     if choice == "debian" and pinned is not None:
         unpacked.require_runnable(pinned, target)

@@ -14,11 +14,12 @@ from uv import find_uv_bin
 
 from cpuwheels.errors import CommandError, ToolchainError
 from cpuwheels.keys import file_digest, make_key
+from cpuwheels.policy import macos_floor
 from cpuwheels.process import capture, run
 from cpuwheels.toolchain import zig_programs
 from cpuwheels.toolchain.flags import Flags
 from cpuwheels.toolchain.gate import Identity, identify
-from cpuwheels.toolchain.probe import TOOLS, Compiler
+from cpuwheels.toolchain.probe import Compiler
 from cpuwheels.torch_install import uv_environment
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
 
 KIND = "toolchains"
+STUBS = "ziglang/lib/libc/darwin"
+"""Where its package has the list of libSystem's symbols."""
 RECIPE = 1
 """Raised when the flags change in a way that changes what is built."""
 
@@ -103,28 +106,11 @@ def triple(target: Target) -> str:
     """Return a target's name as zig wants it, with the oldest system that it is for: ``aarch64-macos.14.0``.
 
     Raises:
-        ToolchainError: The target's floor is no macOS policy.
+        MatrixError: The target's floor is no macOS policy.
     """
     major, minor = macos_floor(target.floor)
     machine = {"arm64": "aarch64"}.get(target.machine, target.machine)
     return f"{machine}-macos.{major}.{minor}"
-
-
-def macos_floor(floor: str) -> tuple[int, int]:
-    """Return the oldest macOS that a policy such as ``macosx_14_0`` is for.
-
-    Raises:
-        ToolchainError: It is no such policy.
-    """
-    name, _, version = floor.partition("_")
-    major, _, minor = version.partition("_")
-    if name != "macosx" or not (major.isdigit() and minor.isdigit()):
-        raise ToolchainError(
-            f"'{floor}' does not say which macOS the wheel is for",
-            where="matrix.yaml: the target's floor",
-            next_step="write it as in wheel tags, such as macosx_14_0",
-        )
-    return int(major), int(minor)
 
 
 def target_flags(target: Target) -> Flags:
@@ -137,6 +123,8 @@ def target_flags(target: Target) -> Flags:
             # and tells its headers that everything is there.
             "-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS",
             "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
+            # As Apple's clang, with which torch was built: the newer operator is not known to be there.
+            "-fno-sized-deallocation",
         ),
         # Without symbols of its own that nothing binds to.
         link_flags=("-nostdlib++", "-s"),
@@ -144,7 +132,16 @@ def target_flags(target: Target) -> Flags:
 
 
 def _install(lock: Path, folder: Path, log: Path) -> None:
-    argv = [find_uv_bin(), "pip", "install", "--target", folder, "--only-binary", ":all:", "--no-deps"]
+    argv: list[str | Path] = [
+        find_uv_bin(),
+        "pip",
+        "install",
+        "--target",
+        folder,
+        "--only-binary",
+        ":all:",
+        "--no-deps",
+    ]
     try:
         run([*argv, "--link-mode", "copy", "--require-hashes", "-r", lock], log=log, env=uv_environment())
     except CommandError as error:
@@ -171,7 +168,7 @@ def _compiler(folder: Path, flags: Flags) -> Compiler:
         cxx_folders=(),
         own_folders=(),
         static_library=None,
-        tools={name: programs / name for name in TOOLS},
+        tools={name: programs / name for name in zig_programs.TOOLS},
     )
 
 

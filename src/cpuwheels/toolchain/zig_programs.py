@@ -10,6 +10,8 @@ from __future__ import annotations
 RECIPE = 1
 """Raised when the same zig would compile or link otherwise through these programs."""
 
+TOOLS = ("ar", "ranlib", "strip", "objcopy")
+
 PACKAGES = "packages"
 """Folder beside the programs that zig's package is installed into."""
 

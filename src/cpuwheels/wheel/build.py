@@ -11,7 +11,6 @@ from packaging.utils import parse_wheel_filename
 
 from cpuwheels.errors import AuditError, CommandError, WheelError
 from cpuwheels.keys import file_digest
-from cpuwheels.policy import load_policy
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.binaries import audited_binaries, audited_name
@@ -121,7 +120,7 @@ def build_wheel(
             streams=streams,
         )  # fmt: skip
     expected = Expectations(
-        policy=load_policy(policy.floor, policy.machine),
+        policy=policy.elf_policy(),
         excluded=policy.excluded,
         modules=tuple(sorted(name for name in overlay.files if name.endswith(".so"))),
         forbidden_paths=tuple(str(folder) for folder in (work, *forbidden_paths)),

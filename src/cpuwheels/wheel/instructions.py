@@ -46,8 +46,10 @@ class Binutils:
     machine: str
 
     @classmethod
-    def of(cls, toolchain: Toolchain) -> Binutils:
-        """Return those of a toolchain."""
+    def of(cls, toolchain: Toolchain) -> Binutils | None:
+        """Return those of a toolchain, if it has both."""
+        if toolchain.assembler is None or toolchain.objdump is None:
+            return None
         return cls(toolchain.assembler, toolchain.objdump, toolchain.machine)
 
 

@@ -16,6 +16,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import Version
 
 from cpuwheels.elf import MAGIC, ElfFacts, read_elf
+from cpuwheels.macho import is_macho
 from cpuwheels.wheel.canonical import content_digest, dist_info_of, entry_order
 from cpuwheels.wheel.requirements import sort_requirements
 
@@ -31,13 +32,13 @@ class Expectations:
     """What a finished wheel is held against.
 
     Attributes:
-        policy: The target's platform policy.
+        policy: The target's platform policy; None if it is none for ELF files.
         excluded: Sonames (wildcards allowed) that come with torch.
         modules: Paths that must be there, such as ``vllm/_C.abi3.so``.
         forbidden_paths: Absolute path prefixes of the building machine that no binary may hold.
     """
 
-    policy: Policy
+    policy: Policy | None
     excluded: tuple[str, ...]
     modules: tuple[str, ...]
     forbidden_paths: tuple[str, ...]
@@ -51,7 +52,7 @@ class Entry:
         digest: As ``RECORD`` writes it.
         size: Bytes, unpacked.
         elf: Facts, if it is an ELF file.
-        paths: Forbidden path prefixes found inside, if it is an ELF file.
+        paths: Forbidden path prefixes found inside, if it is an ELF or a Mach-O file.
         fault: Why it could not be read, or empty.
     """
 
@@ -60,6 +61,11 @@ class Entry:
     elf: ElfFacts | None = None
     paths: tuple[str, ...] = ()
     fault: str = ""
+
+    @property
+    def is_binary(self) -> bool:
+        """Whether something can be wrong with it as a binary."""
+        return bool(self.elf or self.fault or self.paths)
 
 
 def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
@@ -82,7 +88,7 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
         *(f"{name} is missing" for name in expected.modules if name not in files),
-        *binary_faults({name: entry for name, entry in entries.items() if entry.elf or entry.fault}, expected),
+        *binary_faults({name: entry for name, entry in entries.items() if entry.is_binary}, expected),
     ]
 
 
@@ -146,25 +152,29 @@ def record_faults(record: str, entries: dict[str, Entry], record_name: str) -> I
 
 
 def binary_faults(binaries: dict[str, Entry], expected: Expectations) -> Iterator[str]:
-    """Yield what is wrong with the ELF files."""
+    """Yield what is wrong with the binaries."""
     bundled = {name.rpartition("/")[2] for name in binaries}
     for name, entry in sorted(binaries.items()):
-        if entry.elf is None:
+        if entry.fault:
             yield f"{name} is {entry.fault}"
             continue
-        yield from (f"{name}: {fault}" for fault in elf_faults(entry.elf, expected, bundled))
+        if entry.elf is not None:
+            yield from (f"{name}: {fault}" for fault in elf_faults(entry.elf, expected, bundled))
         yield from (f"{name} holds the building machine's path {path}" for path in entry.paths)
 
 
 def elf_faults(elf: ElfFacts, expected: Expectations, bundled: set[str]) -> Iterator[str]:
     """Yield what is wrong with one ELF file, given the file names of all of the wheel's."""
+    if (policy := expected.policy) is None:
+        yield "is a file for Linux"
+        return
     for soname in elf.needed:
-        known = expected.policy.has(soname) or soname in bundled
+        known = policy.has(soname) or soname in bundled
         if not known and not any(fnmatch.fnmatchcase(soname, pattern) for pattern in expected.excluded):
-            yield f"needs {soname}, which is neither bundled nor on every {expected.policy.name} system"
+            yield f"needs {soname}, which is neither bundled nor on every {policy.name} system"
     for needed in elf.versions:
-        if expected.policy.forbids(needed.version):
-            yield f"needs {needed.version} of {needed.library}, newer than {expected.policy.name}"
+        if policy.forbids(needed.version):
+            yield f"needs {needed.version} of {needed.library}, newer than {policy.name}"
     if elf.unstripped:
         yield f"is not stripped: it has {elf.unstripped[0]}"
     if elf.executable_stack:
@@ -178,13 +188,19 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, forbidden: Sequence[s
     content = archive.read(info)
     if content.startswith(MAGIC):
         return _read_binary(content, forbidden)
+    if is_macho(content):
+        return Entry(content_digest(content), len(content), paths=_held(content, forbidden))
     return Entry(content_digest(content), len(content))
 
 
 def _read_binary(content: bytes, forbidden: Sequence[str]) -> Entry:
     digest = content_digest(content)
-    paths = tuple(path for path in forbidden if path.encode() in content)
+    paths = _held(content, forbidden)
     try:
         return Entry(digest, len(content), read_elf(io.BytesIO(content)), paths)
     except ValueError as error:
         return Entry(digest, len(content), None, paths, str(error))
+
+
+def _held(content: bytes, forbidden: Sequence[str]) -> tuple[str, ...]:
+    return tuple(path for path in forbidden if path.encode() in content)
