@@ -48,7 +48,11 @@ def fake_python(folder: Path, *, version: str = "0.32.0+cpu", fault: str = ":", 
     script = textwrap.dedent(FAKE_PYTHON).format(seen=seen, version=version, fault=fault, against=against)
     python.write_text(script)
     python.chmod(0o755)
-    return Environment(python, "3.11", folder / "site", "2.13.0+cpu", "digest", "nowhere", True, {"setuptools": "78"})
+    return Environment(
+        python=python, python_version="3.11", site_packages=folder / "site", torch_version="2.13.0+cpu",
+        torch_digest="digest", torch_from="nowhere", torch_pinned=True, torch_alternate=False,
+        torch_folder=folder / "site" / "torch", tools={"setuptools": "78"},
+    )  # fmt: skip
 
 
 def source_tree(folder: Path) -> Path:
