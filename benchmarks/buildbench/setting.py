@@ -123,7 +123,7 @@ def prepared(root: Path, work: Path, target: str, source: str | None, reporter: 
 def _setting(places: Places, work: Path, target_id: str, source: str | None, reporter: Reporter) -> Setting:
     matrix = load_matrix(places.root)
     target = matrix.buildable(target_id)
-    check_host(target)
+    check_host(target, places.root)
     Store(default_root()).share(_SHARED, places.cache)
     this = run.start(places, matrix, target, BuildOptions(source=source), reporter)
     inputs = gather(this, request_source(source, None, matrix))
@@ -135,7 +135,8 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
         compiler=inputs.toolchain.description, torch=inputs.environment.torch_version,
-        onednn=inputs.onednn.version, built=_built(request), beside_source=request.key_beside_source(),
+        onednn=inputs.onednn.version if inputs.onednn else "none", built=_built(request),
+        beside_source=request.key_beside_source(),
     )  # fmt: skip
     cpus = usable_cpus().count
     machine = Machine(
@@ -148,7 +149,8 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
 def _built(request: KernelRequest) -> str:
     return make_key(
         source=request.source.folder.name, toolchain=request.toolchain.digest, environment=request.environment.key(),
-        onednn=request.onednn.digest, cpuinfo=request.target.cpuinfo, options=upstream_options(request.target),
+        onednn=request.onednn and request.onednn.digest, cpuinfo=request.target.cpuinfo,
+        options=upstream_options(request.target),
     )  # fmt: skip
 
 

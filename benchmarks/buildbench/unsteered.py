@@ -17,7 +17,9 @@ from buildbench.results import Measured
 from buildbench.setting import upstream_options
 from cpuwheels.gate.costs import job_cost
 from cpuwheels.gate.records import read_records
-from cpuwheels.kernels.configure import KERNEL_EPOCH, toolchain_values
+from cpuwheels.kernels.configure import toolchain_values
+from cpuwheels.kernels.request import configurations
+from cpuwheels.kernels.settings import KERNEL_EPOCH
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, write_atomic
@@ -37,7 +39,7 @@ class Unsteered:
 
     def __init__(self, setting: Setting) -> None:
         self.setting = setting
-        self.workspace = Workspace(setting.work / "unsteered")
+        self.workspace = Workspace(setting.work / "unsteered", configurations(setting.request.target)[0])
         self._mark = self.workspace.folder / "built-of.txt"
 
     def ready(self) -> bool:

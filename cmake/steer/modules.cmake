@@ -2,6 +2,7 @@
 function(cpuwheels_tune_modules)
   get_property(_targets DIRECTORY "${CMAKE_SOURCE_DIR}" PROPERTY BUILDSYSTEM_TARGETS)
   set(_modules "")
+  cpuwheels_tune_onednn_once()
   cpuwheels_share_archive()
   foreach(_target IN LISTS _targets)
     get_target_property(_type ${_target} TYPE)

@@ -11,14 +11,34 @@ macro(cpuwheels_provide_onednn)
         "but '${CPUWHEELS_ONEDNN_TAG}' was prepared"
     )
   endif()
-  set(_cpuwheels_onednn_build "${CMAKE_BINARY_DIR}/_deps/onednn-build")
-  add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
-  cpuwheels_shrink_generators()
-  cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
+  if("${CPUWHEELS_BUILT}" STREQUAL "")
+    set(_cpuwheels_onednn_build "${CMAKE_BINARY_DIR}/_deps/onednn-build")
+    add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" "${_cpuwheels_onednn_build}" EXCLUDE_FROM_ALL)
+    cpuwheels_tune_onednn_once()
+  else()
+    # Another configuration of the same source has built it; modules are linked with what it shares (shared.cmake).
+    set(_cpuwheels_onednn_build "${CPUWHEELS_BUILT}/_deps/onednn-build")
+    add_library(dnnl INTERFACE)
+  endif()
   FetchContent_SetPopulated(
     oneDNN SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}" BINARY_DIR "${_cpuwheels_onednn_build}"
   )
 endmacro()
+
+# On some processors upstream populates oneDNN itself, without asking a provider, and corrects its sources: it is
+# told where they are (the build's own copy), and its targets are tuned when all directories have been read.
+if(CPUWHEELS_ONEDNN_BY_UPSTREAM)
+  set(FETCHCONTENT_SOURCE_DIR_ONEDNN "${CPUWHEELS_ONEDNN_SOURCE}" CACHE PATH "")
+endif()
+
+function(cpuwheels_tune_onednn_once)
+  get_property(_tuned GLOBAL PROPERTY CPUWHEELS_ONEDNN_TUNED)
+  if(NOT _tuned AND TARGET dnnl AND "${CPUWHEELS_BUILT}" STREQUAL "")
+    set_property(GLOBAL PROPERTY CPUWHEELS_ONEDNN_TUNED ON)
+    cpuwheels_shrink_generators()
+    cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
+  endif()
+endfunction()
 
 # Takes files out of oneDNN's targets that no extension module links: it compiles all primitives, and only then
 # leaves those out that were not asked for (ONEDNN_ENABLE_PRIMITIVE). They are archive members that the linker

@@ -9,6 +9,8 @@ set(CMAKE_AR "${CPUWHEELS_AR}")
 set(CMAKE_RANLIB "${CPUWHEELS_RANLIB}")
 set(CMAKE_STRIP "${CPUWHEELS_STRIP}")
 set(CMAKE_SYSROOT "${CPUWHEELS_SYSROOT}")
+# Libraries and headers are looked for in the sysroot first, programs never there: those must run on this machine.
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 
 # Paths of this build never reach the result: each root has a stable name instead.
 set(_maps "")

@@ -19,6 +19,9 @@ _PF_X = 1  # <elf.h>: segment flag "executable"
 MAGIC = b"\x7fELF"
 """How an ELF file begins."""
 
+MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64", "s390x": "EM_S390"}
+"""How ELF files name machines, by ``platform.machine()``."""
+
 _VERSION_MASK = 0x7FFF  # <elf.h>: the top bit of a .gnu.version entry marks a hidden symbol
 _HIDDEN = 0x8000
 _NO_VERSION = 1  # <elf.h> VER_NDX_GLOBAL: the highest .gnu.version entry that names no version
@@ -102,14 +105,15 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
         raise ValueError(f"not a readable ELF file: {error}") from error
 
 
-def read_needed(stream: IO[bytes]) -> tuple[str, ...]:
-    """Return the sonames that a file is linked to; cheaper than all facts.
+def read_needed(stream: IO[bytes]) -> tuple[tuple[str, ...], str]:
+    """Return the sonames that a file is linked to and its own, or an empty one; cheaper than all facts.
 
     Raises:
         ValueError: It is not a readable ELF file.
     """
     try:
-        return tuple(_strings(_tags(ELFFile(stream)), "DT_NEEDED", "needed"))
+        tags = _tags(ELFFile(stream))
+        return tuple(_strings(tags, "DT_NEEDED", "needed")), next(iter(_strings(tags, "DT_SONAME", "soname")), "")
     except (ELFError, UnicodeDecodeError) as error:
         raise ValueError(f"not a readable ELF file: {error}") from error
 

@@ -7,22 +7,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import uv
-
 from cpuwheels.bytecode import compile_imported
 from cpuwheels.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.keys import file_digest, make_key
-from cpuwheels.process import capture, run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
-from cpuwheels.torch_install import install_torch, refuse_unpinned, torch_digest, uv_environment
+from cpuwheels.torch_foreign import install_stand_in
+from cpuwheels.torch_install import install_torch, refuse_unpinned, torch_digest
 from cpuwheels.torch_source import TorchOffer, torch_requirement
+from cpuwheels.venvs import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target, TorchPin
     from cpuwheels.store import Store
+    from cpuwheels.torch_foreign import ForeignTorch
 
 _MARKER = "cpuwheels-environment.json"
 
@@ -49,6 +47,9 @@ class Environment:
             was packed for with the same headers and libraries.
         torch_from: For people: where it came from.
         torch_pinned: Whether its wheel is pinned by content.
+        torch_alternate: Whether it stands in for a wheel that could not be had.
+        torch_folder: The target's torch, laid out as the installed package: ``include/``, ``lib/``. It is this
+            environment's own where that is the target's, too.
         tools: Installed packages and their versions.
     """
 
@@ -59,7 +60,14 @@ class Environment:
     torch_digest: str
     torch_from: str
     torch_pinned: bool
+    torch_alternate: bool
+    torch_folder: Path
     tools: dict[str, str]
+
+    @property
+    def foreign(self) -> bool:
+        """Whether the target's torch cannot run here, so that another package answers for it."""
+        return self.torch_folder.parent != self.site_packages
 
     @property
     def scripts(self) -> Path:
@@ -90,6 +98,7 @@ class EnvironmentRequest:
         pythons: Build interpreters in order of preference.
         lock: Requirements file with the tools' versions and hashes.
         locked: Whether a torch wheel whose bytes are not pinned is refused.
+        foreign: The target's torch, if this machine cannot run it.
     """
 
     torch: str
@@ -98,6 +107,7 @@ class EnvironmentRequest:
     pythons: tuple[str, ...]
     lock: Path
     locked: bool = False
+    foreign: ForeignTorch | None = None
 
     def torch_digests(self, python: str) -> list[str]:
         """Return the sha256 digests that a torch wheel for one Python version may have; none if not pinned."""
@@ -107,12 +117,13 @@ class EnvironmentRequest:
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
         return make_key(
-            layout=3,
+            layout=4,
             torch=self.torch,
             pin=self.pin,
             machine=self.target.machine,
             python=python,
             lock=file_digest(self.lock),
+            foreign=self.foreign and [self.foreign.version, self.foreign.digest, str(self.foreign.folder)],
         )
 
 
@@ -185,6 +196,11 @@ def _make(
         run_uv(["venv", "--quiet", "--python", interpreter, folder], log)
         python = folder / "bin" / "python"
         run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
+        if request.foreign is not None:
+            install_stand_in(site_packages(folder), request.foreign)
+            compile_imported(python, _IMPORTED, log)
+            environment = _seal_foreign(folder, python, version, request.foreign)
+            return environment, []
         offer, faults = install_torch(
             torch_requirement(request.torch, request.pin, request.target), request.pin,
             python=python, digests=request.torch_digests(version), locked=request.locked,
@@ -209,7 +225,7 @@ def _make(
 
 def _seal(folder: Path, python: Path, version: str, offer: TorchOffer, *, pinned: bool) -> Environment:
     site = site_packages(folder)
-    tools = dict(path.name.removesuffix(".dist-info").split("-") for path in sorted(site.glob("*.dist-info")))
+    tools = _installed(site)
     environment = Environment(
         python=python,
         python_version=version,
@@ -218,17 +234,40 @@ def _seal(folder: Path, python: Path, version: str, offer: TorchOffer, *, pinned
         torch_digest=torch_digest(site),
         torch_from=f"{offer.location} (named by {offer.named_by})",
         torch_pinned=pinned,
+        torch_alternate=False,
+        torch_folder=site / "torch",
         tools=tools,
     )
+    return _sealed(folder, environment, offer)
+
+
+def _seal_foreign(folder: Path, python: Path, version: str, torch: ForeignTorch) -> Environment:
+    site = site_packages(folder)
+    environment = Environment(
+        python=python,
+        python_version=version,
+        site_packages=site,
+        torch_version=torch.version,
+        torch_digest=torch.digest,
+        torch_from=torch.origin,
+        torch_pinned=torch.pinned,
+        torch_alternate=torch.alternate,
+        torch_folder=torch.folder,
+        tools=_installed(site),
+    )
+    return _sealed(folder, environment, None)
+
+
+def _installed(site: Path) -> dict[str, str]:
+    return dict(path.name.removesuffix(".dist-info").split("-") for path in sorted(site.glob("*.dist-info")))
+
+
+def _sealed(folder: Path, environment: Environment, offer: TorchOffer | None) -> Environment:
+    """Note in the environment's folder that it is complete, and what it is."""
     record = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(environment).items()}
     with storage_errors(folder):
-        write_atomic(folder / _MARKER, json.dumps(record | {"offer": asdict(offer)}, indent=1) + "\n")
+        write_atomic(folder / _MARKER, json.dumps(record | {"offer": offer and asdict(offer)}, indent=1) + "\n")
     return environment
-
-
-def site_packages(folder: Path) -> Path:
-    """Return where the packages of a venv are."""
-    return next((folder / "lib").glob("python3*/site-packages"))
 
 
 def stored_environment(request: EnvironmentRequest, store: Store) -> Environment | None:
@@ -237,26 +276,7 @@ def stored_environment(request: EnvironmentRequest, store: Store) -> Environment
     return next((_read(folder) for folder in folders if (folder / _MARKER).is_file()), None)
 
 
-def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
-    """Return this machine's interpreters for some Python versions, such as ``3.11``."""
-    return {version: found for version in pythons if (found := _interpreter(version))}
-
-
-def _interpreter(version: str) -> Path | None:
-    found = capture([uv.find_uv_bin(), "python", "find", "--no-project", "--system", version], env=uv_environment())
-    return Path(found.output.strip()) if found.returncode == 0 else None
-
-
 def _read(folder: Path) -> Environment:
     data = json.loads((folder / _MARKER).read_text())
     data.pop("offer")
-    return Environment(**data | {name: Path(data[name]) for name in ("python", "site_packages")})
-
-
-def run_uv(arguments: Sequence[str | Path], log: Path) -> None:
-    """Run uv with the settings of a build.
-
-    Raises:
-        CommandError: It fails.
-    """
-    run([uv.find_uv_bin(), *arguments], log=log, env=uv_environment())
+    return Environment(**data | {name: Path(data[name]) for name in ("python", "site_packages", "torch_folder")})

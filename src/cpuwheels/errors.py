@@ -217,6 +217,12 @@ class SlowerError(CpuwheelsError):
     exit_code = 36
 
 
+class AclError(CpuwheelsError):
+    """Arm Compute Library's sources cannot be had, or the matrix does not know the version that is asked for."""
+
+    exit_code = 37
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

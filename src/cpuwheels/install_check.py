@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from cpuwheels.loading import Loaded, Loader
+    from cpuwheels.machine.loaders import CpuLoaders
 
 _SUFFIX = ".abi3.so"
 _WHERE = (
@@ -72,6 +73,7 @@ class InstallCheck:
         libraries: The libraries that register operators.
         modules: Every other extension module of the package.
         manifest: The file that all this was written to.
+        site: The folder that the wheel was installed into.
     """
 
     wheel: str
@@ -80,12 +82,13 @@ class InstallCheck:
     libraries: tuple[CheckedLibrary, ...]
     modules: tuple[CheckedLibrary, ...]
     manifest: Path
+    site: Path
 
 
 def check_install(
     wheel: Path,
     *,
-    loader: Loader,
+    loader: Loader | CpuLoaders,
     libraries: Mapping[str, Sequence[str]],
     modules: Sequence[str],
     features: Collection[str],
@@ -101,7 +104,7 @@ def check_install(
         loader: Has a fresh environment with torch, into which the wheel is installed.
         libraries: Library → CPU features it needs; each has to register operators.
         modules: Other extension modules that have to be there; any more that are found are loaded as well.
-        features: What this machine's CPU has. A library that needs more is left out and announced.
+        features: What the CPUs have that it loads on. A library that needs more is left out and announced.
         manifest: JSON file to write, beside the wheel.
         log: Log file of the step.
         announce: Called with what must not be missed.
@@ -149,6 +152,7 @@ def check_install(
         libraries=tuple(checked[name] for name in libraries),
         modules=tuple(checked[name] for name in checked if name not in libraries),
         manifest=manifest,
+        site=platlib,
     )
     with storage_errors(manifest.parent):
         write_atomic(manifest, render_manifest(check))
@@ -158,7 +162,7 @@ def check_install(
 def render_manifest(check: InstallCheck) -> str:
     """Return the operator manifest: what each library of the wheel registers, with schemas."""
     table = asdict(check)
-    del table["manifest"]
+    del table["manifest"], table["site"]
     return json.dumps(table, indent=1, sort_keys=True) + "\n"
 
 

@@ -5,27 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.archives import tarfile
+from cpuwheels.commits import GitSource, get_commit, repositories_of
 from cpuwheels.download import Pinned, fetch, mirrored
-from cpuwheels.errors import CommandError, CpuwheelsError, DownloadError, LockedError, OneDnnError
+from cpuwheels.errors import DownloadError, LockedError, OneDnnError
 from cpuwheels.keys import make_key
-from cpuwheels.process import closed_environment, run
 from cpuwheels.source.unpack import unpack_tar
-from cpuwheels.storage import remove_tree, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.errors import CpuwheelsError
     from cpuwheels.model.matrix import OneDnnAlternate, OneDnnPin
     from cpuwheels.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ONEDNN_REPO"
-_PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=20")
-"""Git gives up on a connection that moves less than 1,000 bytes/s for 20 s."""
 
 
 @dataclass(frozen=True)
@@ -77,32 +74,33 @@ def get_onednn(
         LockedError: Only an alternate can be had and ``locked`` is set.
         OneDnnError: Neither can be had.
     """
-    key = commit_key(pin)
-    chosen = environ.get(REPOSITORY_VARIABLE)
-    repositories = [chosen, *pin.repositories] if chosen else list(pin.repositories)
-
-    def export(folder: Path) -> None:
-        try:
-            _export_commit(tag, pin.commit, repositories, folder, store, reporter, logs)
-        except CommandError as error:
-            raise OneDnnError(
-                f"oneDNN {tag} cannot be fetched: git does not work here",
-                where=error.where,
-                output="\n".join(filter(None, (error.what, error.output))),
-                log=error.log,
-                next_step="install git",
-            ) from error
-
+    repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
+    source = GitSource("oneDNN", "onednn", tag, repositories, REPOSITORY_VARIABLE, OneDnnError)
     try:
-        folder = store.get("onednn", key, export)
+        folder = get_commit(source, pin.commit, store=store, reporter=reporter, logs=logs)
     except OneDnnError as error:
         return _alternate(tag, pin, mirrors, error, store=store, reporter=reporter, locked=locked)
     return OneDnn(folder, tag, pin.commit, pin.commit, "pinned")
 
 
-def commit_key(pin: OneDnnPin) -> str:
-    """Return the store's key of the pinned commit's sources."""
-    return make_key(git=pin.commit, layout=1)
+def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: str) -> tuple[str, OneDnnPin] | None:
+    """Return the pin that upstream uses on a machine, and its GIT_TAG, or None.
+
+    Of several that a source names, one may be for some machines alone; steering checks that CMake asks for it.
+
+    Args:
+        tags: GIT_TAGs that a source names.
+        pins: The matrix's, by tag.
+        machine: As ``platform.machine()`` says on the target.
+    """
+    meant = onednn_pins({tag: pins[tag] for tag in tags if tag in pins}, machine)
+    return next(iter(meant.items()), None)
+
+
+def onednn_pins(pins: Mapping[str, OneDnnPin], machine: str) -> dict[str, OneDnnPin]:
+    """Return the pins that are meant for a machine: those that name it, else those that name none."""
+    own = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
+    return own or {tag: pin for tag, pin in pins.items() if not pin.machines}
 
 
 def _alternate(
@@ -153,77 +151,3 @@ def _unpack(alternate: OneDnnAlternate, mirrors: Sequence[str], store: Store, re
         on_bytes=lambda done, total: reporter.download(name, done, total),
     )
     unpack_tar(archive, folder)
-
-
-def _export_commit(
-    tag: str,
-    commit: str,
-    repositories: Sequence[str],
-    folder: Path,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-) -> None:
-    clone = store.root / "git" / "onednn"
-    log = logs / "onednn.log"
-    env = closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}, network=True)
-    faults = []
-    with store.lock("git", "onednn"):
-        if not (clone / "HEAD").is_file():
-            with storage_errors(clone):
-                remove_tree(clone)
-                clone.mkdir(parents=True)
-            run(["git", "init", "--quiet", "--bare", clone], log=log, env=env)
-        git: list[str | Path] = ["git", "-C", clone, *_PATIENCE]
-        for repository in repositories:
-            reporter.info(f"fetching oneDNN {tag} from {repository}")
-            if fault := _fetch(git, repository, tag, commit, log, env):
-                faults.append(f"{repository}: {fault}")
-                continue
-            _export(git, commit, folder, log, env)
-            return
-    raise OneDnnError(
-        f"oneDNN {tag} ({commit}) cannot be fetched",
-        where=", ".join(repositories),
-        output="\n".join(faults),
-        log=log,
-        next_step=f"make one of them reachable or name a clone in {REPOSITORY_VARIABLE}",
-    )
-
-
-def _fetch(git: Sequence[str | Path], repository: str, tag: str, commit: str, log: Path, env: Mapping[str, str]) -> str:
-    """Fetch the commit, by hash where the server allows it, else by its tag; return the fault, if any."""
-    local = Path(repository).expanduser()
-    source = str(local.resolve()) if local.is_dir() else repository
-    answer = run([*git, "ls-remote", "--quiet", source, "HEAD"], log=log, env=env, check=False)
-    if answer.returncode != 0:
-        return _first_line(answer.output) or f"git status {answer.returncode}"
-    for reference in (commit, f"refs/tags/{tag}", "+refs/heads/*:refs/remotes/origin/*"):
-        depth = [] if "*" in reference else ["--depth=1"]
-        run([*git, "fetch", "--quiet", "--no-tags", *depth, source, reference], log=log, env=env, check=False)
-        known = run([*git, "cat-file", "-e", f"{commit}^{{commit}}"], log=log, env=env, check=False)
-        if known.returncode == 0:
-            return ""
-    return f"it has no commit {commit}"
-
-
-def _first_line(text: str) -> str:
-    return text.splitlines()[0] if text else ""
-
-
-def _export(git: Sequence[str | Path], commit: str, folder: Path, log: Path, env: Mapping[str, str]) -> None:
-    archive = folder / ".export.tar"
-    try:
-        run([*git, "archive", "--format=tar", f"--output={archive}", commit], log=log, env=env)
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except CommandError as error:
-        raise OneDnnError(
-            f"git cannot export {commit}",
-            where=error.where,
-            log=log,
-            output=error.output,
-            next_step=f"remove {git[2]} and run again",
-        ) from error
-    finally:
-        archive.unlink(missing_ok=True)

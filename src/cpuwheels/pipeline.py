@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import publish, run
+from cpuwheels.acl import NAME, choose_acl, get_acl
+from cpuwheels.benches import install_bench
+from cpuwheels.chooser import beside_kernels, chooser_key
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
 from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
@@ -15,15 +19,14 @@ from cpuwheels.install_check import check_install
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
-from cpuwheels.loading import Loader
+from cpuwheels.machine.chosen import require_chosen
+from cpuwheels.machine.cpus import Cpu
 from cpuwheels.model.series import load_series
-from cpuwheels.native import probe
-from cpuwheels.onednn import get_onednn
+from cpuwheels.onednn import choose_onednn, get_onednn
 from cpuwheels.platforms import check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
 from cpuwheels.report import write_report
-from cpuwheels.runtime import layered_environment
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
@@ -31,12 +34,16 @@ from cpuwheels.storage import storage_errors
 from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.binaries import AuditPolicy
 from cpuwheels.wheel.build import build_wheel
+from cpuwheels.wheel.instructions import Binutils, limits_of
 from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
+    from cpuwheels.benches import InstallBench
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
@@ -65,7 +72,8 @@ class Inputs:
     toolchain: Toolchain
     native: NativeTools
     environment: Environment
-    onednn: OneDnn
+    onednn: OneDnn | None
+    acl: Acl | None
 
 
 def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
@@ -84,17 +92,19 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
-    check_choice(target, options.toolchain, os.environ)
+    check_host(target, places.root)
+    check_choice(target, options.toolchain, places.root, os.environ)
     plan = run.plan(places.root, target, options)
     request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
     this = run.start(places, matrix, target, options, reporter)
     inputs = gather(this, request)
+    chooser = chooser_key(target, inputs.toolchain, places.root) if target.chooser else None
     with reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
         kernels = get_kernels(
             KernelRequest(
                 root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
-                environment=inputs.environment, onednn=inputs.onednn, debug_symbols=options.debug_symbols,
+                environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+                debug_symbols=options.debug_symbols,
             ),
             cap=this.cap(plan, inputs.native.memgate), cache=this.compiler_cache,
             store=this.store, reporter=reporter, logs=this.logs,
@@ -102,7 +112,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     version = inputs.source.version
     note = provenance(
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn, kernels=kernels,
+        environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl, kernels=kernels, chooser=chooser,
     )  # fmt: skip
     key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
     output = places.output(target.id, version)
@@ -113,9 +123,9 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             with (
                 this.work_folder() as work,
                 publish.staging(places, name, version) as staged,
-                _loader(this, inputs, work) as loader,
+                _bench(this, inputs, work) as bench,
             ):
-                _assemble(this, inputs, kernels, plan, note, key, work, staged, loader)
+                _assemble(this, inputs, kernels, plan, note, key, work, staged, bench)
                 publish.publish(staged, output)
             finished = read_finished(output)
         return finished
@@ -135,18 +145,25 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         prepared = prepare_source(source, patches, root / "patches", store, reporter)
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
         this.torch_pin(pins.torch)  # before anything is fetched for it
-        tag, onednn_pin = _onednn_pin(this.matrix, pins, this.target)
+        chosen = _chosen_onednn(this.matrix, pins, this.target)
+        asked = choose_acl(pins.acl, this.matrix.acl, this.target.machine)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
         toolchain = this.toolchain()
         native = this.native(toolchain)
     with reporter.stage("environment", f"Python with torch {pins.torch} and the locked build tools"):
         environment = this.environment(pins.torch)
-    with reporter.stage("onednn", f"oneDNN {tag}"):
-        onednn = get_onednn(
-            tag, onednn_pin, mirrors(this.matrix.debian.mirrors, os.environ),
-            store=store, reporter=reporter, logs=logs, locked=this.options.locked,
-        )  # fmt: skip
-    return Inputs(source, prepared, toolchain, native, environment, onednn)
+    onednn = None
+    if chosen is not None:
+        with reporter.stage("onednn", f"oneDNN {chosen[0]}"):
+            onednn = get_onednn(
+                *chosen, mirrors(this.matrix.debian.mirrors, os.environ),
+                store=store, reporter=reporter, logs=logs, locked=this.options.locked,
+            )  # fmt: skip
+    acl = None
+    if asked is not None:
+        with reporter.stage("acl", f"{NAME} {asked[0]}"):
+            acl = get_acl(*asked, store=store, reporter=reporter, logs=logs, locked=this.options.locked)
+    return Inputs(source, prepared, toolchain, native, environment, onednn, acl)
 
 
 def _assemble(
@@ -158,7 +175,7 @@ def _assemble(
     key: str,
     work: Path,
     staged: Path,
-    loader: Loader,
+    bench: InstallBench | None,
 ) -> None:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
@@ -169,6 +186,7 @@ def _assemble(
         overlay = write_overlay(
             work / "overlay", package.project,
             package=package.files, kernels=kernels.folder, licenses=package.licenses,
+            beside=beside_kernels(target, inputs.toolchain, root=this.places.root, store=this.store, logs=logs),
         )  # fmt: skip
         built = build_wheel(
             overlay, package.project, python=inputs.environment.python, epoch=source.epoch, note=note,
@@ -178,7 +196,7 @@ def _assemble(
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        _check(this, inputs, kernels, built, loader)
+        _check(this, kernels, built, bench)
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
@@ -191,49 +209,53 @@ def _assemble(
         )  # fmt: skip
 
 
-def _loader(this: Run, inputs: Inputs, work: Path) -> Loader:
-    return Loader(
-        lambda: layered_environment(inputs.environment, work / "venv", this.logs),
-        work / "check",
-        this.logs / "install-check.log",
-    )
+@contextmanager
+def _bench(this: Run, inputs: Inputs, work: Path) -> Iterator[InstallBench | None]:
+    bench = install_bench(this, inputs.environment, inputs.native.isaprobe, work)
+    with bench.loader if bench else nullcontext():
+        yield bench
 
 
 def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPolicy:
     system = inputs.toolchain.library_folders  # without any, those of the machine itself
     return AuditPolicy(
         floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-        torch_libraries=inputs.environment.site_packages / "torch" / "lib",
+        torch_libraries=inputs.environment.torch_folder / "lib",
         library_folders=(*system, kernels.libraries_folder) if system else (),
         digests=(
             inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
         ),
-        system=target.system,
+        limits=limits_of(target), binutils=Binutils.of(inputs.toolchain), system=target.system,
     )  # fmt: skip
 
 
-def _check(this: Run, inputs: Inputs, kernels: Kernels, built: BuiltWheel, loader: Loader) -> None:
-    libraries = {library.name: library.needs for library in this.target.libraries}
+def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench | None) -> None:
+    target, log = this.target, this.logs / "install-check.log"
+    if bench is None:
+        this.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
+        return
+    libraries = {library.name: library.needs for library in target.libraries}
+    modules = [name for name in (*kernels.modules, target.chooser) if name and name not in libraries]
     check = check_install(
-        built.path, loader=loader, libraries=libraries,
-        modules=[name for name in kernels.modules if name not in libraries],
-        features=probe(inputs.native.isaprobe).features, manifest=built.path.with_name("operators.json"),
-        log=this.logs / "install-check.log", announce=this.reporter.announce,
+        built.path, loader=bench.loader, libraries=libraries,
+        modules=modules, features=bench.features,
+        manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
     )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
+    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)
+    for cpu, name in require_chosen(cpus, target, check.site, log).items():
+        this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
 
 
-def _onednn_pin(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin]:
-    known = [(tag, matrix.onednn[tag]) for tag in pins.onednn if tag in matrix.onednn]
-    # Of several that a source names, one is for some machines alone; the steering checks that CMake asks for it.
-    known = [(tag, pin) for tag, pin in known if target.machine in pin.machines] or [
-        (tag, pin) for tag, pin in known if not pin.machines
-    ]
-    if not known:
+def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin] | None:
+    if not target.onednn:
+        return None
+    chosen = choose_onednn(pins.onednn, matrix.onednn, target.machine)
+    if chosen is None:
         raise OneDnnError(
             f"the source asks for oneDNN {' or '.join(pins.onednn) or '(none)'}, which the matrix does not pin",
             where="matrix.yaml: onednn",
             next_step=f"add its commit there; known: {', '.join(matrix.onednn)}",
         )
-    return known[0]
+    return chosen

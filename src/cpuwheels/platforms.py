@@ -6,9 +6,13 @@ import platform
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import TargetNotBuiltError
+from cpuwheels.model.lock import load_lock
 
 if TYPE_CHECKING:
-    from cpuwheels.model.matrix import Target
+    from pathlib import Path
+
+    from cpuwheels.model.lock import DebianLock
+    from cpuwheels.model.matrix import Matrix, Target
 
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64"}
 
@@ -19,19 +23,67 @@ def this_machine() -> tuple[str, str]:
     return platform.system(), _ALIASES.get(machine.lower(), machine)
 
 
-def check_host(target: Target) -> None:
-    """Check that a target can be built on this machine.
+def is_foreign(target: Target) -> bool:
+    """Return whether a target's programs are for another kind of machine than this one."""
+    return this_machine() != (target.system, target.machine)
+
+
+def gnu_triple(target: Target) -> str:
+    """Return what the GNU tools for a target have in front of their names on other machines."""
+    return f"{target.machine}-{target.system.lower()}-gnu"
+
+
+def runs_here(lock: DebianLock) -> bool:
+    """Return whether this machine can run the programs of a lock's packages."""
+    return this_machine() == ("Linux", lock.machine)
+
+
+def own_target(matrix: Matrix) -> Target | None:
+    """Return the target of this machine's own kind, one that is ready before one that is planned."""
+    here = [target for target in matrix.targets if not is_foreign(target)]
+    return min(here, key=lambda target: not target.is_ready, default=None)
+
+
+def check_host(target: Target, root: Path) -> None:
+    """Check that a target can be built on this machine: on one of its own kind, or where its pinned compiler runs.
+
+    Args:
+        target: What is to be built.
+        root: The project's folder, with ``locks/``.
+
+    Raises:
+        TargetNotBuiltError: The machine is of another kind.
+        MatrixError: The lock of its compiler cannot be read.
+    """
+    if not is_foreign(target):
+        return
+    machines = [f"{target.system} {target.machine}"]
+    if target.toolchain is not None:
+        lock = load_lock(root, target.toolchain)
+        if runs_here(lock):
+            return
+        machines.append(f"Linux {lock.machine}")
+    raise _wrong_machine(target, "built", machines)
+
+
+def check_own_machine(target: Target) -> None:
+    """Check that this machine can run a target's kernels itself, as timing them needs.
 
     Raises:
         TargetNotBuiltError: The machine is of another kind.
     """
+    if is_foreign(target):
+        raise _wrong_machine(target, "run", [f"{target.system} {target.machine}"])
+
+
+def _wrong_machine(target: Target, done: str, machines: list[str]) -> TargetNotBuiltError:
+    wanted = " or ".join(dict.fromkeys(machines))
     system, machine = this_machine()
-    if (system, machine) != (target.system, target.machine):
-        raise TargetNotBuiltError(
-            f"target '{target.id}' is built on {target.system} {target.machine}; this is {system} {machine}",
-            where="this machine",
-            next_step=f"build it on a {target.system} {target.machine} machine",
-        )
+    return TargetNotBuiltError(
+        f"target '{target.id}' is {done} on {wanted}; this is {system} {machine}",
+        where="this machine",
+        next_step=f"use a machine with {wanted}",
+    )
 
 
 def markers(target: Target, python: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
@@ -18,11 +19,12 @@ from cpuwheels.errors import CommandError
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
 TAIL_LINES = 30
 _GRACE_SECONDS = 10
+_BLOCK = 1 << 24
 _PR_SET_PDEATHSIG = 1  # <sys/prctl.h>: signal a child when its parent dies
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
@@ -197,6 +199,42 @@ def capture(
         return Completed(124, f"no answer within {timeout:g} s")
     wanted = done.stdout if done.returncode == 0 and not both else done.stdout + done.stderr
     return Completed(done.returncode, wanted)
+
+
+def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[bytes]:
+    """Run a command that writes more than fits in memory and yield its stdout, whole lines at a time.
+
+    Args:
+        argv: The command; never passed to a shell.
+        env: The whole environment; `closed_environment()` if not given.
+
+    Raises:
+        CommandError: The program is not there, or failed; what it wrote to stderr is shown.
+    """
+    command = [str(part) for part in argv]
+    with tempfile.TemporaryFile() as complaints:
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+                env=dict(closed_environment() if env is None else env),
+            )  # fmt: skip
+        except OSError as error:
+            raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
+        with child:
+            assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
+            rest = b""
+            while block := child.stdout.read(_BLOCK):
+                lines, end, rest = (rest + block).rpartition(b"\n")
+                yield lines + end
+            yield rest
+        if child.returncode != 0:
+            complaints.seek(0)
+            raise CommandError(
+                f"{command[0].rsplit('/', 1)[-1]} {how_ended(child.returncode)}",
+                where=shlex.join(command),
+                output=complaints.read().decode(errors="replace"),
+                next_step="read what it says",
+            )
 
 
 def how_ended(status: int) -> str:

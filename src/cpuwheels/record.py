@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.acl import NAME
 from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.environment import Environment
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
@@ -34,8 +36,10 @@ def provenance(
     prepared: PreparedSource,
     toolchain: Toolchain,
     environment: Environment,
-    onednn: OneDnn,
+    onednn: OneDnn | None,
+    acl: Acl | None,
     kernels: Kernels,
+    chooser: str | None = None,
 ) -> dict[str, Any]:
     """Return the inputs of a wheel with their digests, the same for every build of the same key.
 
@@ -48,20 +52,28 @@ def provenance(
         "patches": [asdict(patch) for patch in prepared.patches],
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
-        "onednn": {
+        "onednn": onednn
+        and {
             "tag": onednn.tag,
             "version": onednn.version,
             "digest": onednn.digest,
             "kind": onednn.kind,
         },
-        "alternates": alternates(onednn),
+        "acl": {"tag": acl.tag, "version": acl.commit, "kind": acl.kind} if acl else None,
+        "alternates": alternates(onednn, acl, environment),
         "kernel_key": kernels.key,
+        **({"chooser_key": chooser} if chooser else {}),
     }
 
 
-def alternates(onednn: OneDnn) -> list[str]:
-    """Return what was built with something else than the matrix's first choice."""
-    return [f"oneDNN {onednn.version} in place of {onednn.tag}"] if onednn.kind == "alternate" else []
+def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment) -> list[str]:
+    """Return what was built with something else than the matrix's first choice, or without."""
+    found = [f"torch {environment.torch_version} from {environment.torch_from}"] if environment.torch_alternate else []
+    if onednn is not None and onednn.kind == "alternate":
+        found.append(f"oneDNN {onednn.version} in place of {onednn.tag}")
+    if acl is not None and acl.kind == "absent":
+        found.append(f"no {NAME} in place of {acl.tag}")
+    return found
 
 
 def write_record(

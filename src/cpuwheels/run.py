@@ -15,16 +15,18 @@ from cpuwheels.compiler_cache.program import find_ccache
 from cpuwheels.compiler_cache.settings import compiler_cache
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.environment import EnvironmentRequest, build_environment
-from cpuwheels.errors import TorchError
+from cpuwheels.errors import ToolchainError, TorchError
 from cpuwheels.gate.costs import read_costs
 from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
 from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
+from cpuwheels.platforms import is_foreign, own_target, this_machine
 from cpuwheels.runtime import separate_environment
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
 from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.torch_foreign import ForeignRequest, foreign_torch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from cpuwheels.native import NativeTools
     from cpuwheels.options import BuildOptions
     from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.toolchain.select import Choice
 
 TOOLS_LOCK = "build-tools.txt"
 PARITY_LOCK = "parity.txt"
@@ -69,17 +72,50 @@ class Run:
         """Return the place of a Python lock."""
         return self.places.root / "locks" / name
 
+    def mirrors(self) -> tuple[str, ...]:
+        """Return where Debian's packages come from, in order."""
+        return mirrors(self.matrix.debian.mirrors, os.environ)
+
     def toolchain(self) -> Toolchain:
         """Return the target's compilers and sysroot."""
-        return resolve_toolchain(
-            self.target, choice=self.options.toolchain, root=self.places.root, debian=self.matrix.debian,
-            store=self.store, reporter=self.reporter, logs=self.logs,
-        )  # fmt: skip
+        return self._toolchain(self.target, self.options.toolchain)
 
-    def native(self, toolchain: Toolchain) -> NativeTools:
-        """Return our native helpers, compiled with the toolchain."""
+    def native(self, toolchain: Toolchain | None = None) -> NativeTools:
+        """Return our native helpers, which run on this machine.
+
+        They are compiled with the target's toolchain, or where that makes programs for another kind of machine, with
+        the toolchain of this machine's own target.
+
+        Args:
+            toolchain: The target's, if it is at hand.
+
+        Raises:
+            ToolchainError: No target of the matrix is of this machine's kind.
+        """
+        if is_foreign(self.target):
+            toolchain = self._own_toolchain()
+        elif toolchain is None:
+            toolchain = self.toolchain()
         flags = (*toolchain.compile_flags, *toolchain.link_flags)
         return native_tools(self.places.root, toolchain.cc, flags, toolchain.digest, store=self.store, logs=self.logs)
+
+    def _own_toolchain(self) -> Toolchain:
+        own = own_target(self.matrix)
+        if own is None:
+            raise ToolchainError(
+                f"nothing compiles the helpers that run on this machine ({' '.join(this_machine())})",
+                where="matrix.yaml: targets",
+                next_step=f"add a target of this machine's kind, or build {self.target.id} on {self.target.system} "
+                f"{self.target.machine}",
+            )
+        self.reporter.info(f"helpers that run on this machine are compiled with the toolchain of {own.id}")
+        return self._toolchain(own, helpers_choice(self.options.toolchain))
+
+    def _toolchain(self, target: Target, choice: Choice) -> Toolchain:
+        return resolve_toolchain(
+            target, choice=choice, root=self.places.root, debian=self.matrix.debian,
+            store=self.store, reporter=self.reporter, logs=self.logs,
+        )  # fmt: skip
 
     def torch_pin(self, torch: str) -> TorchPin:
         """Return what the matrix says of a torch version.
@@ -101,9 +137,16 @@ class Run:
         Raises:
             TorchError: The matrix does not know the version, or no place has a CPU build of it.
         """
+        pin, locked = self.torch_pin(torch), self.options.locked
+        foreign = None
+        if is_foreign(self.target):
+            asked = ForeignRequest(
+                torch, pin, self.target, self.matrix.python, self.places.root, self.mirrors(), locked=locked
+            )
+            foreign = foreign_torch(asked, store=self.store, reporter=self.reporter, logs=self.logs, environ=os.environ)
         request = EnvironmentRequest(
-            torch=torch, pin=self.torch_pin(torch), target=self.target, pythons=self.matrix.python,
-            lock=self.lock(TOOLS_LOCK), locked=self.options.locked,
+            torch=torch, pin=pin, target=self.target, pythons=self.matrix.python,
+            lock=self.lock(TOOLS_LOCK), locked=locked, foreign=foreign,
         )  # fmt: skip
         environment = build_environment(request, self.store, self.reporter, self.logs)
         self.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
@@ -146,6 +189,14 @@ class Run:
             yield folder
         finally:
             remove_tree(folder)
+
+
+def helpers_choice(choice: Choice) -> Choice:
+    """Return how the compiler of the helpers is chosen where the target is of another kind of machine.
+
+    A compiler of this machine that is asked for is a cross compiler; there need not be another good one beside it.
+    """
+    return "auto" if choice == "host" else choice
 
 
 def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions, reporter: Reporter) -> Run:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import uv
 
 from cpuwheels.bytecode import link_bytecode
-from cpuwheels.environment import run_uv, site_packages
 from cpuwheels.errors import CommandError, EnvironmentError_
 from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.torch_install import offer_environment, uv_environment
+from cpuwheels.venvs import run_uv, site_packages
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

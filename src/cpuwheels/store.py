@@ -30,7 +30,7 @@ MANIFEST = ".cpuwheels-manifest.json"
 STALE_DAYS = 14
 """Age at which an interrupted build no longer counts as one that will be resumed."""
 
-MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn"})
+MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn", "acl"})
 """Kinds whose entries hold no path of their own, so that they may be moved or copied to another store."""
 
 log = logging.getLogger(__name__)

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from cpuwheels import run
-from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.benches import isaprobe, parity_bench
+from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.memory import usable_cpus
-from cpuwheels.native import find_helper, probe
+from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
-from cpuwheels.parity.emulation import find_emulator
 from cpuwheels.parity.install import install_wheel
-from cpuwheels.parity.run import Bench, ParityRequest, run_parity
+from cpuwheels.parity.run import ParityRequest, run_parity
 from cpuwheels.parity.wheel import read_wheel
-from cpuwheels.platforms import check_host, markers
+from cpuwheels.platforms import check_own_machine, markers
 from cpuwheels.speed.result import SpeedResult
 from cpuwheels.speed.run import Side, SpeedRequest, compare_wheels, require_comparable
 
@@ -50,20 +49,17 @@ def check_wheel(
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    cpu = probe(_isaprobe(this))
-    with reporter.stage("environment", f"Python with torch {found.torch}"):
-        environment = this.environment(found.torch)
-    with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"), this.work_folder() as work:
-        bench = Bench(
-            python=this.separate_environment(environment, work / "venv"), torch=environment.torch_version,
-            lock=this.lock(run.PARITY_LOCK), tests=places.root / "tests" / "parity", work=work, logs=this.logs,
-            machine=cpu.model, features=cpu.features, threads=options.threads or usable_cpus().count,
-            emulator=_emulator(this, options),
-        )  # fmt: skip
-        return run_parity(ParityRequest(found, target, options.level, options.operators), bench, reporter)
+    with this.work_folder() as work:
+        bench = parity_bench(this, found, options, work)
+        with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
+            if target.chooser is not None and target.chooser not in found.libraries:
+                cpus = [trial.cpu for trial in bench.trials]
+                loaded = require_chosen(cpus, target, bench.site, this.logs / "chooser.log")
+                for cpu, library in loaded.items():
+                    reporter.info(f"{target.chooser} loads {library} on {cpu or bench.machine}")
+            return run_parity(ParityRequest(found, target, options.operators), bench, reporter)
 
 
 def compare_speed(
@@ -75,13 +71,13 @@ def compare_speed(
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_host(target)
+    check_own_machine(target)
     about = markers(target, matrix.python[0])
     wheels = [
         read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
     ]
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    cpu = probe(_isaprobe(this))
+    cpu = probe(isaprobe(this))
     needs = {library.name: library.needs for library in target.libraries}
     require_comparable(options.library, wheels, needs, cpu.features)
     request = SpeedRequest(
@@ -101,22 +97,3 @@ def compare_speed(
 def _side(this: Run, wheel: KernelWheel, folder: Path) -> Side:
     python = this.separate_environment(this.environment(wheel.torch), folder)
     return Side(wheel, python, install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs))
-
-
-def _emulator(this: Run, options: ParityOptions) -> Path | None:
-    if options.level == "smoke" or not options.emulation:
-        return None
-    if not any(library.emulated for library in this.target.libraries):
-        return None
-    return find_emulator(
-        this.target.machine, this.matrix.emulator, root=this.places.root,
-        mirrors=mirrors(this.matrix.debian.mirrors, os.environ), store=this.store, reporter=this.reporter,
-    )  # fmt: skip
-
-
-def _isaprobe(this: Run) -> Path:
-    found = find_helper("isaprobe", this.store)
-    if found is None:
-        with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
-            found = this.native(this.toolchain()).isaprobe
-    return found

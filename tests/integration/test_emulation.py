@@ -11,8 +11,8 @@ from extension import compile_extension, python_path
 from tiny_project import PROJECT
 
 from cpuwheels.errors import ParityError
+from cpuwheels.machine.emulator import find_emulator
 from cpuwheels.native import CpuFeatures
-from cpuwheels.parity.emulation import find_emulator
 from cpuwheels.parity.suite import Suite
 
 if TYPE_CHECKING:

@@ -51,13 +51,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_sessionstart(session: pytest.Session) -> None:
     if session.config.getoption("after") or session.config.getoption("after_drawn"):
         return
-    operators = _chosen(session.config)
+    operators, library = _chosen(session.config), session.config.stash[LIBRARY]
     Recorder(session.config.getoption("results")).write(
         "library",
         operators=operators,
-        registered=session.config.stash[LIBRARY].operators,
+        registered=library.operators,
         waived={name: reason for name, reason in waivers().items() if name in operators},
-        untested=uncovered(operators, session.config.stash[LIBRARY].operators),
+        untested=uncovered(operators, library.operators, library.takes),
         seed=BASE_SEED,
     )
 
@@ -82,7 +82,8 @@ def _cases(config: pytest.Config, only: set[str]) -> list[Case]:
     """Return the cases that are left to try; they come before the drawn ones."""
     if config.getoption("after_drawn"):
         return []
-    chosen = cases_for(config.stash[LIBRARY].operators, config.getoption("level"))
+    library = config.stash[LIBRARY]
+    chosen = cases_for(library.operators, config.getoption("level"), library.takes)
     chosen = [case for case in chosen if not only or only & set(case.operators)]
     after = config.getoption("after")
     return chosen[[case.name for case in chosen].index(after) + 1 :] if after else chosen
@@ -90,7 +91,8 @@ def _cases(config: pytest.Config, only: set[str]) -> list[Case]:
 
 def _drawn(config: pytest.Config, only: set[str]) -> list[Family]:
     """Return the families whose drawn cases are left to try."""
-    drawn = [family for family in families_for(config.stash[LIBRARY].operators) if family.deep]
+    library = config.stash[LIBRARY]
+    drawn = [family for family in families_for(library.operators, library.takes) if family.deep]
     drawn = [family for family in drawn if not only or only & set(family.operators)]
     after = config.getoption("after_drawn")
     functions = [family.function.__name__ for family in drawn]

@@ -49,7 +49,7 @@ class Talk:
 
 def serve(library: Library, talk: Talk) -> None:
     """Answer until the input ends; cases that show known faults are not offered."""
-    chosen = cases_for(library.operators, "full")
+    chosen = cases_for(library.operators, "full", library.takes)
     cases = {case.name: case for case in chosen if known_defect(case, library.name) is None}
     talk.answer(
         operators=library.operators,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from sample_source import EPOCH, write_tree
 
 from cpuwheels.environment import Environment
-from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.kernels.request import KernelRequest, configurations
 from cpuwheels.model.matrix import CompilerGate, Library, Target
 from cpuwheels.onednn import OneDnn
 from cpuwheels.prepare import PreparedSource
@@ -31,14 +31,25 @@ TARGET = Target(
     worst_peak=1 << 30,
     worst_peak_debug=1 << 30,
 )
-STEERING = ("steer.cmake", "steer/onednn.cmake", "toolchains/gnu.cmake", "toolchains/x86.cmake", "toolchains/arm.cmake")
+STEERING = (
+    "project.cmake",
+    "steer.cmake",
+    "steer/onednn.cmake",
+    "toolchains/gnu.cmake",
+    "toolchains/x86.cmake",
+    "toolchains/arm.cmake",
+)
+
+
+FIRST = configurations(TARGET)[0]
 
 
 def toolchain(**changes: Any) -> Toolchain:
     values: dict[str, Any] = {
         "kind": "host", "description": "GNU 14", "family": "GNU", "version": "14.2.0", "machine": "x86_64",
         "cc": Path("/tc/gcc"), "cxx": Path("/tc/g++"), "ar": Path("/tc/ar"), "ranlib": Path("/tc/ranlib"),
-        "strip": Path("/tc/strip"), "objcopy": Path("/tc/objcopy"), "sysroot": Path("/sysroot"),
+        "strip": Path("/tc/strip"), "objcopy": Path("/tc/objcopy"),
+        "objdump": Path("/tc/objdump"), "assembler": Path("/tc/as"), "sysroot": Path("/sysroot"),
         "compile_flags": ("--sysroot=/sysroot", "-B/tc"), "cxx_flags": ("-nostdinc++",), "link_flags": ("-nostdlib++",),
         "cxx_libraries": ("/tc/libstdc++.a",), "prefix_maps": ((Path("/tc"), "/usr/src/tc"),), "library_folders": (),
         "python_include": (Path("/sysroot/python"), Path("/sysroot/multiarch")), "digest": "tc", "refused": (),
@@ -50,6 +61,7 @@ def environment(**changes: Any) -> Environment:
     values: dict[str, Any] = {
         "python": Path("/env/bin/python"), "python_version": "3.11", "site_packages": Path("/env/site"),
         "torch_version": "2.13.0+cpu", "torch_digest": "torch", "torch_from": "here", "torch_pinned": True,
+        "torch_alternate": False, "torch_folder": Path("/env/site/torch"),
         "tools": {"cmake": "4.0.0", "ninja": "1.13"},
     }  # fmt: skip
     return Environment(**values | changes)

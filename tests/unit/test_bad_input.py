@@ -113,7 +113,6 @@ def project(
     ("expected", "arguments", "words"),
     [
         (errors.UnknownTargetError, ["x68"], ["unknown target 'x68'", "did you mean 'x86'?", "s390x"]),
-        (errors.TargetNotBuiltError, ["arm"], ["target 'arm'", "planned but cannot be built yet", "ready now: x86"]),
         (errors.SourceError, ["x86", "--source", "0.32.x"], ["'0.32.x' is neither a version nor a folder"]),
         (errors.SourceError, ["x86", "--source", "0.32.0+cpu"], ["has a local part", "use 0.32.0"]),
         (errors.SourceError, ["x86", "--source", "0.27.1"], ["vLLM 0.27.1 is not pinned", "--sha256", "0.31.0"]),
@@ -141,6 +140,15 @@ def test_what_is_asked_for(
 def test_max_jobs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_JOBS", "x")
     assert "MAX_JOBS is 'x'" in project.fails(errors.UsageError, "build", "x86")
+
+
+def test_a_planned_target(project: Project) -> None:
+    path = project.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("status: ready", "status: planned", 1))
+    message = project.fails(errors.TargetNotBuiltError, "build", "x86")
+    assert "target 'x86'" in message
+    assert "planned but cannot be built yet" in message
+    assert "ready now: arm" in message
 
 
 def test_another_machine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cpuwheels.commits import commit_key
 from cpuwheels.config import Places
 from cpuwheels.doctor.check import Check, exit_code
 from cpuwheels.doctor.diagnose import default_target, diagnose
 from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import Archive, Matrix, load_matrix
-from cpuwheels.onednn import commit_key
 from cpuwheels.options import BuildOptions
 
 if TYPE_CHECKING:
@@ -31,7 +31,8 @@ class World:
         release = matrix.release(matrix.default_source)
         assert release is not None
         sdist = Archive(urls=(f"{url}/vllm.tar.gz",), sha256=release.sdist.sha256, size=1)
-        torch, onednn = dict(matrix.torch), dict(matrix.onednn)
+        # One torch alone: which of several a source pins is not known before the source is there.
+        torch, onednn = {"2.13.0": matrix.torch["2.13.0"]}, dict(matrix.onednn)
         self.matrix = matrix.model_copy(
             update={
                 "releases": (release.model_copy(update={"sdist": sdist}),),
@@ -140,9 +141,9 @@ def test_what_is_in_the_store_need_not_be_reached(examine, world, places):
     for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
         for package in load_lock(places.root, lock).packages:
             (places.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
-    release = world.matrix.releases[0]
+    release = world.matrix.release("0.32.0")
     (places.cache / "downloads" / release.sdist.sha256[:24]).mkdir(parents=True)
-    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"].commit)).mkdir(parents=True)
     checks, _ = examine()
     stored = NETWORK - {"package index", "torch 2.13.0+cpu"}
     assert {checks[name].detail for name in stored} == {"in the store"}
@@ -153,7 +154,7 @@ def test_git_is_only_needed_for_fetching(examine, world, path, places, project_r
     (path / "git").unlink()
     checks, code = examine()
     assert (checks["git"].status, code) == ("fail", 1)
-    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"])).mkdir(parents=True)
+    (places.cache / "onednn" / commit_key(world.matrix.onednn["v3.13"].commit)).mkdir(parents=True)
     checks, code = examine()
     assert (checks["git"].status, code) == ("info", 0)
 
@@ -183,10 +184,59 @@ def test_bad_mirror_is_a_finding(examine, world):
     assert "nonsense" in checks["source"].detail
 
 
-def test_target_of_another_machine(examine):
-    checks, code = examine("s390x")
+CROSS = ("arm", "gcc-14-arm64", "sysroot-bullseye-arm64")
+
+
+def on_x86(monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+
+
+def test_target_of_another_machine(examine, world, project_root, monkeypatch):
+    on_x86(monkeypatch)
+    target, *locks = CROSS
+    fill(world, project_root)
+    for lock in locks:
+        for package in load_lock(project_root, lock).packages:
+            world.put(f"debian/{package.path}")
+    checks, _ = examine(target, source="0.32.0")
+    assert checks["machine"].status == "ok"
+    assert "for aarch64 with a cross compiler" in checks["machine"].detail
+    assert checks["toolchain"].status == "ok"
+    assert "locks/gcc-14-arm64.yaml" in checks["toolchain"].detail
+    # Compiler and sysroot of the target, and those of this machine for what runs here.
+    for lock in (*locks, "gcc-14-amd64", "sysroot-bullseye-amd64"):
+        assert checks[f"packages of {lock}"].status == "ok"
+    assert (checks["CPU features"].status, "emulate" in checks["CPU features"].detail) == ("info", True)
+
+
+def test_a_cross_build_needs_its_locks(examine, monkeypatch):
+    on_x86(monkeypatch)
+    target, *locks = CROSS
+    checks, code = examine(target, source="0.32.0")
+    assert {checks[f"packages of {lock}"].status for lock in locks} == {"fail"}
     assert code == 1
-    assert checks["machine"].status == "fail"
+
+
+def test_alternate_for_torch(examine, world, project_root, monkeypatch):
+    on_x86(monkeypatch)
+    torch = load_matrix(project_root).torch["2.14.0"].model_copy(update={"index": f"{world.folder.as_uri()}/torch"})
+    release = world.matrix.releases[0].model_copy(update={"torch": "2.14.0"})
+    world.matrix = world.matrix.model_copy(update={"torch": {"2.14.0": torch}, "releases": (release,)})
+    alternate = torch.alternate("aarch64")
+    assert alternate is not None
+    for package in load_lock(project_root, alternate.root).packages:
+        world.put(f"debian/{package.path}")
+    assert examine("arm", source="0.32.0")[0]["torch 2.14.0+cpu"].status == "warn"
+    assert examine("arm", source="0.32.0", locked=True)[0]["torch 2.14.0+cpu"].status == "fail"
+
+
+def test_target_of_a_machine_that_none_here_can_stand_for(examine, monkeypatch):
+    monkeypatch.setattr("platform.machine", lambda: "riscv64")
+    checks, code = examine("s390x", source="0.32.0")
+    assert (checks["machine"].status, code) == ("fail", 1)
+    assert "Linux s390x or Linux x86_64" in checks["machine"].detail
+    assert checks["toolchain"].status == "fail"
 
 
 def test_default_target_is_one_that_can_be_built_here(world):

@@ -8,17 +8,19 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cpuwheels.commits import commit_key
 from cpuwheels.doctor import machine
 from cpuwheels.doctor.check import Check, as_json, as_table, exit_code, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.machine import DiskFacts
 from cpuwheels.doctor.needs import Need, Place, judge_need, questions
 from cpuwheels.doctor.reach import Answer
-from cpuwheels.doctor.sources import suitable
+from cpuwheels.doctor.sources import Context, acl_need, suitable
 from cpuwheels.errors import UsageError
 from cpuwheels.memory import CpuLimit, JobPlan, MemoryLimit
-from cpuwheels.model.matrix import Matrix, Target, load_matrix
+from cpuwheels.model.matrix import AclPin, Matrix, Target, load_matrix
 from cpuwheels.native import CpuFeatures
+from cpuwheels.store import Store
 
 GIB = 1 << 30
 
@@ -165,6 +167,12 @@ def test_no_library_fits(target):
     assert rows[-1].detail.endswith("f16c")
 
 
+def test_libraries_of_another_machine(target):
+    cpu = CpuFeatures(architecture="aarch64", vendor="V", model="M", features=frozenset(), xcr0=None)
+    (check,) = machine.judge_libraries(target, cpu, foreign=True)
+    assert (check.status, target.machine in check.detail) == ("info", True)
+
+
 def test_unknown_cpu(target):
     (check,) = machine.judge_libraries(target, None)
     assert check.status == "info"
@@ -197,6 +205,16 @@ def test_compilers(target, *, survey, choice, pinned, status, words):
 def test_target_without_a_pinned_compiler(target, survey, choice):
     bare = target.model_copy(update={"toolchain": None})
     assert judge_compilers(bare, survey, choice)[-1].status == "fail"
+
+
+@pytest.mark.parametrize(
+    ("survey", "choice", "status"), [([NEW], "auto", "ok"), ([OLD], "auto", "fail"), ([NEW], "debian", "fail")]
+)
+def test_pinned_compiler_of_another_machine(target, survey, choice, status):
+    used = judge_compilers(target, survey, choice, runs=False)[-1]
+    assert not uses_pinned(target, survey, choice, runs=False)
+    assert used.status == status
+    assert status == "ok" or "does not run on this machine" in used.detail + used.next_step
 
 
 YES, NO = Answer(True, "answers"), Answer(False, "no route")
@@ -264,3 +282,26 @@ GOOD = "torch-2.13.0+cpu-cp311-cp311-manylinux_2_28_x86_64.whl"
 )
 def test_suitable_torch(names, found):
     assert suitable(names, "2.13.0+cpu", ["cp311"], "x86_64") == found
+
+
+@pytest.mark.parametrize(
+    ("commit", "locked", "stored", "good", "status"),
+    [
+        ("c" * 40, False, True, False, "ok"),
+        ("c" * 40, False, False, True, "ok"),
+        ("c" * 40, False, False, False, "warn"),
+        ("c" * 40, True, False, False, "fail"),
+        (None, False, False, True, "ok"),
+        (None, False, False, False, "warn"),
+        # A tag alone is refused, wherever it can be had.
+        (None, True, False, True, "fail"),
+    ],
+)
+def test_a_build_goes_on_without_arm_compute_library(tmp_path, commit, locked, stored, good, status):
+    store = Store(tmp_path)
+    if stored:
+        store.path("acl", commit_key(commit)).mkdir(parents=True)
+    context = Context(tmp_path, store, {"CPUWHEELS_ACL_REPO": "mine"}, (), locked, certain=True)
+    need = acl_need(context, "v52.6.0", AclPin(commit=commit, repositories=("theirs",), machines=("aarch64",)))
+    answers = {name: Answer(good, "said so") for name in ("mine", "theirs")}
+    assert judge_need(need, answers).status == status

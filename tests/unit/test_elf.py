@@ -60,7 +60,7 @@ def test_what_a_library_exports(kind: str) -> None:
 def test_a_library_that_exports_nothing() -> None:
     stream = io.BytesIO(Elf(needed=("libc10.so", "librt.so.1")).write())
     assert exported(stream, ["memcpy"]) == linkable(stream) == set()
-    assert read_needed(stream) == ("libc10.so", "librt.so.1")
+    assert read_needed(stream) == (("libc10.so", "librt.so.1"), "")
 
 
 def test_sections_by_offset() -> None:

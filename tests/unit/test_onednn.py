@@ -8,9 +8,10 @@ import pytest
 from loopback import DEAD
 from sample_source import add, commit, git, sha256
 
+from cpuwheels.commits import commit_key
 from cpuwheels.errors import DigestMismatchError, LockedError, OneDnnError
 from cpuwheels.model.matrix import OneDnnAlternate, OneDnnPin
-from cpuwheels.onednn import REPOSITORY_VARIABLE, commit_key, get_onednn
+from cpuwheels.onednn import REPOSITORY_VARIABLE, get_onednn
 
 if TYPE_CHECKING:
     import io
@@ -41,8 +42,6 @@ def clone(tmp_path: Path) -> Path:
     folder = tmp_path / "oneDNN"
     (folder / "src").mkdir(parents=True)
     (folder / "src" / "a.cpp").write_text("one\n")
-    (folder / "run.sh").write_text("#!/bin/sh\n")
-    (folder / "run.sh").chmod(0o755)
     commit(folder)
     git(folder, "tag", "v3.13")
     (folder / "src" / "a.cpp").write_text("two\n")
@@ -86,52 +85,16 @@ def test_the_pinned_commit_and_then_nothing_more(get: Get, clone: Path, store: S
     found = get(pin)
     assert (found.kind, found.version, found.digest, found.tag) == ("pinned", pin.commit, pin.commit, "v3.13")
     assert (found.folder / "src" / "a.cpp").read_text() == "one\n"
-    assert (found.folder / "run.sh").stat().st_mode & 0o111
-    assert not (found.folder / ".export.tar").exists()
-    assert found.folder == store.path("onednn", commit_key(pin))
+    assert found.folder == store.path("onednn", commit_key(pin.commit))
     assert reporter.announcements == []
     clone.rename(clone.with_name("gone"))
     assert get(pin) == found
-
-
-@pytest.mark.parametrize("scheme", ["", "file://"])
-@pytest.mark.parametrize("by_hash", [True, False], ids=["by hash", "by tag"])
-def test_servers_that_give_commits_by_hash_and_those_that_do_not(
-    get: Get, clone: Path, scheme: str, by_hash: bool
-) -> None:
-    # Protocol 0 without this setting gives what a reference points to and nothing else.
-    (clone.parent / ".gitconfig").write_text(f"[protocol]\n\tversion = {2 if by_hash else 0}\n")
-    git(clone, "config", "uploadpack.allowAnySHA1InWant", str(by_hash).lower())
-    assert (get(pinned(clone, f"{scheme}{clone}")).folder / "src" / "a.cpp").read_text() == "one\n"
-
-
-def test_a_commit_that_only_a_branch_holds_is_found(get: Get, clone: Path) -> None:
-    (clone.parent / ".gitconfig").write_text("[protocol]\n\tversion = 0\n")
-    pin = pinned(clone)
-    git(clone, "tag", "--delete", "v3.13")
-    assert (get(pin).folder / "src" / "a.cpp").read_text() == "one\n"
-
-
-def test_a_tag_that_was_moved_does_not_matter(get: Get, clone: Path) -> None:
-    pin = pinned(clone)
-    git(clone, "tag", "--force", "v3.13", "HEAD")
-    assert (get(pin).folder / "src" / "a.cpp").read_text() == "one\n"
-
-
-def test_repositories_are_tried_in_order(get: Get, clone: Path, story: io.StringIO) -> None:
-    assert get(pinned(clone, f"{DEAD}/a.git", str(clone.parent / "gone"), str(clone))).kind == "pinned"
-    told = story.getvalue()
-    assert told.index(f"{DEAD}/a.git") < told.index("gone") < told.index(f"from {clone}\n")
 
 
 def test_the_users_own_clone_comes_first(get: Get, clone: Path, story: io.StringIO) -> None:
     pin = pinned(clone, f"{DEAD}/a.git")
     assert get(pin, environ={REPOSITORY_VARIABLE: str(clone)}).kind == "pinned"
     assert DEAD not in story.getvalue()
-
-
-def test_the_users_own_clone_may_be_named_from_home(get: Get, clone: Path) -> None:
-    assert get(pinned(clone, f"{DEAD}/a.git"), environ={REPOSITORY_VARIABLE: "~/oneDNN"}).kind == "pinned"
 
 
 def test_without_the_commit_the_alternate_is_taken_and_said(

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from cpuwheels.errors import CommandError, DiskFullError, StoreError
-from cpuwheels.process import TAIL_LINES, capture, closed_environment, run
+from cpuwheels.process import TAIL_LINES, blocks, capture, closed_environment, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -170,3 +170,18 @@ def test_a_question_to_nobody_and_one_without_an_answer() -> None:
     assert capture(["no-such-program"]).returncode == 127
     assert capture(["/bin/sleep", "60"], timeout=0.1).returncode == 124
     assert capture(sh(r"printf '\377ok'")).output.endswith("ok")
+
+
+def test_blocks_hold_whole_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpuwheels.process._BLOCK", 5)
+    found = list(blocks(["printf", "one\ntwo and three\nfour"]))
+    assert b"".join(found) == b"one\ntwo and three\nfour"
+    assert all(block.endswith(b"\n") for block in found[:-1] if block)
+
+
+def test_a_command_read_in_blocks_that_fails_says_why() -> None:
+    with pytest.raises(CommandError, match="sh ended with status 3") as caught:
+        list(blocks(["sh", "-c", "echo some; echo sorry >&2; exit 3"]))
+    assert caught.value.output == "sorry\n"
+    with pytest.raises(CommandError, match="cannot start"):
+        list(blocks(["/nowhere/objdump"]))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from kernel_request import environment, toolchain
 
+from cpuwheels.acl import Acl
 from cpuwheels.gate.costs import WrongPrediction
 from cpuwheels.gate.session import MemoryUse
 from cpuwheels.kernels.result import Kernels
@@ -19,24 +20,36 @@ from cpuwheels.source.result import Source
 SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist from somewhere", "release")
 PINNED = OneDnn(Path("/store/onednn"), "v3.13", "c" * 40, "c" * 40, "pinned")
 ALTERNATE = OneDnn(Path("/store/onednn"), "v3.13", "3.7.2", "d" * 64, "alternate")
+ACL = Acl(Path("/store/acl"), "v52.6.0", "e" * 40, "pinned", {})
+WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
 JOBS = ({"output": "b.o", "peak": 2}, {"output": "a.o", "peak": 1}, {"peak": 3})
 MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30, (WrongPrediction("a.o", 5, 9),))
 KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True, memory=MEMORY)
 
 
-def note(onednn: OneDnn = PINNED, source: Source = SOURCE) -> dict[str, object]:
+def note(
+    onednn: OneDnn = PINNED, source: Source = SOURCE, acl: Acl | None = ACL, chooser: str | None = None
+) -> dict[str, object]:
     prepared = PreparedSource(
         "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
     )
     return provenance(
         target="x86", source=source, prepared=prepared, toolchain=toolchain(), environment=environment(),
-        onednn=onednn, kernels=KERNELS,
+        onednn=onednn, acl=acl, kernels=KERNELS, chooser=chooser,
     )  # fmt: skip
 
 
 def test_the_note_in_the_wheel_names_every_input_by_content() -> None:
     text = json.dumps(note())
-    for digest in (SOURCE.digest, "p" * 64, PINNED.digest, toolchain().digest, environment().torch_digest, "key"):
+    for digest in (
+        SOURCE.digest,
+        "p" * 64,
+        PINNED.digest,
+        ACL.commit,
+        toolchain().digest,
+        environment().torch_digest,
+        "key",
+    ):
         assert digest in text
 
 
@@ -48,10 +61,33 @@ def test_the_note_in_the_wheel_holds_nothing_of_the_machine() -> None:
     assert note(source=elsewhere) == note()
 
 
-@pytest.mark.parametrize(("onednn", "said"), [(PINNED, []), (ALTERNATE, ["oneDNN 3.7.2 in place of v3.13"])])
-def test_an_alternate_is_said(onednn: OneDnn, said: list[str]) -> None:
-    assert alternates(onednn) == said
-    assert note(onednn)["alternates"] == said
+def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
+    assert note(chooser="chosen") == note() | {"chooser_key": "chosen"}
+
+
+@pytest.mark.parametrize(
+    ("onednn", "acl", "said"),
+    [
+        (PINNED, None, []),
+        (PINNED, ACL, []),
+        (ALTERNATE, None, ["oneDNN 3.7.2 in place of v3.13"]),
+        (PINNED, WITHOUT, ["no Arm Compute Library in place of v52.6.0"]),
+    ],
+)
+def test_an_alternate_is_said(onednn: OneDnn, acl: Acl | None, said: list[str]) -> None:
+    assert alternates(onednn, acl, environment()) == said
+    assert note(onednn, acl=acl)["alternates"] == said
+
+
+def test_what_became_of_arm_compute_library_is_said() -> None:
+    assert note(acl=ACL)["acl"] == {"tag": "v52.6.0", "version": "e" * 40, "kind": "pinned"}
+    assert note(acl=WITHOUT)["acl"] == {"tag": "v52.6.0", "version": None, "kind": "absent"}
+    assert note(acl=None)["acl"] is None
+
+
+def test_an_alternate_torch_is_said() -> None:
+    debian = environment(torch_version="2.14.1", torch_from="locks/root.yaml", torch_alternate=True)
+    assert alternates(None, None, debian) == ["torch 2.14.1 from locks/root.yaml"]
 
 
 def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from cpuwheels.console import Progress
 from cpuwheels.debian.deb import UNUSED, unpack_deb
 from cpuwheels.download import Pinned, fetch, mirrored
-from cpuwheels.errors import DownloadError, MatrixError
+from cpuwheels.errors import DownloadError, MatrixError, UnsafeArchiveError
 from cpuwheels.keys import make_key
 from cpuwheels.model.units import format_size
 
@@ -30,10 +30,12 @@ _MERGED = ("bin", "lib", "lib64")
 
 def content_key(lock: DebianLock) -> str:
     """Return the key of a lock's unpacked files, the same on every machine and mirror."""
+    added = {"links": lock.links} if lock.links else {}
     return make_key(
         recipe=RECIPE,
         packages=[(package.name, package.sha256) for package in lock.packages],
         leave_out=[*UNUSED, *lock.leave_out_files],
+        **added,
     )
 
 
@@ -62,7 +64,7 @@ def unpacked_root(
         MatrixError: The lock holds no packages.
         DownloadError: No mirror has a package.
         DigestMismatchError: A mirror served other bytes than the pinned ones.
-        UnsafeArchiveError: A package holds something that may not be unpacked.
+        UnsafeArchiveError: A package holds something that may not be unpacked, or a link leads out of the root.
         ToolchainError: A package is damaged.
     """
     if not lock.packages:
@@ -77,6 +79,7 @@ def unpacked_root(
                 unpack_deb(file, fresh, lock.leave_out_files)
                 downloads.unpacked(package)
         merge_links(fresh)
+        add_links(fresh, lock)
         if finish is not None:
             finish(fresh, store.path(kind, key))
 
@@ -92,6 +95,25 @@ def merge_links(root: Path) -> None:
         link = root / name
         if (root / "usr" / name).is_dir() and not link.is_symlink() and not link.exists():
             link.symlink_to(f"usr/{name}")
+
+
+def add_links(root: Path, lock: DebianLock) -> None:
+    """Add the links that a lock names.
+
+    Raises:
+        UnsafeArchiveError: One lies outside the root or leads out of it.
+    """
+    inside = root.resolve()
+    for name, target in lock.links.items():
+        link = root / name
+        if not all(path.resolve().is_relative_to(inside) for path in (link.parent, link.parent / target)):
+            raise UnsafeArchiveError(
+                f"the link {name} → {target} leads out of the root",
+                where="locks/: links",
+                next_step="name paths below the root, without a slash in front",
+            )
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(target)
 
 
 class _Downloads:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import uv
 
+from cpuwheels.acl import choose_acl
+from cpuwheels.commits import commit_key
 from cpuwheels.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.doctor import machine, sources
 from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.reach import PATIENCE, ask_all
-from cpuwheels.environment import EnvironmentRequest, found_interpreters, stored_environment
+from cpuwheels.environment import EnvironmentRequest, stored_environment
 from cpuwheels.errors import CommandError, CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
+from cpuwheels.model.lock import load_lock
 from cpuwheels.native import find_helper, probe
-from cpuwheels.onednn import commit_key
+from cpuwheels.onednn import choose_onednn
 from cpuwheels.options import BuildOptions
-from cpuwheels.platforms import check_host, markers, this_machine
+from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.process import capture
-from cpuwheels.run import TOOLS_LOCK, plan
+from cpuwheels.run import TOOLS_LOCK, helpers_choice, plan
 from cpuwheels.source.pins import read_pins
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import KIND
@@ -32,6 +34,7 @@ from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.tree import TreeRequest
 from cpuwheels.store import Store
 from cpuwheels.toolchain.host import survey_host
+from cpuwheels.venvs import found_interpreters
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,8 +42,9 @@ if TYPE_CHECKING:
 
     from cpuwheels.config import Places
     from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Matrix, OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import AclPin, Matrix, OneDnnPin, Target, TorchPin
     from cpuwheels.native import CpuFeatures
+    from cpuwheels.options import ToolchainChoice
     from cpuwheels.source.request import SourceRequest
 
 
@@ -50,13 +54,14 @@ class _Pins:
 
     torch: dict[str, TorchPin]
     onednn: dict[str, OneDnnPin]
+    acl: dict[str, AclPin]
     certain: bool
 
 
 def default_target(matrix: Matrix) -> Target:
     """Return the target that is meant when none is named: the first ready one for this machine."""
     ready = [target for target in matrix.targets if target.is_ready]
-    here = [target for target in ready if (target.system, target.machine) == this_machine()]
+    here = [target for target in ready if not is_foreign(target)]
     return (here or ready)[0]
 
 
@@ -84,7 +89,7 @@ def diagnose(
     environ = os.environ if environ is None else environ
     options = options or BuildOptions()
     store = Store(places.cache)
-    checks = [_machine(target), machine.judge_python(sys.version_info[:3])]
+    checks = [_machine(target, places.root), machine.judge_python(sys.version_info[:3])]
     try:
         request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
         pins = _pins(matrix, request, target, store)
@@ -103,27 +108,40 @@ def diagnose(
     checks += [
         machine.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
         *_programs(pins, store),
-        *_disk(places, store, environment),
+        *_disk(places, target, store, environment),
         _memory(places.root, target, options),
     ]
-    survey = survey_host(target, environ)
-    checks += judge_compilers(target, survey, options.toolchain)
-    needs = _needs(
-        context, request, pins, target, pythons,
-        stored=environment is not None, pinned=uses_pinned(target, survey, options.toolchain),
-    )  # fmt: skip
+    try:
+        checks += _compilers(context, target, options.toolchain)
+        needs = [
+            *_toolchain_needs(context, target, options.toolchain),
+            *_helper_needs(context, matrix, target, options.toolchain),
+            *_needs(context, request, pins, target, pythons, stored=environment is not None),
+        ]
+    except CpuwheelsError as error:
+        return (*checks, from_error("locks", error))
     answers = ask_all(questions(needs), patience)
     checks += [judge_need(need, answers) for need in needs]
-    checks += machine.judge_libraries(target, _features(store))
+    checks += machine.judge_libraries(target, _features(store), foreign=is_foreign(target))
     return tuple(checks)
 
 
-def _machine(target: Target) -> Check:
+def _machine(target: Target, root: Path) -> Check:
     try:
-        check_host(target)
+        check_host(target, root)
     except CpuwheelsError as error:
         return from_error("machine", error)
-    return Check("machine", "ok", f"{platform.system()} {platform.machine()}")
+    cross = f"; {target.id} is built for {target.machine} with a cross compiler" if is_foreign(target) else ""
+    return Check("machine", "ok", f"{' '.join(this_machine())}{cross}")
+
+
+def _compilers(context: sources.Context, target: Target, choice: ToolchainChoice) -> list[Check]:
+    survey = survey_host(target, context.environ)
+    return judge_compilers(target, survey, choice, runs=_pinned_runs(context, target))
+
+
+def _pinned_runs(context: sources.Context, target: Target) -> bool:
+    return target.toolchain is not None and runs_here(load_lock(context.root, target.toolchain))
 
 
 def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) -> _Pins:
@@ -133,12 +151,24 @@ def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) 
         folder = request.folder
     elif isinstance(request, SdistRequest) and store.path(KIND, request.key).is_dir():
         folder = store.path(KIND, request.key)
-    if folder is None:
-        return _Pins(matrix.torch, matrix.onednn, certain=len(matrix.torch) == len(matrix.onednn) == 1)
-    pins = read_pins(folder, markers(target, matrix.python[0]))
-    torch = {version: pin for version, pin in matrix.torch.items() if version == pins.torch}
-    onednn = {tag: matrix.onednn[tag] for tag in pins.onednn if tag in matrix.onednn}
-    return _Pins(torch, dict(list(onednn.items())[:1]), certain=True)
+    tags, acl, wanted = list(matrix.onednn), list(matrix.acl), _pinned_torch(matrix, request)
+    if folder is not None:
+        pins = read_pins(folder, markers(target, matrix.python[0]))
+        tags, acl, wanted = list(pins.onednn), list(pins.acl), pins.torch
+    torch = {version: pin for version, pin in matrix.torch.items() if wanted in {None, version}}
+    onednn = choose_onednn(tags, matrix.onednn, target.machine) if target.onednn else None
+    asked = choose_acl(acl, matrix.acl, target.machine)
+    return _Pins(
+        torch,
+        dict([onednn] if onednn else []),
+        dict([asked] if asked else []),
+        certain=folder is not None or len(torch) == 1,
+    )
+
+
+def _pinned_torch(matrix: Matrix, request: SourceRequest) -> str | None:
+    release = matrix.release(request.version) if isinstance(request, SdistRequest) else None
+    return release.torch if release else None
 
 
 def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:
@@ -152,7 +182,7 @@ def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, st
 
 
 def _programs(pins: _Pins, store: Store) -> list[Check]:
-    git_needed = any(not store.path("onednn", commit_key(pin)).is_dir() for pin in pins.onednn.values())
+    git_needed = any(not store.path("onednn", commit_key(pin.commit)).is_dir() for pin in pins.onednn.values())
     done = capture(["git", "--version"])
     git = machine.judge_program(
         "git", done.returncode, done.output, needed=git_needed,
@@ -166,8 +196,9 @@ def _programs(pins: _Pins, store: Store) -> list[Check]:
     return [machine.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
 
 
-def _disk(places: Places, store: Store, environment: Environment | None) -> list[Check]:
+def _disk(places: Places, target: Target, store: Store, environment: Environment | None) -> list[Check]:
     need = machine.COLD_BUILD_BYTES - (machine.ENVIRONMENT_BYTES if environment else 0)
+    need += machine.CROSS_BYTES if is_foreign(target) else 0
     kernels = any((store.root / "kernels").glob("[!.]*"))
     cache = machine.disk_facts(places.cache)
     dist = machine.disk_facts(places.dist)
@@ -186,6 +217,24 @@ def _memory(root: Path, target: Target, options: BuildOptions) -> Check:
     return machine.judge_memory(target, cap, usable_cpus(), jobs)
 
 
+def _toolchain_needs(
+    context: sources.Context, target: Target, choice: ToolchainChoice, purpose: str = "the compiler"
+) -> list[Need]:
+    survey, needs = survey_host(target, context.environ), []
+    if uses_pinned(target, survey, choice, runs=_pinned_runs(context, target)) and target.toolchain is not None:
+        needs.append(sources.debian_need(context, target.toolchain, purpose))
+    if target.sysroot is not None:
+        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
+    return needs
+
+
+def _helper_needs(context: sources.Context, matrix: Matrix, target: Target, choice: ToolchainChoice) -> list[Need]:
+    own = own_target(matrix)
+    if not is_foreign(target) or own is None:
+        return []
+    return _toolchain_needs(context, own, helpers_choice(choice), "the helpers that run on this machine")
+
+
 def _needs(
     context: sources.Context,
     request: SourceRequest,
@@ -194,18 +243,14 @@ def _needs(
     pythons: Mapping[str, Path],
     *,
     stored: bool,
-    pinned: bool,
 ) -> list[Need]:
     needs = [sources.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
-    if pinned and target.toolchain is not None:
-        needs.append(sources.debian_need(context, target.toolchain, "the compiler"))
-    if target.sysroot is not None:
-        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
     needs.append(sources.index_need(context, stored=stored))
     needs += [
         sources.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
     ]
     needs += [sources.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
+    needs += [sources.acl_need(context, tag, pin) for tag, pin in pins.acl.items()]
     return needs
 
 

@@ -31,6 +31,10 @@ cache 2.4 GB (most of both is precompiled headers); where uv cannot link from it
 ENVIRONMENT_BYTES = 2 << 30
 """The part of `COLD_BUILD_BYTES` that is torch and the build tools, which an earlier build may have left."""
 
+CROSS_BYTES = 1 << 30
+"""What a target of another kind of machine takes besides: a Debian root of that machine with torch, unpacked, and the
+toolchain of this machine, which compiles the helpers."""
+
 DIST_BYTES = 512 << 20
 """Disk for the results: a wheel of at most 60 MB (three stripped libraries, packed 21 MB), staged before it is
 renamed, its reports, and room for the separate debug symbols of a build with ``--debug-symbols``."""
@@ -148,12 +152,19 @@ def judge_memory(target: Target, limit: MemoryLimit, cpus: CpuLimit, plan: JobPl
     return Check("memory", "ok", detail)
 
 
-def judge_libraries(target: Target, cpu: CpuFeatures | None) -> list[Check]:
+def judge_libraries(target: Target, cpu: CpuFeatures | None, *, foreign: bool = False) -> list[Check]:
     """Judge which of a target's libraries this processor can load.
 
     vLLM takes the first that fits, in the order of the matrix. A build needs none of them to fit.
+
+    Args:
+        target: Whose libraries.
+        cpu: This machine's processor, if it is known.
+        foreign: Whether the libraries are for another kind of machine.
     """
     name = "CPU features"
+    if foreign:
+        return [Check(name, "info", f"the libraries are for {target.machine}; this machine can only emulate one")]
     if cpu is None:
         unknown = "not known: isaprobe is compiled by the first build, or when the package is installed with a compiler"
         return [Check(name, "info", unknown)]

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels import acl
+from cpuwheels.commits import commit_key, repositories_of
 from cpuwheels.doctor.needs import Need, Place
 from cpuwheels.doctor.reach import Answer, ask_git, ask_url
 from cpuwheels.download import is_stored, mirrored
 from cpuwheels.model.lock import load_lock
-from cpuwheels.onednn import REPOSITORY_VARIABLE, commit_key
+from cpuwheels.onednn import REPOSITORY_VARIABLE
 from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import DEFAULT_INDEX, PROJECT, SdistRequest
 from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch_offers
@@ -22,7 +24,7 @@ from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cpuwheels.model.matrix import OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import AclPin, OneDnnPin, Target, TorchPin
     from cpuwheels.store import Store
 
 MIRROR_STEP = "name a mirror that can be reached in CPUWHEELS_DEBIAN_MIRROR (docs/mirrors.md)"
@@ -76,8 +78,7 @@ def debian_need(context: Context, lock_name: str, purpose: str) -> Need:
 
 def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     """Return the need for oneDNN: the pinned commit, else the first alternate."""
-    chosen = context.environ.get(REPOSITORY_VARIABLE)
-    repositories = [chosen, *pin.repositories] if chosen else list(pin.repositories)
+    repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, context.environ)
     alternate = None
     if pin.alternates:
         archive = pin.alternates[0]
@@ -91,12 +92,29 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     return Need(
         f"oneDNN {tag}",
         "the matrix products",
-        context.store.path("onednn", commit_key(pin)).is_dir(),
+        context.store.path("onednn", commit_key(pin.commit)).is_dir(),
         tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
         f"make one of the repositories reachable, or name a clone in {REPOSITORY_VARIABLE}",
         alternate,
         context.locked,
         context.certain,
+    )
+
+
+def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
+    """Return the need for Arm Compute Library, without which a build goes on unless it is locked."""
+    repositories = repositories_of(pin.repositories, acl.REPOSITORY_VARIABLE, context.environ)
+    step = f"make one of the repositories reachable, or name a clone in {acl.REPOSITORY_VARIABLE}"
+    if context.locked and pin.commit is None:
+        repositories = ()
+        step = f"write its commit into matrix.yaml: in a clone `git rev-parse '{tag}^{{commit}}'` says it"
+    return Need(
+        f"{acl.NAME} {tag}",
+        "oneDNN's matrix products; a build goes on without it unless --locked refuses that",
+        pin.commit is not None and context.store.path(acl.KIND, commit_key(pin.commit)).is_dir(),
+        tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
+        step,
+        certain=context.certain and context.locked,
     )
 
 
@@ -120,12 +138,15 @@ def torch_need(
         Place(f"{offer.location} ({offer.named_by})", partial(_ask_offer, offer, wanted, tags, target.machine))
         for offer in offers
     )
+    other = pin.alternate(target.machine)
     return Need(
         f"torch {wanted}",
         "compiling and linking",
         stored,
         places,
         f"make {pin.index} reachable, or put the wheel into a folder and name it in UV_FIND_LINKS",
+        debian_need(context, other.root, "compiling and linking") if other else None,
+        context.locked,
         certain=context.certain,
     )
 

@@ -10,38 +10,40 @@ from cpuwheels.kernels.result import DEBUG, LEDGER, LIBRARIES, MODULES
 from cpuwheels.process import run
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
 
-def collect(request: KernelRequest, workspace: Workspace, folder: Path, log: Path) -> None:
-    """Fill a store folder with the modules and what is known of their making.
+def collect(request: KernelRequest, workspaces: Sequence[Workspace], folder: Path, log: Path) -> None:
+    """Fill a store folder with the modules, named as in the wheel, and what is known of their making.
 
     Raises:
         CompileError: The target declares a library that upstream's CMake did not define.
     """
-    modules = workspace.modules()
-    missing = [library.name for library in request.target.libraries if library.name not in modules]
-    if missing:
-        raise CompileError(
-            f"upstream's CMake defines no {', '.join(missing)} for target {request.target.id}",
-            where=workspace.modules_list,
-            next_step="correct the target's libraries in matrix.yaml for this vLLM version",
-        )
-    for module in modules:
-        _keep(request, workspace.module(module), folder / MODULES, folder / DEBUG, log)
-    for library in workspace.libraries():
-        _keep(request, library, folder / LIBRARIES, folder / DEBUG, log)
-    if workspace.ledger.is_file():
-        shutil.copyfile(workspace.ledger, folder / LEDGER)
+    for workspace in workspaces:
+        names, modules = workspace.configuration.names(), workspace.modules()
+        if missing := sorted(names.keys() - set(modules)):
+            raise CompileError(
+                f"upstream's CMake defines no {', '.join(missing)} for target {request.target.id}",
+                where=workspace.modules_list,
+                next_step="correct the target's libraries in matrix.yaml for this vLLM version",
+            )
+        for module in modules:
+            built = workspace.module(module)
+            name = built.name.replace(module, names.get(module, module), 1)
+            _keep(request, built, folder / MODULES / name, folder / DEBUG, log)
+    for library in workspaces[0].libraries():
+        _keep(request, library, folder / LIBRARIES / library.name, folder / DEBUG, log)
+    if workspaces[0].ledger.is_file():
+        shutil.copyfile(workspaces[0].ledger, folder / LEDGER)
 
 
-def _keep(request: KernelRequest, built: Path, folder: Path, debug_folder: Path, log: Path) -> None:
-    """Put a stripped copy of a finished file into a folder."""
-    folder.mkdir(exist_ok=True)
-    kept = folder / built.name
+def _keep(request: KernelRequest, built: Path, kept: Path, debug_folder: Path, log: Path) -> None:
+    """Make a stripped copy of a finished file."""
+    kept.parent.mkdir(exist_ok=True)
     if request.target.system == "Darwin":
         # Linked without symbols of their own, and signed as they are.
         shutil.copyfile(built, kept)
@@ -50,7 +52,7 @@ def _keep(request: KernelRequest, built: Path, folder: Path, debug_folder: Path,
     run([request.toolchain.strip, "--strip-unneeded", "-o", kept, built], log=log)
     if request.debug_symbols:
         debug_folder.mkdir(exist_ok=True)
-        debug = debug_folder / f"{built.name}.debug"
+        debug = debug_folder / f"{kept.name}.debug"
         run([request.toolchain.objcopy, "--only-keep-debug", built, debug], log=log)
         run([request.toolchain.objcopy, f"--add-gnu-debuglink={debug}", kept], log=log)
     kept.chmod(0o755)

@@ -17,6 +17,7 @@ from cpuwheels.process import run
 
 if TYPE_CHECKING:
     import threading
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.console import Reporter
@@ -52,19 +53,46 @@ def compile_modules(
 ) -> None:
     """Build every extension module with ninja.
 
+    Raises:
+        OutOfMemoryError: A compiler was killed for memory.
+        CompileError: A file did not compile or link.
+    """
+    ninja = request.environment.scripts / "ninja"
+    env = build_environment_variables(request, workspace, launchers)
+    run_ninja(ninja, workspace.build, workspace.modules(), env, session, reporter, log)
+
+
+def run_ninja(
+    ninja: Path,
+    build: Path,
+    targets: Sequence[str],
+    env: Mapping[str, str],
+    session: Session,
+    reporter: Reporter,
+    log: Path,
+) -> None:
+    """Build some targets of a build folder below the cap.
+
     ninja starts as many jobs as it may; memgate lets those run that there is room for, so that it sees them all.
+
+    Args:
+        ninja: The program.
+        build: The folder, configured with launchers of the session's gate.
+        targets: What to make.
+        env: The environment, without the gate's variables.
+        session: The build behind the gate.
+        reporter: Shown progress.
+        log: Ninja's output.
 
     Raises:
         OutOfMemoryError: A compiler was killed for memory.
         CompileError: A file did not compile or link.
     """
-    watch = _Watch(reporter, session, workspace.build)
-    ninja = request.environment.scripts / "ninja"
-    command = session.command([ninja, "-C", workspace.build, f"-j{session.window}", *workspace.modules()])
-    env = build_environment_variables(request, workspace, launchers) | session.plan.gate.environment()
+    watch = _Watch(reporter, session, build)
+    command = session.command([ninja, "-C", build, f"-j{session.window}", *targets])
     try:
         with beside(watch.show):
-            run(command, log=log, env=env, on_line=watch.line)
+            run(command, log=log, env={**env, **session.plan.gate.environment()}, on_line=watch.line)
     except CommandError as error:
         cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"
         raise explain_failure(watch.failure or error.output.splitlines(), cap, log) from error

@@ -34,9 +34,20 @@ class Launchers:
 
     @classmethod
     def of(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, request: KernelRequest) -> Self:
-        """Return the launchers of one kernel build.
+        """Return the launchers of one kernel build."""
+        return cls.behind(gate, ledger, cache, object_identity(request) if cache else "")
+
+    @classmethod
+    def behind(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, identity: str) -> Self:
+        """Return the launchers of a build.
 
         memgate comes first: what waits costs as little as possible, and what the cache has still takes its turn.
+
+        Args:
+            gate: Where jobs wait for room.
+            ledger: File that gets a line for each job.
+            cache: The compiler cache, if there is one.
+            identity: Names everything that decides about an object and that no compiler reads as a file.
         """
         alone = gate.launcher(ledger)
         if cache is None:
@@ -44,7 +55,7 @@ class Launchers:
         return cls(
             compiler=[*gate.launcher(ledger, note=NOTE), str(cache.program)],
             linker=alone,
-            environment=cache.environment(object_identity(request)),
+            environment=cache.environment(identity),
         )
 
     def variables(self) -> dict[str, str]:
@@ -72,12 +83,15 @@ def object_identity(request: KernelRequest) -> str:
     meant.
     """
     toolchain, environment = request.toolchain, request.environment
-    folders = [request.onednn.folder, environment.site_packages / "torch" / "include"]
+    folders = [environment.torch_folder / "include"]
+    if request.onednn is not None:
+        folders.insert(0, request.onednn.folder)
     if toolchain.sysroot is not None:
         folders.append(toolchain.sysroot / "usr" / "include")
     return make_key(
         toolchain=toolchain.digest,
         torch=environment.torch_digest,
-        onednn=request.onednn.digest,
+        onednn=request.onednn and request.onednn.digest,
+        acl=request.acl.commit if request.acl else None,
         shadows=shadows_digest(request.source.folder / "csrc", folders),
     )

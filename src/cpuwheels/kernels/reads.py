@@ -21,7 +21,7 @@ from cpuwheels.process import capture
 from cpuwheels.storage import storage_errors, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
@@ -58,21 +58,24 @@ def kernels_key(request: KernelRequest, reads: Reads) -> str:
     return make_key(beside=request.key_beside_source(), source=reads.digest(request.source.folder))
 
 
-def read_files(request: KernelRequest, workspace: Workspace) -> Reads:
+def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads:
     """Return what a finished build depended on, from ninja's log of the compilers' dependencies.
 
     Raises:
         CompileError: ninja cannot tell.
     """
-    done = capture([request.environment.scripts / "ninja", "-C", workspace.build, "-t", "deps"])
-    found = {path for line in done.output.splitlines() if (path := _below(line, workspace))}
-    if done.returncode != 0 or not found:
-        raise CompileError(
-            "ninja does not say which files the compilers read",
-            where=workspace.build,
-            output=done.output[-2000:],
-            next_step=f"remove {workspace.folder} and build again",
-        )
+    found: set[str] = set()
+    for workspace in workspaces:
+        done = capture([request.environment.scripts / "ninja", "-C", workspace.build, "-t", "deps"])
+        read = {path for line in done.output.splitlines() if (path := _below(line, workspace))}
+        if done.returncode != 0 or not read:
+            raise CompileError(
+                "ninja does not say which files the compilers read",
+                where=workspace.build,
+                output=done.output[-2000:],
+                next_step=f"remove {workspace.folder} and build again",
+            )
+        found |= read
     source = request.source.folder
     configured = {path.relative_to(source).as_posix() for path in _configured(source)}
     folders = {str(PurePosixPath(name).parent) for name in found}

@@ -10,8 +10,9 @@ from cpuwheels.keys import make_key, tree_digest
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.matrix import Library, Target
     from cpuwheels.onednn import OneDnn
     from cpuwheels.prepare import PreparedSource
     from cpuwheels.toolchain.result import Toolchain
@@ -26,7 +27,34 @@ OPTIMISATION = "-O2 -DNDEBUG"
 
 def steering_files(target: str) -> list[str]:
     """Return the files below ``cmake/`` that a target's kernels are configured with."""
-    return ["steer", "steer.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]
+    return ["steer", "steer.cmake", "project.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """One configuration of upstream's CMake project.
+
+    Attributes:
+        name: Of its folder; empty for the first.
+        cpuinfo: What upstream's CPU detection reads.
+        libraries: The libraries that its modules become.
+    """
+
+    name: str
+    cpuinfo: str
+    libraries: tuple[Library, ...]
+
+    def names(self) -> dict[str, str]:
+        """Return the names of upstream's modules in the wheel."""
+        return {library.upstream: library.name for library in self.libraries}
+
+
+def configurations(target: Target) -> tuple[Configuration, ...]:
+    """Return how upstream's project is configured for a target; all but the first make their libraries alone."""
+    return tuple(
+        Configuration(libraries[0].name if number else "", cpuinfo, libraries)
+        for number, (cpuinfo, libraries) in enumerate(target.configurations.items())
+    )
 
 
 @dataclass(frozen=True)
@@ -39,7 +67,8 @@ class KernelRequest:
         source: Upstream's tree with our patches, read only.
         toolchain: Compilers and sysroot.
         environment: CMake, ninja, and torch.
-        onednn: oneDNN's sources.
+        onednn: oneDNN's sources, if the target's kernels use it.
+        acl: Arm Compute Library's sources, or that the kernels go without; None if the target has no use for it.
         debug_symbols: Whether separate ``.debug`` files are written.
     """
 
@@ -48,7 +77,8 @@ class KernelRequest:
     source: PreparedSource
     toolchain: Toolchain
     environment: Environment
-    onednn: OneDnn
+    onednn: OneDnn | None
+    acl: Acl | None = None
     debug_symbols: bool = False
 
     def key(self) -> str:
@@ -66,13 +96,14 @@ class KernelRequest:
             target={
                 "machine": self.target.machine,
                 "defines": self.target.defines,
-                "cpuinfo": self.target.cpuinfo,
+                "cpuinfo": [[part.cpuinfo, part.names()] for part in configurations(self.target)],
                 "floor": self.target.floor,
             },
             toolchain=self.toolchain.digest,
             torch=[self.environment.torch_version, self.environment.torch_digest],
             cmake=self.environment.tools["cmake"],
-            onednn=self.onednn.digest,
+            onednn=self.onednn and self.onednn.digest,
+            acl=[self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.folder else None,
             optimisation=OPTIMISATION,
             debug_symbols=self.debug_symbols,
         )

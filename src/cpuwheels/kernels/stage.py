@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from cpuwheels.gate.records import read_records
 from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
+from cpuwheels.kernels.acl import get_acl_library
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile import compile_modules
 from cpuwheels.kernels.configure import configure
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.reads import keep_reads, kernels_key, known_reads, read_files
+from cpuwheels.kernels.request import configurations
 from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
 from cpuwheels.kernels.workspace import Workspace
@@ -20,7 +23,7 @@ from cpuwheels.model.units import format_size
 from cpuwheels.storage import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from cpuwheels.compiler_cache.settings import CompilerCache
@@ -65,18 +68,19 @@ def get_kernels(
     with store.lock("kernel-build", build):
         if found := _find(request, store):
             return _kernels(store, found, built=False)
-        workspace = Workspace(store.work(KIND, build))
-        memory = _build(request, workspace, cap(workspace.gate), cache(), reporter, logs)
-        reads = read_files(request, workspace)
+        work = store.work(KIND, build)
+        workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
+        memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), store, reporter, logs)
+        reads = read_files(request, workspaces)
         key = kernels_key(request, reads)
 
         def fill(folder: Path) -> None:
-            collect(request, workspace, folder, logs / "collect.log")
+            collect(request, workspaces, folder, logs / "collect.log")
             (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
         store.get(KIND, key, fill)
         keep_reads(request, store, reads)
-        remove_tree(workspace.folder)
+        remove_tree(work)
     report_memory(memory, reporter)
     return _kernels(store, key, built=True)
 
@@ -89,34 +93,56 @@ def _find(request: KernelRequest, store: Store) -> str | None:
 
 def _build(
     request: KernelRequest,
-    workspace: Workspace,
+    workspaces: Sequence[Workspace],
     plan: CapPlan,
     cache: CompilerCache | None,
+    store: Store,
     reporter: Reporter,
     logs: Path,
 ) -> MemoryUse:
-    """Configure and compile in a workspace, going on where an earlier run was interrupted."""
-    workspace.prepare(request)
+    """Configure and compile in workspaces, going on where an earlier run was interrupted."""
+    first = workspaces[0]
+    first.prepare(request)
     open_gate(plan)
-    name = f"onednn-{request.onednn.digest[:16]}.txt"
+    first.link_acl(get_acl_library(request, plan, cache, store=store, reporter=reporter, logs=logs))
+    # What is known of a content of oneDNN is known of one machine's files.
+    name = f"onednn-{request.target.machine}-{request.onednn.digest[:16] if request.onednn else 'none'}.txt"
     learned = plan.learned.with_name(name)
     unused = read_unused(learned, plan.seed.with_name(name))
-    if not workspace.unused.is_file() or read_unused(workspace.unused) != unused:
-        write_unused(workspace.unused, unused)
+    if not first.unused.is_file() or read_unused(first.unused) != unused:
+        write_unused(first.unused, unused)
+    launchers = Launchers.of(plan.gate, first.ledger, cache, request)
+    used = [_compile(request, workspace, launchers, plan, reporter, logs) for workspace in workspaces]
+    if request.onednn and not read_unused(first.unused):
+        write_unused(learned, still_unused(unused, unused_files(first)))
+    return replace(
+        used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
+    )
+
+
+def _compile(
+    request: KernelRequest,
+    workspace: Workspace,
+    launchers: Launchers,
+    plan: CapPlan,
+    reporter: Reporter,
+    logs: Path,
+) -> MemoryUse:
+    """Configure and compile one workspace."""
+    workspace.prepare(request)
+    open_gate(plan)
+    suffix = f"-{workspace.configuration.name}" if workspace.configuration.name else ""
     reporter.info("configuring upstream's CMake project")
-    launchers = Launchers.of(plan.gate, workspace.ledger, cache, request)
-    configure(request, workspace, launchers, logs / "configure.log")
-    log = logs / "compile.log"
+    configure(request, workspace, launchers, logs / f"configure{suffix}.log")
+    log = logs / f"compile{suffix}.log"
     with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
         reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
         reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
         compile_modules(request, workspace, launchers, session, reporter, log)
-        if lacking := lacks_onednn(workspace):
+        if workspace.is_first and (lacking := lacks_onednn(workspace)):
             reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
             write_unused(workspace.unused, [])
             compile_modules(request, workspace, launchers, session, reporter, log)
-    if not read_unused(workspace.unused):
-        write_unused(learned, still_unused(unused, unused_files(workspace)))
     return session.finished()
 
 

@@ -14,7 +14,7 @@ from cpuwheels.store import MANIFEST
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.kernels.request import KernelRequest
+    from cpuwheels.kernels.request import Configuration, KernelRequest
 
 
 class Workspace:
@@ -22,41 +22,61 @@ class Workspace:
 
     Args:
         folder: Named after the kernels' key, so it is only ever resumed with the same inputs.
+        configuration: Of upstream's project, with which the workspace has all but its own build in common.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, configuration: Configuration) -> None:
+        own = folder / configuration.name
         self.folder = folder
+        self.configuration = configuration
+        self.first_build = folder / "build"
         self.source = folder / "vllm"
         self.onednn = folder / "onednn"
-        self.build = folder / "build"
+        self.acl = folder / "acl"
+        self.build = own / "build"
         self.generated = (self.build / "attention", self.build / "narrow")
-        self.cpuinfo = folder / "cpuinfo"
-        self.init_cache = folder / "init-cache.cmake"
-        self.toolchain_values = folder / "toolchain-values.cmake"
+        self.cpuinfo = own / "cpuinfo"
+        self.init_cache = own / "init-cache.cmake"
+        self.toolchain_values = own / "toolchain-values.cmake"
         self.ledger = folder / LEDGER
         self.gate = folder / "gate"
         self.unused = folder / "onednn-unused.txt"
         self.modules_list = self.build / "cpuwheels-modules.txt"
-        self.libraries_list = self.build / "cpuwheels-libraries.txt"
+        self.libraries_list = self.first_build / "cpuwheels-libraries.txt"
         self._prepared = folder / "prepared"
-        self._configured = folder / "configured"
+        self._configured = own / "configured"
 
     def prepare(self, request: KernelRequest) -> None:
         """Copy the sources, unless that was finished before.
 
         The trees in the store are never built in: upstream's build generates headers among its sources.
         """
-        if self._prepared.is_file():
-            os.utime(self.folder)  # somebody is going on with it
-            return
         with storage_errors(self.folder):
-            remove_tree(self.folder)
-            self.folder.mkdir(parents=True)
-            ignore = shutil.ignore_patterns(MANIFEST)
-            shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
+            if self._prepared.is_file():
+                os.utime(self.folder)  # somebody is going on with it
+            else:
+                self._copy(request)
+            write_atomic(self.cpuinfo, self.configuration.cpuinfo)
+
+    def _copy(self, request: KernelRequest) -> None:
+        remove_tree(self.folder)
+        self.folder.mkdir(parents=True)
+        ignore = shutil.ignore_patterns(MANIFEST)
+        shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
+        if request.onednn is not None:
             shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
-            write_atomic(self.cpuinfo, request.target.cpuinfo)
-            write_atomic(self._prepared, "")
+        write_atomic(self._prepared, "")
+
+    def link_acl(self, compiled: Path | None) -> None:
+        """Give the compiled Arm Compute Library, if there is one, a place beside the sources."""
+        self.acl.unlink(missing_ok=True)
+        if compiled is not None:
+            self.acl.symlink_to(compiled)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this is the first configuration, which makes what the others use."""
+        return self.build == self.first_build
 
     def is_configured(self, init_cache: str, values: str) -> bool:
         """Return whether CMake finished here with the same settings."""
@@ -85,20 +105,25 @@ class Workspace:
         entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
         return entries
 
-    def modules(self) -> list[str]:
+    def defined_modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""
         return self.modules_list.read_text().split()
+
+    def modules(self) -> list[str]:
+        """Return the extension modules that are made here; what is no kernel library is made once."""
+        names = self.configuration.names()
+        return [name for name in self.defined_modules() if self.is_first or name in names]
 
     def libraries(self) -> list[Path]:
         """Return the shared libraries that modules have in common, see ``cmake/steer/shared.cmake``."""
         names = self.libraries_list.read_text().split() if self.libraries_list.is_file() else []
-        return [self.build / f"lib{name}.so" for name in names]
+        return [self.first_build / f"lib{name}.so" for name in names]
 
     def module(self, name: str) -> Path:
         """Return the file of an extension module."""
         return self.build / f"{name}.abi3.so"
 
     def link_maps(self) -> list[Path]:
-        """Return the linker's maps of all modules and libraries."""
-        libraries = [path.stem.removeprefix("lib") for path in self.libraries()]
+        """Return the linker's maps of all modules and libraries that are made here."""
+        libraries = [path.stem.removeprefix("lib") for path in self.libraries() if self.is_first]
         return [self.build / f"{name}.map" for name in (*self.modules(), *libraries)]

@@ -8,6 +8,9 @@ from pydantic import Field
 
 from cpuwheels.model.base import Sha256, Strict, load_yaml
 
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Debian's names of architectures where the kernel has another one."""
+
 
 class DebianPackage(Strict):
     """One binary package."""
@@ -37,7 +40,14 @@ class DebianLock(Strict):
     """Dependencies that are not needed for compiling."""
     leave_out_files: tuple[str, ...] = ()
     """Files that are not unpacked: glob patterns of paths below the root, ``*`` also matching ``/``."""
+    links: dict[str, str] = Field(default_factory=dict)
+    """Links that the packages lack: path below the root → what it names, seen from the link's own folder."""
     packages: tuple[DebianPackage, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """The machine that the packages' programs run on, as the kernel names it."""
+        return _MACHINES.get(self.architecture, self.architecture)
 
 
 def load_lock(root: Path, name: str) -> DebianLock:

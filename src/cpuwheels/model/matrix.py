@@ -90,6 +90,20 @@ class OneDnnPin(Strict):
     alternates: tuple[OneDnnAlternate, ...] = ()
 
 
+class AclPin(Strict):
+    """Arm Compute Library by commit, or by its tag alone."""
+
+    commit: Commit | None = None
+    """Without it the tag is believed: announced, recorded, and refused if locked. `git rev-parse
+    '<tag>^{commit}'` says it in a clone."""
+    repositories: tuple[str, ...] = Field(min_length=1)
+    """Git remotes, tried in order. ``CPUWHEELS_ACL_REPO`` puts one in front."""
+    machines: tuple[str, ...] = Field(min_length=1)
+    """Machines that upstream uses it on."""
+    options: dict[str, str] = Field(default_factory=dict)
+    """CMake options it is compiled with: those of upstream's own command."""
+
+
 class Debian(Strict):
     """Where pinned Debian packages come from."""
 
@@ -120,7 +134,7 @@ class Library(Strict):
     march: str | None = None
     """Architecture, as the assembler's -march names it, beyond which the library has no instruction."""
     guarded: tuple[str, ...] = ()
-    """Functions (wildcards allowed) that use more only after they have asked the CPU."""
+    """What is used only after asking the CPU: exported functions, or ``module:mnemonic`` (wildcards allowed)."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
     emulated: str | None = None
@@ -160,6 +174,8 @@ class Target(Strict):
     """Lock of a Debian root of this machine with Python and torch, in which wheels are tried on other machines."""
     chooser: str | None = None
     """Module that asks the CPU and loads the first of the libraries that it can run (``csrc/chooser``)."""
+    baseline: str | None = None
+    """Architecture of the least machine, as -march names it; the chooser is compiled for it and has nothing beyond."""
     libraries: tuple[Library, ...] = Field(min_length=1)
     """The best first, if there is a chooser."""
     excluded_libraries: tuple[str, ...] = ()
@@ -199,6 +215,8 @@ class Release(Strict):
 
     version: PepVersion
     sdist: Archive
+    torch: PepVersion | None = None
+    """The torch that it pins, so that `doctor` can tell before the sdist is there."""
 
 
 class Matrix(Strict):
@@ -212,6 +230,8 @@ class Matrix(Strict):
     torch: dict[PepVersion, TorchPin]
     onednn: dict[str, OneDnnPin]
     """By the GIT_TAG that vLLM's CMake names."""
+    acl: dict[str, AclPin] = Field(default_factory=dict)
+    """Arm Compute Library, by the GIT_TAG that vLLM's CMake names."""
     compiler_cache: dict[str, str] = Field(default_factory=dict)
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     emulator: dict[str, str] = Field(default_factory=dict)

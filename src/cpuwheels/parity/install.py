@@ -6,22 +6,22 @@ from typing import TYPE_CHECKING
 
 from uv import find_uv_bin
 
-from cpuwheels.environment import site_packages
 from cpuwheels.errors import CommandError, EnvironmentError_, UnusableWheelError
 from cpuwheels.process import run
 from cpuwheels.torch_install import uv_environment
+from cpuwheels.venvs import site_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def install_wheel(wheel: Path, python: Path, lock: Path, logs: Path) -> Path:
+def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path) -> Path:
     """Install a wheel and the cases' own needs.
 
     Args:
         wheel: The wheel.
         python: Interpreter of a fresh environment with torch.
-        lock: Requirements file of the cases.
+        lock: Requirements file of the cases; None if their needs are there.
         logs: Folder for uv's output.
 
     Returns:
@@ -34,9 +34,9 @@ def install_wheel(wheel: Path, python: Path, lock: Path, logs: Path) -> Path:
     log = logs / "parity-install.log"
     install: list[str | Path] = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
     env = uv_environment()
-    locked: list[str | Path] = ["--require-hashes", "-r", lock]
+    locked: list[str | Path] = ["--require-hashes", "-r", lock] if lock else []
     try:
-        if run([*install, "--offline", *locked], log=log, env=env, check=False).returncode:
+        if lock and run([*install, "--offline", *locked], log=log, env=env, check=False).returncode:
             run([*install, *locked], log=log, env=env)
     except CommandError as error:
         raise EnvironmentError_(

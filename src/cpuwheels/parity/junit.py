@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
-from cpuwheels.parity.results import WRONG
+from cpuwheels.parity.results import EMULATED, WRONG
 
 if TYPE_CHECKING:
     from cpuwheels.parity.results import CaseResult, LibraryResult, Parity
@@ -15,13 +15,13 @@ def junit_xml(parity: Parity) -> bytes:
     """Return the document (the schema that Jenkins' xUnit plug-in publishes)."""
     root = ET.Element("testsuites", name=f"parity of {parity.wheel}", time=f"{parity.seconds:.3f}")
     for library in parity.libraries:
-        _suite(root, library)
+        _suite(root, parity, library)
     ET.indent(root)
     document: bytes = ET.tostring(root, encoding="utf-8", xml_declaration=True)
     return document
 
 
-def _suite(root: ET.Element, library: LibraryResult) -> None:
+def _suite(root: ET.Element, parity: Parity, library: LibraryResult) -> None:
     wrong = [case for case in library.cases if case.verdict in WRONG]
     known = [case for case in library.cases if case.verdict == "known"]
     crashed = [case for case in wrong if case.verdict == "crashed"]
@@ -31,6 +31,10 @@ def _suite(root: ET.Element, library: LibraryResult) -> None:
         failures=str(len(wrong) - len(crashed) + len(library.untested)), errors=str(len(crashed)),
         skipped=str(len(library.waived) + len(known)),
     )  # fmt: skip
+    properties = ET.SubElement(suite, "properties")
+    ET.SubElement(properties, "property", name="machine", value=parity.machine)
+    if parity.emulated:
+        ET.SubElement(properties, "property", name="emulated", value=EMULATED)
     for case in library.cases:
         _case(suite, library.name, case)
     for operator, reason in sorted(library.waived.items()):

@@ -9,7 +9,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cpuwheels.console import clock
 from cpuwheels.parity.grid import grid
-from cpuwheels.parity.results import WRONG
+from cpuwheels.parity.results import EMULATED, WRONG
 
 if TYPE_CHECKING:
     from cpuwheels.parity.grid import Cell
@@ -41,6 +41,7 @@ def parity_page(parity: Parity) -> str:
     environment.filters |= {"seconds": clock, "shown": _shown}
     return environment.get_template("parity.html.j2").render(
         parity=parity,
+        emulated=EMULATED if parity.emulated else "",
         libraries=parity.libraries,
         lines=grid(parity),
         operators=len({row.operator for row in parity.rows}),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 FORMAT: Final = 1
+EMULATED: Final = "Emulation shows neither speed nor races between threads."
+"""Said by every report of a run on emulated CPUs."""
 _SHOWN = 12
 """Wrong cases in the error's message; the reports have all."""
 
@@ -114,6 +116,8 @@ class Parity(_Part):
     torch: str
     machine: str
     """Name of the CPU."""
+    emulated: bool = False
+    """Whether everything was run on emulated CPUs, which show neither speed nor races between threads."""
     threads: int
     level: str
     only: tuple[str, ...] = ()

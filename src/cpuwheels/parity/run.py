@@ -1,25 +1,28 @@
-"""One run of parity: the wheel into an environment, the cases on each library, the reports beside the wheel."""
+"""One run of parity: the cases on each library, on each CPU that it is tried on."""
 
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.console import Progress
 from cpuwheels.errors import ParityError
-from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.operators import require_operators
 from cpuwheels.parity.results import WRONG, Parity
-from cpuwheels.parity.suite import Suite
+from cpuwheels.parity.suite import Suite, no_core_files
+from cpuwheels.together import side_by_side
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Library, Target
+    from cpuwheels.machine.cpus import Cpu
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.options import Level
     from cpuwheels.parity.results import LibraryResult
     from cpuwheels.parity.wheel import KernelWheel
 
@@ -31,14 +34,27 @@ class ParityRequest:
     Attributes:
         wheel: The wheel.
         target: Says which CPU features its libraries need.
-        level: ``smoke``, ``full`` or ``deep``.
         only: Operators to try; all if empty.
     """
 
     wheel: KernelWheel
     target: Target
-    level: str
     only: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How libraries are tried on a CPU.
+
+    Attributes:
+        cpu: The CPU, with an interpreter that has torch and what the cases need.
+        level: ``smoke``, ``full`` or ``deep``.
+        threads: How many threads the operators use.
+    """
+
+    cpu: Cpu
+    level: Level
+    threads: int
 
 
 @dataclass(frozen=True)
@@ -46,76 +62,86 @@ class Bench:
     """Where a run happens.
 
     Attributes:
-        python: Interpreter of a fresh environment with the right torch.
-        torch: The torch version in it, local label included.
-        lock: Requirements file of the cases' own needs.
+        trials: The CPUs. The first one's level and threads are those of the run.
+        site: The folder that the wheel is installed into.
+        torch: The torch version that is there, local label included.
         tests: Folder of the cases.
         work: Folder for what is needed during the run only.
         logs: Folder for the logs.
-        machine: Name of this machine's CPU.
-        features: What it has.
+        machine: Name of the machine's CPU.
         threads: How many threads the operators use.
-        emulator: Runs programs on a CPU that this machine does not have; None for no such run.
+        emulated: Whether none of the CPUs is this machine's own.
+        at_once: How many libraries are tried at once.
     """
 
-    python: Path
+    trials: Sequence[Trial]
+    site: Path
     torch: str
-    lock: Path
     tests: Path
     work: Path
     logs: Path
     machine: str
-    features: Collection[str]
     threads: int
-    emulator: Path | None = None
+    emulated: bool = False
+    at_once: int = 1
 
 
 def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Parity:
-    """Install a wheel and try its operators on each library that this CPU can run.
+    """Try a wheel's operators on each library that the CPUs can run.
 
     Returns:
         What was found; wrong results are in it, and no error.
 
     Raises:
-        EnvironmentError_: The wheel or the cases' needs cannot be installed.
-        ParityError: The cases cannot be run, or this CPU can run no library of the wheel.
+        ParityError: The cases cannot be run, or no CPU can run a library of the wheel.
         UsageError: No library of the wheel has an operator that was asked for.
     """
     wheel, target = request.wheel, request.target
-    site = install_wheel(wheel.path, bench.python, bench.lock, bench.logs)
-    suite = Suite(
-        [bench.python], bench.tests, bench.work, bench.logs, request.level, bench.threads, tuple(request.only)
-    )
     began, started = datetime.now(UTC), time.monotonic()
-    needs = {library.name: library.needs for library in target.libraries}
-    found: list[LibraryResult] = []
-    not_run: dict[str, str] = {}
-    for name, file in wheel.libraries.items():
-        if lacking := sorted(set(needs.get(name, ())) - set(bench.features)):
-            not_run[name] = f"this CPU lacks {', '.join(lacking)}"
-            reporter.announce(f"{name} was not run: {not_run[name]}")
-            continue
-        found.append(_library(suite, name, site / file, reporter))
-    found += [
-        _emulated(suite, library, site / wheel.libraries[library.name], bench.emulator, reporter)
-        for library in target.libraries
-        if bench.emulator and library.emulated and library.name in wheel.libraries
-    ]
-    if not found:
+    runs, not_run = _plan(request, bench, reporter)
+    if not runs:
         raise ParityError(
-            f"no library of {wheel.path.name} can run on this CPU",
-            where="this machine",
+            f"no library of {wheel.path.name} can run on {'the emulated CPUs' if bench.emulated else 'this CPU'}",
+            where=bench.machine if bench.emulated else "this machine",
             next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
         )
+    with no_core_files():
+        found = side_by_side(runs, bench.at_once)
     registered = {name for library in found for name in library.registered}
     require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
     return Parity(
         wheel=wheel.path.name, sha256=wheel.sha256, version=wheel.version, torch=bench.torch, machine=bench.machine,
-        threads=bench.threads, level=request.level, only=tuple(request.only),
+        emulated=bench.emulated, threads=bench.threads, level=bench.trials[0].level, only=tuple(request.only),
         seed=found[0].seed, began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
     )  # fmt: skip
+
+
+def _plan(
+    request: ParityRequest, bench: Bench, reporter: Reporter
+) -> tuple[list[Callable[[], LibraryResult]], dict[str, str]]:
+    """Return what is to be run, and why the rest is not."""
+    needs = {library.name: library.needs for library in request.target.libraries}
+    runs: list[Callable[[], LibraryResult]] = []
+    not_run: dict[str, str] = {}
+    for trial in bench.trials:
+        cpu = trial.cpu
+        suite = Suite(cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only))
+        for name, file in request.wheel.libraries.items():
+            if not cpu.tries(name):
+                continue
+            if lacking := cpu.lacks(needs.get(name, ())):
+                not_run[name] = f"{cpu.name or 'this CPU'} lacks {', '.join(lacking)}"
+                continue
+            label = f"{name}@{cpu.name}" if cpu.name else name
+            runs.append(partial(_library, suite, label, bench.site / file, reporter))
+    for name in request.wheel.libraries:
+        if not any(trial.cpu.tries(name) for trial in bench.trials):
+            not_run[name] = "the matrix names no emulated CPU for it"
+    for name, reason in not_run.items():
+        reporter.announce(f"{name} was not run: {reason}")
+    return runs, not_run
 
 
 def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> LibraryResult:
@@ -133,10 +159,3 @@ def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> Library
         what = "none of those asked for"
     reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")
     return result
-
-
-def _emulated(suite: Suite, library: Library, file: Path, emulator: Path, reporter: Reporter) -> LibraryResult:
-    """Try a library on an emulated CPU: few cases, and one thread, as emulation shows neither speed nor races."""
-    command = [emulator, "-cpu", str(library.emulated), *suite.python]
-    few = replace(suite, python=command, level="smoke", threads=1)
-    return _library(few, f"{library.name}@{library.emulated}", file, reporter)

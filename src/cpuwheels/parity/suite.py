@@ -76,7 +76,7 @@ class Suite:
                 on_case(len(written.begun), written.begun[-1])
 
         for _ in range(MOST_CRASHES):
-            with _no_core_files():
+            with no_core_files():
                 done = run(
                     self._command(library, results, killed), log=log, env=closed_environment(WAITING), check=False,
                     on_line=tell,
@@ -121,8 +121,11 @@ class Suite:
 
 
 @contextmanager
-def _no_core_files() -> Iterator[None]:
-    """Let processes that crash leave no image of their memory; QEMU puts its own into the working folder."""
+def no_core_files() -> Iterator[None]:
+    """Let processes that crash leave no image of their memory; QEMU puts its own into the working folder.
+
+    The limit is this process' own: where suites run side by side, this has to be around all of them.
+    """
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
     try:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.parity.grid import Cell, grid
+from cpuwheels.parity.results import EMULATED
 
 if TYPE_CHECKING:
     from cpuwheels.parity.comparison import Change
@@ -33,9 +34,9 @@ def parity_table(parity: Parity) -> Table:
     """Return a table of operators and libraries: the worst error of each as a share of its limit."""
     known = {case.known for _, case in parity.cases if case.verdict == "known"}
     table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
-    if known:
-        table.caption = f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md"
-        table.caption_justify = "left"
+    captions = [f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md"] * bool(known)
+    captions += [f"On {parity.machine}. {EMULATED}"] * parity.emulated
+    table.caption, table.caption_justify = "\n".join(captions) or None, "left"
     table.add_column("operator", overflow="fold")
     table.add_column("cases", justify="right")
     for library in parity.libraries:

@@ -16,7 +16,7 @@ from cpuwheels.errors import UnusableWheelError
 from cpuwheels.keys import file_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.model.matrix import Target
@@ -34,7 +34,7 @@ class KernelWheel:
         sha256: Its digest.
         version: Its version, local label included.
         torch: The one torch version that it requires, without local label.
-        libraries: Names of its kernel libraries and where each is in the wheel, ``_C`` first.
+        libraries: Names of its kernel libraries and where each is in the wheel, ``_C`` first; no chooser.
     """
 
     path: Path
@@ -80,7 +80,7 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
             where=path,
             next_step="give a wheel for this target, or use the parity session of the wheel's own target",
         )
-    libraries = {found[1]: name for name in sorted(names) if (found := _LIBRARY.fullmatch(name))}
+    libraries = _libraries(names, target)
     if not libraries:
         raise UnusableWheelError(
             f"{path.name} holds no kernel library (vllm/_C*.so)",
@@ -90,6 +90,14 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
     return KernelWheel(
         path, file_digest(path), str(version), _torch(path, metadata.get_all("Requires-Dist", []), markers), libraries
     )
+
+
+def _libraries(names: Iterable[str], target: Target) -> dict[str, str]:
+    found = {match[1]: name for name in sorted(names) if (match := _LIBRARY.fullmatch(name))}
+    # In a wheel of somebody else's the module of that name may be the library itself.
+    if not found.keys().isdisjoint(library.name for library in target.libraries):
+        found.pop(target.chooser or "", None)
+    return found
 
 
 def _torch(path: Path, requirements: list[str], markers: Mapping[str, str]) -> str:

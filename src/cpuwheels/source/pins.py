@@ -1,4 +1,4 @@
-"""What a vLLM source itself pins: its torch and its oneDNN."""
+"""What a vLLM source itself pins: its torch, its oneDNN and its Arm Compute Library."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _DECLARE = re.compile(r"FetchContent_Declare\s*\(\s*oneDNN\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
+_POPULATE = re.compile(r"FetchContent_Populate\s*\(\s*arm_compute\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
 _TAG = re.compile(r"\bGIT_TAG\s+(?P<tag>\S+)")
 
 
@@ -27,10 +28,12 @@ class SourcePins:
         torch: Version without a local label.
         onednn: GIT_TAGs that the source's CMake names, in the order they stand there. Which of them is used
             depends on the processor; the steering checks the choice when CMake asks for it.
+        acl: Likewise for Arm Compute Library, which only some processors have a use for.
     """
 
     torch: str
     onednn: tuple[str, ...]
+    acl: tuple[str, ...] = ()
 
 
 def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
@@ -51,9 +54,13 @@ def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
             where=requirements,
             next_step="give a source whose requirements/cpu.txt has torch==<version> for this target",
         )
-    extension = folder / "cmake" / "cpu_extension.cmake"
-    tags = [match["tag"] for declare in _DECLARE.finditer(_read(extension)) if (match := _TAG.search(declare["body"]))]
-    return SourcePins(torch, tuple(dict.fromkeys(tags)))
+    extension = _read(folder / "cmake" / "cpu_extension.cmake")
+    return SourcePins(torch, _tags(_DECLARE, extension), _tags(_POPULATE, extension))
+
+
+def _tags(fetched: re.Pattern[str], text: str) -> tuple[str, ...]:
+    found = [match["tag"] for call in fetched.finditer(text) if (match := _TAG.search(call["body"]))]
+    return tuple(dict.fromkeys(found))
 
 
 def _torch_pin(text: str, markers: Mapping[str, str]) -> str | None:

@@ -28,13 +28,19 @@ class Flags:
     cxx_libraries: tuple[str, ...] = ()
 
 
-def compile_flags(sysroot: Sysroot, compiler_flags: Sequence[str] = ()) -> tuple[str, ...]:
+def compile_flags(sysroot: Sysroot, compiler: Compiler, compiler_flags: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the flags for C and C++ with a sysroot, after those that the compiler always needs."""
+    include = sysroot.root / "usr/include"
+    # Only Debian's own compilers look into the multiarch folder unasked.
+    folders = [include / sysroot.multiarch]
+    if compiler.c_headers:
+        # The compiler's own C library comes before the sysroot's, so its list is replaced by the same without that.
+        folders = [*compiler.own_folders, *folders, include]
     return (
         *compiler_flags,
         f"--sysroot={sysroot.root}",
-        # Only Debian's own compilers look into the multiarch folder unasked.
-        *("-idirafter", f"{sysroot.root}/usr/include/{sysroot.multiarch}"),
+        *(("-nostdinc",) if compiler.c_headers else ()),
+        *(part for folder in folders for part in ("-idirafter", str(folder))),
     )
 
 
@@ -50,7 +56,7 @@ def floor_flags(sysroot: Sysroot, compiler: Compiler, compat: Path, compiler_fla
     headers = [part for folder in compiler.cxx_folders for part in ("-isystem", str(folder))]
     libraries = [str(folder) for folder in sysroot.library_folders]
     return Flags(
-        compile_flags=compile_flags(sysroot, compiler_flags),
+        compile_flags=compile_flags(sysroot, compiler, compiler_flags),
         cxx_flags=("-nostdinc++", *headers),
         link_flags=(
             # Start files and libraries of the sysroot come before those beside the compiler, else symbols of
@@ -65,8 +71,9 @@ def floor_flags(sysroot: Sysroot, compiler: Compiler, compat: Path, compiler_fla
             # Their symbols stay inside; those of other archives are hidden by how they are compiled.
             f"-Wl,--exclude-libs,libstdc++.a:{compat.name}:libgcc.a:libgcc_eh.a",
             "-Wl,--as-needed",
-            # The static library was built for a C library that has pthread's functions itself (2.34).
-            "-lpthread",
+            # The static library was built for a C library that has pthread's functions itself (2.34), and
+            # upstream's kernels call shm_open as if that were theirs.
+            *("-lpthread", "-lrt"),
         ),
     )
 

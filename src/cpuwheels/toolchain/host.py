@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.platforms import gnu_triple, is_foreign
 from cpuwheels.process import closed_environment
 from cpuwheels.toolchain.probe import Compiler, RefusedError, probe
 
@@ -43,7 +44,7 @@ class Verdict:
 def verdicts(target: Target, environ: Mapping[str, str]) -> Iterator[Verdict]:
     """Judge this machine's compilers in order of preference, one at a time.
 
-    First ``CXX``, then the partner of ``CC``, then the target's commands that are on PATH. A program that
+    First ``CXX``, then the partner of ``CC``, then those of `host_commands` that are on PATH. A program that
     was already judged under another name is not judged again.
     """
     seen: set[tuple[Path, str]] = set()
@@ -77,8 +78,18 @@ def _candidates(target: Target, environ: Mapping[str, str]) -> Iterator[tuple[st
             partner(Path(cc), cxx=True).as_posix(),
             Path(cc_path).absolute() if cc_path else None,
         )
-    for command in target.compiler.commands:
+    for command in host_commands(target):
         yield command, command, None
+
+
+def host_commands(target: Target) -> tuple[str, ...]:
+    """Return the C++ compilers that are looked for on PATH, in order of preference.
+
+    On another kind of machine those are cross compilers: their names begin with the target's triplet, and a command
+    without one is this machine's own compiler.
+    """
+    commands = target.compiler.commands
+    return tuple(f"{gnu_triple(target)}-{command}" for command in commands) if is_foreign(target) else commands
 
 
 def _program(value: str) -> str:

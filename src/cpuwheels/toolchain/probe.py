@@ -16,13 +16,14 @@ from cpuwheels.toolchain.gate import Identity, identify, objections, search_list
 if TYPE_CHECKING:
     from cpuwheels.model.matrix import Target
 
-TOOLS = ("ar", "ranlib", "strip", "objcopy")
+TOOLS = ("ar", "ranlib", "strip", "objcopy", "objdump", "as")
 
 _WITHOUT = {"AppleClang": ("objcopy",)}
 """Tools that do not come with a family; what it links is finished."""
 
 _PROGRAMS = ("cc1", "cc1plus", "collect2", "as", "ld")
 _FILES = ("libstdc++.a", "libgcc.a", "libgcc_eh.a", "libgomp.so", "crtbeginS.o", "crtendS.o")
+_NO_SYSROOT = "--sysroot=/nonexistent"
 _SECONDS = 20
 
 
@@ -39,6 +40,8 @@ class Compiler:
         static_library: Its ``libstdc++.a``; None where the target needs none.
         own_folders: Header folders of the compiler itself, such as those with the intrinsics.
         tools: The programs of `TOOLS`.
+        c_headers: Whether it searches the headers of a C library of its own, whatever sysroot it is given, as
+            distributions' cross compilers do.
     """
 
     cc: Path
@@ -49,6 +52,7 @@ class Compiler:
     own_folders: tuple[Path, ...]
     static_library: Path | None
     tools: dict[str, Path]
+    c_headers: bool = False
 
 
 class RefusedError(Exception):
@@ -86,6 +90,7 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
         raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) beside it or on PATH")
     c_list, cxx_list = (_headers(cxx, flags, language) for language in ("c", "c++"))
     include = _named_file(cxx, flags, "include")
+    fixed_list = _headers(cxx, (*flags, _NO_SYSROOT), "c") if target.sysroot else ()
     return Compiler(
         cc=cc,
         cxx=cxx,
@@ -95,6 +100,7 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
         own_folders=tuple(folder for folder in c_list if include.is_dir() and folder.samefile(include)),
         static_library=None if static_library is None else static_library.resolve(),
         tools=tools,
+        c_headers=any((folder / "features.h").is_file() for folder in fixed_list),
     )
 
 

@@ -25,6 +25,8 @@ class Toolchain:
         ranlib: Archive indexer.
         strip: Symbol stripper.
         objcopy: Object copier.
+        objdump: Disassembler.
+        assembler: Assembler.
         machine: What it compiles for, as ``platform.machine()`` says it.
         sysroot: Root whose headers and libraries are built against; None where the target has none.
         compile_flags: For C and C++; also wanted when linking through the compiler.
@@ -49,6 +51,8 @@ class Toolchain:
     ranlib: Path
     strip: Path
     objcopy: Path
+    objdump: Path
+    assembler: Path
     machine: str
     sysroot: Path | None
     compile_flags: tuple[str, ...]

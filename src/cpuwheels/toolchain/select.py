@@ -11,28 +11,35 @@ from cpuwheels.debian.unpack import content_key
 from cpuwheels.errors import ToolchainError
 from cpuwheels.keys import make_key
 from cpuwheels.model.lock import load_lock
+from cpuwheels.platforms import runs_here
 from cpuwheels.policy import load_policy
 from cpuwheels.toolchain import unpacked
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
 from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
-from cpuwheels.toolchain.host import verdicts
+from cpuwheels.toolchain.host import host_commands, verdicts
 from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
 from cpuwheels.toolchain.sysroot import Sysroot, sysroot_key, unpacked_sysroot
+from cpuwheels.toolchain.zig import is_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.model.lock import DebianLock
     from cpuwheels.model.matrix import Debian, Target
     from cpuwheels.store import Store
 
 Choice = Literal["auto", "host", "debian"]
 
-FLAGS_RECIPE = 1
+FLAGS_RECIPE = 2
 """Raised when the flags change in a way that changes what is built."""
+
+
+_ATTRIBUTES = {"as": "assembler"}
+"""Names that tools have as attributes, where Python does not allow their own."""
 
 
 @dataclass(frozen=True)
@@ -89,26 +96,34 @@ def resolve_toolchain(
     policy = load_policy(target.floor, target.machine)
     sysroot = unpacked_sysroot(lock, policy, mirrors=sources, store=store, reporter=reporter)
     inputs = make_key(compiler=picked.digest, sysroot=sysroot_key(lock, policy))
-    compat = compat_library(
-        picked.compiler, compile_flags(sysroot, picked.flags), inputs=inputs, store=store, logs=logs
-    )
+    c_flags = compile_flags(sysroot, picked.compiler, picked.flags)
+    compat = compat_library(picked.compiler, c_flags, inputs=inputs, store=store, logs=logs)
     flags = floor_flags(sysroot, picked.compiler, compat, picked.flags)
     digest = make_key(recipe=FLAGS_RECIPE, inputs=inputs, compat=sources_digest())
     maps = (*picked.maps, (sysroot.root, "/sysroot"), (compat.parent, "/toolchain/compat"))
     return _result(target, picked, flags, sysroot=sysroot, digest=digest, maps=maps)
 
 
-def check_choice(target: Target, choice: Choice, environ: Mapping[str, str]) -> None:
-    """Raise before anything is fetched if the choice is ``host`` and no compiler of this machine will do.
+def check_choice(target: Target, choice: Choice, root: Path, environ: Mapping[str, str]) -> None:
+    """Raise before anything is fetched if neither a compiler of this machine nor the pinned one can be used.
 
     Raises:
         ToolchainError: Each compiler is listed with the reason.
+        MatrixError: The lock of the pinned compiler cannot be read.
     """
-    if choice != "host":
+    if is_needed(target):
         return
-    found = list(verdicts(target, environ))
-    if not any(verdict.compiler for verdict in found):
-        raise _none_good(target, [str(verdict) for verdict in found])
+    pinned = _pinned(target, root)
+    if choice == "debian" and pinned is not None:
+        unpacked.require_runnable(pinned, target)
+    elif choice == "host" or pinned is None or not runs_here(pinned):
+        found = list(verdicts(target, environ))
+        if not any(verdict.compiler for verdict in found):
+            raise _none_good(target, [str(verdict) for verdict in found], pinned)
+
+
+def _pinned(target: Target, root: Path) -> DebianLock | None:
+    return None if target.toolchain is None else load_lock(root, target.toolchain)
 
 
 def _pick(
@@ -130,13 +145,13 @@ def _pick(
                 reporter.info(f"compiler of this machine: {verdict}")
                 return _host(verdict.compiler, tuple(refused))
             refused.append(str(verdict))
-    if choice == "host" or target.toolchain is None:
-        raise _none_good(target, refused)
-    lock = load_lock(root, target.toolchain)
+    lock = _pinned(target, root)
+    if choice == "host" or lock is None or (choice == "auto" and not runs_here(lock)):
+        raise _none_good(target, refused, lock)
     for line in refused:
         reporter.announce(f"not used: {line}; the pinned compiler locks/{target.toolchain}.yaml is used instead")
     if choice == "auto" and not refused:
-        commands = ", ".join(target.compiler.commands)
+        commands = ", ".join(host_commands(target))
         reporter.info(f"this machine has no {commands}; using the pinned locks/{target.toolchain}.yaml")
     compiler, folder = unpacked.unpacked_compiler(lock, target, mirrors=sources, store=store, reporter=reporter)
     return _Picked(
@@ -155,12 +170,18 @@ def _host(compiler: Compiler, refused: tuple[str, ...]) -> _Picked:
     return _Picked("host", compiler, compiler_digest(compiler), (), tuple(folders), refused)
 
 
-def _none_good(target: Target, refused: list[str]) -> ToolchainError:
+def _none_good(target: Target, refused: list[str], pinned: DebianLock | None) -> ToolchainError:
     gate = target.compiler
-    instead = "" if target.toolchain is None else ", or run with --toolchain debian, which unpacks one without root"
+    instead = ""
+    if pinned is not None:
+        instead = (
+            ", or run with --toolchain debian, which unpacks one without root"
+            if runs_here(pinned)
+            else f", or build on Linux {pinned.machine}, where the pinned compiler locks/{target.toolchain}.yaml runs"
+        )
     return ToolchainError(
         f"no compiler of this machine can build {target.id}: it needs {gate.family} {gate.minimum} or newer",
-        where=f"CXX, CC and PATH ({', '.join(gate.commands)})",
+        where=f"CXX, CC and PATH ({', '.join(host_commands(target))})",
         output="\n".join(refused) or "none of them is there",
         next_step=f"install one and name it in CXX{instead}",
     )
@@ -184,7 +205,7 @@ def _result(
         version=compiler.identity.version,
         cc=compiler.cc,
         cxx=compiler.cxx,
-        **compiler.tools,
+        **{_ATTRIBUTES.get(name, name): path for name, path in compiler.tools.items()},
         machine=target.machine,
         sysroot=None if sysroot is None else sysroot.root,
         compile_flags=flags.compile_flags,

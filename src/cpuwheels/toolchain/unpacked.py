@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import shutil
 import sysconfig
 from pathlib import Path
@@ -17,6 +16,7 @@ from elftools.elf.segments import InterpSegment
 from cpuwheels.debian.unpack import unpacked_root
 from cpuwheels.elf import is_elf
 from cpuwheels.errors import ToolchainError
+from cpuwheels.platforms import gnu_triple, runs_here, this_machine
 from cpuwheels.process import capture
 from cpuwheels.toolchain.probe import Compiler, RefusedError, probe, unusable
 
@@ -32,9 +32,6 @@ KIND = "toolchains"
 RECIPE = 1
 """Raised when relocation changes what the compiler makes or where it looks."""
 
-_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Debian's names of architectures where the kernel has another one."""
-
 
 def unpacked_compiler(
     lock: DebianLock, target: Target, *, mirrors: Sequence[str], store: Store, reporter: Reporter
@@ -47,7 +44,7 @@ def unpacked_compiler(
     """
     require_runnable(lock, target)
     root = unpacked_programs(lock, KIND, mirrors=mirrors, store=store, reporter=reporter)
-    pattern = f"usr/bin/{target.machine}-linux-gnu-g++-*"
+    pattern = f"usr/bin/{gnu_triple(target)}-g++-*"
     found = sorted(root.glob(pattern))
     if not found:
         raise ToolchainError(
@@ -81,14 +78,12 @@ def require_runnable(lock: DebianLock, target: Target) -> None:
     Raises:
         ToolchainError: They are for another machine or system.
     """
-    wanted = _MACHINES.get(lock.architecture, lock.architecture)
-    here = f"{platform.machine()} {platform.system()}"
-    if here != f"{wanted} Linux":
+    if not runs_here(lock):
         raise ToolchainError(
-            f"the pinned compiler runs on {wanted} Linux; this machine is {here}",
+            f"the pinned compiler runs on Linux {lock.machine}; this machine is {' '.join(this_machine())}",
             where=f"locks/{target.toolchain}.yaml: its architecture",
-            next_step=f"build {target.id} on a {wanted} Linux machine, or name a compiler in CXX and run with "
-            "--toolchain host",
+            next_step=f"build {target.id} on a machine with Linux {lock.machine}, or name a compiler in CXX and run "
+            "with --toolchain host",
         )
 
 

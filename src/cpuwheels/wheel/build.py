@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
     from cpuwheels.wheel.audit import Audited, Bundled
     from cpuwheels.wheel.binaries import AuditPolicy
+    from cpuwheels.wheel.instructions import Judged
     from cpuwheels.wheel.overlay import Overlay
     from cpuwheels.wheel.requirements import MovedRequirement
 
@@ -53,6 +54,7 @@ class BuiltWheel:
         versions: Highest symbol version needed of each system library family.
         bundled: Libraries brought in.
         moved_requirements: URL requirements that were made plain.
+        instructions: What each file was held against, and how much of it was judged.
     """
 
     path: Path
@@ -63,6 +65,7 @@ class BuiltWheel:
     versions: tuple[str, ...]
     bundled: tuple[Bundled, ...]
     moved_requirements: tuple[MovedRequirement, ...]
+    instructions: tuple[Judged, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
         """Return what the build record says of the wheel."""
@@ -134,6 +137,7 @@ def build_wheel(
         versions=audited.versions,
         bundled=audited.bundled,
         moved_requirements=project.moved,
+        instructions=audited.instructions,
     )
 
 

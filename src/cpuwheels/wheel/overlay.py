@@ -59,6 +59,7 @@ def write_overlay(
     package: Mapping[str, Path],
     kernels: Path,
     licenses: Path,
+    beside: Mapping[str, Path] | None = None,
     py_api: str = "cp38",
 ) -> Overlay:
     """Write the overlay project.
@@ -70,18 +71,26 @@ def write_overlay(
         kernels: Folder with the extension modules as they lie in the wheel (``vllm/_C.abi3.so``,
             ``vllm/libs/…``); folders beside upstream's packages, such as debug symbols, stay out.
         licenses: Folder with the licence files that the metadata names.
+        beside: Name in the wheel → extension module that is not among the kernels, such as a chooser.
         py_api: Oldest Python whose stable ABI the kernels use, as scikit-build-core writes it.
 
     Raises:
-        WheelError: There are no kernels, or a kernel is also among the package files.
+        WheelError: There are no kernels, or a file comes from two places.
         StoreError: ``folder`` cannot be written.
     """
     package_files = set(package)
     packages = sorted({name.partition("/")[0] for name in package_files})
-    kernel_files = {name for name in tree_names(kernels) if name.partition("/")[0] in packages}
+    kernel_files = {name: kernels / name for name in tree_names(kernels) if name.partition("/")[0] in packages}
     if not kernel_files:
         raise WheelError("no kernels to put into the wheel", where=kernels, next_step="build them first")
-    if both := sorted(package_files & kernel_files):
+    if both := sorted(kernel_files.keys() & (beside or {}).keys()):
+        raise WheelError(
+            f"{both[0]} is both a kernel and a module beside the kernels",
+            where=kernel_files[both[0]],
+            next_step="give the target's libraries other names than its chooser in matrix.yaml",
+        )
+    kernel_files |= beside or {}
+    if both := sorted(package_files & kernel_files.keys()):
         raise WheelError(
             f"{both[0]} is both a package file and a kernel",
             where=package[both[0]],
@@ -91,7 +100,7 @@ def write_overlay(
         remove_tree(folder)
         folder.mkdir(parents=True)
         _link(package, folder / "package")
-        _link({name: kernels / name for name in kernel_files}, folder / "kernels")
+        _link(kernel_files, folder / "kernels")
         for name in project.license_files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(licenses / name, folder / name)
@@ -100,7 +109,7 @@ def write_overlay(
         (folder / "CMakeLists.txt").write_text(_CMAKE, encoding="utf-8")
         table = overlay_table(project, packages=packages, py_api=py_api)
         (folder / "pyproject.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
-    return Overlay(folder, frozenset(package_files | kernel_files))
+    return Overlay(folder, frozenset(package_files | kernel_files.keys()))
 
 
 def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict[str, Any]:

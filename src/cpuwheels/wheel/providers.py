@@ -78,7 +78,10 @@ def check_providers(
         libraries = torch.libraries()
         _take_away(wanted, lambda names: _find_in_torch(names, libraries))
         links = {name.rpartition("/")[2]: elf.needed for name, elf in facts.items()}
-        links |= {path.name: _needed(path) for path in libraries}
+        for path in libraries:
+            # Debian's torch has sonames with a version, and modules are linked to the names without.
+            needed, soname = _needed(path)
+            links |= {path.name: needed, soname: needed}
         offers = _Offers(system)
         for name, symbols in wanted.items():
             sonames = filter(policy.has, sorted(_reached(name.rpartition("/")[2], links)))
@@ -144,7 +147,7 @@ def _find_in_wheel(names: set[str], wheel: Path, members: Iterable[str]) -> set[
     return found
 
 
-def _needed(path: Path) -> tuple[str, ...]:
+def _needed(path: Path) -> tuple[tuple[str, ...], str]:
     with path.open("rb") as stream:
         return read_needed(stream)
 

@@ -77,3 +77,28 @@ for _name in PLAIN:
     _define(_name, is_gated=False)
 for _name in GATED:
     _define(_name, is_gated=True)
+
+
+@cases("activation_lut_bf16", shape=[(65536,), (0, 16), (1, 1), (3, 17), (2, 3, 5)])
+def activation_lut_bf16(library: Any, draw: Draw, *, shape: tuple[int, ...]) -> Call:
+    """GELU of bfloat16 from a table; the largest shape has all numbers whose double float32 has, too."""
+    count = torch.Size(shape).numel()
+    codes = torch.arange(count) if count == 2**16 else draw.integers([count], 0, 2**16)
+    x = codes.to(torch.int16).view(torch.bfloat16).reshape(shape)
+    x = torch.where(x.isfinite() & (x.abs() >= 2.0**127), 1.0, x)
+    out = draw.output(shape, torch.bfloat16)
+
+    def run() -> dict[str, torch.Tensor]:
+        library.activation_lut_bf16(out, x, "gelu")
+        return {"out": out}
+
+    return Call(run, lambda: {"out": activations.gelu(x.double())})
+
+
+@cases("activation_lut_bf16", wrong=["float32", "float16_out", "strided", "strided_out", "silu"])
+def activation_lut_bf16_refused(library: Any, draw: Draw, *, wrong: str) -> Call:
+    """Other formats, layouts, and activations."""
+    x = draw.normal((4, 16), torch.float32 if wrong == "float32" else torch.bfloat16)
+    out = draw.output((4, 16), torch.float16 if wrong == "float16_out" else torch.bfloat16)
+    x, out = draw.strided(x) if wrong == "strided" else x, draw.strided(out) if wrong == "strided_out" else out
+    return refused(lambda: library.activation_lut_bf16(out, x, "silu" if wrong == "silu" else "gelu"))

@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cases import versions
 from cases.matmul import DTYPES, double, multiples
 from harness.case import Call, cases, refused
 from harness.draw import Draw
@@ -26,7 +27,9 @@ def linear(
     """Pack the weight and multiply."""
 
     def run() -> dict[str, torch.Tensor]:
-        library.weight_packed_linear(out, x, library.convert_weight_packed(weight), bias, True)
+        packed = library.convert_weight_packed(weight)
+        given = {"out": out, "mat1": x, "mat2": packed, "bias": bias, "is_vnni": True}
+        versions.call(library, "weight_packed_linear", given)
         return {"out": out}
 
     def expected() -> dict[str, Expected]:
@@ -114,6 +117,7 @@ def weight_packed_linear_few_outputs(
 
 @cases(
     "weight_packed_linear",
+    takes=["out"],
     wrong=["not_packed", "inputs", "bias_size", "bias_type", "x_type", "x_transposed", "out_type", "weight_3d"],
 )
 def weight_packed_linear_unsupported(library: Any, draw: Draw, *, wrong: str) -> Call:

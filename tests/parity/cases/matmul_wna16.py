@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from cases import versions
 from cases.matmul import double, multiples
 from cases.matmul_int4 import Weight, weight_of
 from harness.case import Call, cases, refused
@@ -48,7 +49,9 @@ def product(
     isa = hint if has_bfloat16(library) else "vec"
 
     def run() -> dict[str, torch.Tensor]:
-        library.cpu_gemm_wna16(x, words(weight), out, weight.scales, zeros, bias, 8, isa)
+        given = {"input": x, "q_weight": words(weight), "output": out, "scales": weight.scales, "zeros": zeros}
+        given |= {"g_idx": None, "bias": bias, "pack_factor": 8, "isa_hint": isa}
+        versions.call(library, "cpu_gemm_wna16", given)
         return {output: out}
 
     def expected() -> dict[str, Expected]:
@@ -140,7 +143,7 @@ def cpu_gemm_wna16_unsupported(library: Any, draw: Draw, *, wrong: str) -> Call:
     x, out = draw.normal((2, inputs), torch.bfloat16), draw.output((2, outputs), torch.bfloat16)
     zeros = formats_int4.packed(weight.zeros)
     arguments = {"input": x, "q_weight": words(weight), "output": out, "scales": weight.scales, "zeros": zeros}
-    arguments |= {"bias": None, "pack_factor": 8, "isa_hint": "vec"}
+    arguments |= {"g_idx": None, "bias": None, "pack_factor": 8, "isa_hint": "vec"}
     arguments |= {
         "pack_factor": {"pack_factor": 4},
         "hint": {"isa_hint": "none"},
@@ -149,4 +152,4 @@ def cpu_gemm_wna16_unsupported(library: Any, draw: Draw, *, wrong: str) -> Call:
         "zeros_type": {"zeros": zeros.long()},
         "bias_type": {"bias": torch.ones(outputs)},
     }.get(wrong, {})
-    return refused(lambda: library.cpu_gemm_wna16(**arguments))
+    return refused(lambda: versions.call(library, "cpu_gemm_wna16", arguments))

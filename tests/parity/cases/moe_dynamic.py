@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import torch
@@ -22,6 +23,23 @@ GATES = {
 }
 WHOLE = -1
 """A group size: all inputs of an output share a scale."""
+
+
+@cache
+def _has(dtype: torch.dtype, group: int) -> bool:
+    """Return whether torch, whose product it is, has it on this CPU.
+
+    The operator asks for bfloat16 only where all inputs of an output share a scale, and torch has that where the CPU
+    has BF16 instructions.
+    """
+    if dtype != torch.bfloat16 or group != WHOLE:
+        return True
+    packed = _packed(torch.zeros(1, 32, 64), torch.ones(1, 32, 1), WHOLE)[0]
+    try:
+        torch.ops.aten._dyn_quant_matmul_4bit(torch.zeros(1, 64, dtype=dtype), packed, 64, 64, 32)
+    except RuntimeError:
+        return False
+    return True
 
 
 def _packed(codes: torch.Tensor, scales: torch.Tensor, group: int) -> torch.Tensor:
@@ -46,7 +64,10 @@ def _packed(codes: torch.Tensor, scales: torch.Tensor, group: int) -> torch.Tens
 def dynamic_4bit_int_moe(
     library: Any, draw: Draw, *, dtype: torch.dtype, group: int, kind: int, route: tuple[int, int, int], before: bool
 ) -> Call:
-    """Groups of weights, activations, and shares that count before the experts instead of after them."""
+    """Groups of weights, activations, and shares that count before the experts instead of after them.
+
+    What torch has not on this CPU is refused.
+    """
     hidden, inner = 64, 128
     chosen, shares = routes(draw, *route)
     x = draw.normal((route[0], hidden), dtype)
@@ -58,6 +79,11 @@ def dynamic_4bit_int_moe(
         scales = scales if group == WHOLE else scales.bfloat16()
         decoded.append(codes.double() * scales.double().repeat_interleave(inputs // count, -1))
         packed.append(_packed(codes, scales, group))
+
+    if not _has(dtype, group):
+        return refused(
+            lambda: library.dynamic_4bit_int_moe(x, chosen.long(), shares, *packed, hidden, inner, group, before, kind)
+        )
 
     def run() -> dict[str, torch.Tensor]:
         return {

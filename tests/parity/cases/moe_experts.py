@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 
+from cases import versions
 from cases.moe import DEEP, biases, routes, weights
 from harness.case import Call, cases, refused
 from harness.draw import Draw
@@ -24,6 +25,10 @@ WIDTHS = [(32, 64), (160, 96), (64, 192)]
 PLAIN_WIDTHS = [(32, 64), (64, 192), (256, 64), (256, 288)]
 ALPHA, LIMIT = 1.702, 7.0
 GATES = {"silu": moe.GATES["silu"], "clamped": moe.swiglu(ALPHA, LIMIT)}
+"""Those of all versions; the clamped one is chosen by its limit where the operator has no argument for it."""
+GELUS = {"gelu": moe.GATES["gelu"], "gelu_tanh": moe.GATES["gelu_tanh"]}
+METHODS = {"silu": 0, "clamped": 1, "gelu": 2, "gelu_tanh": 3}
+"""Activations, by the numbers that the operator knows."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +44,7 @@ class Layer:
         input_scale: Of each token.
         block: The outputs and inputs that share a scale.
         biases: Of both.
-        clamped: Whether the activation is gpt-oss's.
+        gate: The activation, of ``GATES``.
         packed: Whether the weights are packed.
     """
 
@@ -51,16 +56,20 @@ class Layer:
     input_scale: torch.Tensor | None = None
     block: Sequence[int] | None = None
     biases: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
-    clamped: bool = False
+    gate: str = "silu"
     packed: bool = True
 
     def run(self, library: Any, out: torch.Tensor, x: torch.Tensor, shares: torch.Tensor, chosen: torch.Tensor) -> None:
         """Call the operator."""
-        clamp = (ALPHA, LIMIT) if self.clamped else (None, None)
-        library.fused_experts_cpu(
-            out, x, self.up, self.down, shares, chosen, self.method, *self.scales, *self.zeros, self.input_scale,
-            self.block, *self.biases, *clamp, self.packed,
-        )  # fmt: skip
+        alpha, limit = (ALPHA, LIMIT) if self.gate == "clamped" else (None, None)
+        arguments = {
+            "out": out, "hidden_states": x, "w1": self.up, "w2": self.down, "topk_weights": shares, "topk_ids": chosen,
+            "inplace": False, "moe_comp_method": self.method, "w1_scale": self.scales[0], "w2_scale": self.scales[1],
+            "w1_zero": self.zeros[0], "w2_zero": self.zeros[1], "a1_scale": self.input_scale, "block_size": self.block,
+            "w1_bias": self.biases[0], "w2_bias": self.biases[1], "alpha": alpha, "limit": limit,
+            "is_vnni": self.packed, "act_method": METHODS[self.gate],
+        }  # fmt: skip
+        versions.call(library, "fused_experts_cpu", arguments)
 
 
 def call(
@@ -83,7 +92,7 @@ def call(
     return Call(run, lambda: {name: expected()})
 
 
-def _bfloat16(
+def bfloat16(
     library: Any,
     draw: Draw,
     *,
@@ -95,16 +104,17 @@ def _bfloat16(
     scale: float = 1.0,
     packed: bool = True,
 ) -> Call:
+    """Return the call of a layer whose weights are not quantised."""
     chosen, shares = routes(draw, *route)
     x = draw.normal((route[0], widths[0]), dtype, scale)
     up, down = weights(draw, route[1], widths, dtype)
     both = biases(draw, route[1], widths, torch.float32) if biased else (None, None)
     pack = library.convert_weight_packed if packed else torch.clone
-    layer = Layer(BF16, pack(up), pack(down), biases=both, clamped=gate == "clamped", packed=packed)
+    layer = Layer(BF16, pack(up), pack(down), biases=both, gate=gate, packed=packed)
 
     def expected() -> Expected:
         experts = moe.Experts(*(None if part is None else part.double() for part in (up, down, *both)))
-        return moe.mixture(x.double(), experts, chosen, shares.double(), GATES[gate], ("hidden", "share"))
+        return moe.mixture(x.double(), experts, chosen, shares.double(), (GATES | GELUS)[gate], ("hidden", "share"))
 
     return call(library, draw, layer, x, (chosen, shares), expected)
 
@@ -136,7 +146,7 @@ def plain(gate: str, biased: bool, widths: tuple[int, int]) -> bool:
 )
 def fused_experts(library: Any, draw: Draw, **parameters: Any) -> Call:
     """Numbers of tokens, sizes, activations and biases."""
-    return _bfloat16(library, draw, **parameters)
+    return bfloat16(library, draw, **parameters)
 
 
 @cases(
@@ -149,13 +159,13 @@ def fused_experts(library: Any, draw: Draw, **parameters: Any) -> Call:
 )
 def fused_experts_activation(library: Any, draw: Draw, **parameters: Any) -> Call:
     """Activations where they are straight, and saturated."""
-    return _bfloat16(library, draw, biased=False, widths=(64, 96), **parameters)
+    return bfloat16(library, draw, biased=False, widths=(64, 96), **parameters)
 
 
 @cases("fused_experts_cpu", dtype=[torch.bfloat16], route=[(3, 4, 2), (17, 4, 2)])
 def fused_experts_unpacked(library: Any, draw: Draw, **parameters: Any) -> Call:
     """Weights may be packed on the way."""
-    return _bfloat16(library, draw, gate="silu", biased=False, widths=(64, 96), packed=False, **parameters)
+    return bfloat16(library, draw, gate="silu", biased=False, widths=(64, 96), packed=False, **parameters)
 
 
 @cases(

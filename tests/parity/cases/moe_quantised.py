@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -21,20 +22,45 @@ STORED = ("units", "hidden", "product", "share")
 AWQ_ORDER = [0, 4, 1, 5, 2, 6, 3, 7]
 
 
-def _shapes(experts: int, widths: tuple[int, int]) -> list[tuple[int, int, int]]:
+def shapes_of(experts: int, widths: tuple[int, int]) -> list[tuple[int, int, int]]:
     """Return the shapes of weights: experts, outputs and inputs of the two products."""
     hidden, inner = widths
     return [(experts, 2 * inner, hidden), (experts, hidden, inner)]
 
 
-def _eights(draw: Draw, shape: Sequence[int], size: float = 64.0) -> torch.Tensor:
+def eights(draw: Draw, shape: Sequence[int], size: float = 64.0) -> torch.Tensor:
     """Return 8-bit floating-point numbers, hardly any of which are subnormal."""
     return draw.normal(shape, scale=size).clamp(-448, 448).to(E4M3)
 
 
-def _scales(draw: Draw, shape: Sequence[int], inputs: int, size: float) -> torch.Tensor:
+def scales_for(draw: Draw, shape: Sequence[int], inputs: int, size: float) -> torch.Tensor:
     """Return scales with which weights of a size keep the size of what they are multiplied with."""
     return draw.uniform(shape, 0.5, 1.5) / (size * inputs**0.5)
+
+
+def _each(
+    decode: Callable[[torch.Tensor, torch.Tensor], torch.Tensor], codes: list[torch.Tensor], scales: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    return list(map(decode, codes, scales))
+
+
+def int8(
+    library: Any,
+    draw: Draw,
+    *,
+    dtype: torch.dtype,
+    route: tuple[int, int, int],
+    widths: tuple[int, int],
+    gate: str = "silu",
+    packed: bool = True,
+) -> Call:
+    """Return the call of a layer with weights of 8-bit integers, of which each output has a scale."""
+    shapes = shapes_of(route[1], widths)
+    codes = [draw.integers(shape, -128, 128, torch.int8) for shape in shapes]
+    scales = [scales_for(draw, shape[:2], shape[2], 73.0) for shape in shapes]
+    parts = map(library.convert_weight_packed, codes) if packed else codes
+    layer = Layer(moe_experts.INT8_W8A8, *parts, scales=tuple(scales), gate=gate, packed=packed)
+    return _integers(library, draw, layer, partial(_each, moe_quantised.channels, codes, scales), dtype, route, widths)
 
 
 @cases(
@@ -47,33 +73,15 @@ def _scales(draw: Draw, shape: Sequence[int], inputs: int, size: float) -> torch
     # Few tokens with float16 end the process.
     where=lambda dtype, route, widths: dtype == torch.bfloat16 or (moe_experts.many(route) and widths != WIDTHS[0]),
 )
-def fused_experts_int8(
-    library: Any, draw: Draw, *, dtype: torch.dtype, route: tuple[int, int, int], widths: tuple[int, int]
-) -> Call:
-    """Inputs of both products become 8-bit integers; each output of the weights has a scale."""
-    shapes = _shapes(route[1], widths)
-    codes = [draw.integers(shape, -128, 128, torch.int8) for shape in shapes]
-    scales = [_scales(draw, shape[:2], shape[2], 73.0) for shape in shapes]
-    layer = Layer(moe_experts.INT8_W8A8, *map(library.convert_weight_packed, codes), scales=tuple(scales))
-
-    def decoded() -> list[torch.Tensor]:
-        return [moe_quantised.channels(*pair) for pair in zip(codes, scales, strict=True)]
-
-    return _integers(library, draw, layer, decoded, dtype, route, widths)
+def fused_experts_int8(library: Any, draw: Draw, **parameters: Any) -> Call:
+    """Inputs of both products become 8-bit integers."""
+    return int8(library, draw, **parameters)
 
 
 @cases("fused_experts_cpu", dtype=[torch.bfloat16], route=[(3, 4, 2), (17, 4, 2)])
-def fused_experts_int8_unpacked(library: Any, draw: Draw, *, dtype: torch.dtype, route: tuple[int, int, int]) -> Call:
+def fused_experts_int8_unpacked(library: Any, draw: Draw, **parameters: Any) -> Call:
     """Weights may be packed on the way."""
-    shapes = _shapes(route[1], (64, 96))
-    codes = [draw.integers(shape, -128, 128, torch.int8) for shape in shapes]
-    scales = [_scales(draw, shape[:2], shape[2], 73.0) for shape in shapes]
-    layer = Layer(moe_experts.INT8_W8A8, *codes, scales=tuple(scales), packed=False)
-
-    def decoded() -> list[torch.Tensor]:
-        return [moe_quantised.channels(*pair) for pair in zip(codes, scales, strict=True)]
-
-    return _integers(library, draw, layer, decoded, dtype, route, (64, 96))
+    return int8(library, draw, widths=(64, 96), packed=False, **parameters)
 
 
 @cases(
@@ -98,12 +106,12 @@ def fused_experts_int4(
     """Inputs of both products become 8-bit integers; groups of the weights' inputs have a zero and a scale."""
     group, *widths = sizes
     parts = []
-    for experts, outputs, inputs in _shapes(route[1], (widths[0], widths[1])):
+    for experts, outputs, inputs in shapes_of(route[1], (widths[0], widths[1])):
         codes = draw.integers((experts, inputs, outputs), 0, 16, torch.int32)
         zeros = draw.integers((experts, inputs // group, outputs), 1, 16, torch.int32)
-        parts.append((codes, zeros, _scales(draw, zeros.shape, inputs, 6.5).bfloat16()))
+        parts.append((codes, zeros, scales_for(draw, zeros.shape, inputs, 6.5).bfloat16()))
     ups, downs = (_fours(library, layout, *part) for part in parts)
-    layer = Layer(moe_experts.INT4_W4A8, ups[0], downs[0], scales=(ups[2], downs[2]), zeros=(ups[1], downs[1]))
+    layer = Layer(moe_experts.INT4_W4A8, ups[0], downs[0], (ups[2], downs[2]), (ups[1], downs[1]))
 
     def decoded() -> list[torch.Tensor]:
         return [moe_quantised.groups(*part) for part in parts]
@@ -149,7 +157,7 @@ def _integers(
         inputs = moe_quantised.rows_int8(x.double())
         experts = moe.Experts(*decoded())
         step = moe_quantised.int8_step
-        return moe.mixture(inputs, experts, chosen, shares.double(), moe.GATES["silu"], rounded, step)
+        return moe.mixture(inputs, experts, chosen, shares.double(), moe.GATES[layer.gate], rounded, step)
 
     return moe_experts.call(library, draw, layer, x, (chosen, shares), expected, "integers")
 
@@ -169,7 +177,7 @@ def _floats(
 
     def expected() -> Expected:
         parts = [part.double() for part in layer.biases if part is not None]
-        gates = moe_experts.GATES[gate]
+        gates = (moe_experts.GATES | moe_experts.GELUS)[gate]
         return moe.mixture(x.double(), moe.Experts(*decoded(), *parts), chosen, shares.double(), gates, rounded)
 
     return moe_experts.call(library, draw, layer, x, (chosen, shares), expected)
@@ -201,17 +209,17 @@ def fused_experts_fp8(
     outputs: int,
 ) -> Call:
     """Blocks of weights have a scale; those at the ends are smaller."""
-    shapes, block = _shapes(route[1], widths), (outputs, 128)
-    codes = [_eights(draw, shape) for shape in shapes]
+    shapes, block = shapes_of(route[1], widths), (outputs, 128)
+    codes = [eights(draw, shape) for shape in shapes]
     counts = [(shape[0], -(-shape[1] // outputs), -(-shape[2] // 128)) for shape in shapes]
-    scales = [_scales(draw, count, shape[2], 64.0) for count, shape in zip(counts, shapes, strict=True)]
+    scales = [scales_for(draw, count, shape[2], 64.0) for count, shape in zip(counts, shapes, strict=True)]
     layer = Layer(
         moe_experts.FP8_W8A16,
         *map(library.convert_weight_packed, codes),
         scales=tuple(scales),
         block=block,
         biases=biases(draw, route[1], widths, torch.float32) if biased else (None, None),
-        clamped=gate == "clamped",
+        gate=gate,
     )
 
     def decoded() -> list[torch.Tensor]:
@@ -242,7 +250,7 @@ def fused_experts_mxfp4(
 ) -> Call:
     """All codes, with exponents around those that keep the size of what is multiplied."""
     codes, scales = [], []
-    for experts, outputs, inputs in _shapes(route[1], widths):
+    for experts, outputs, inputs in shapes_of(route[1], widths):
         middle = 126 - inputs.bit_length() // 2
         codes.append(draw.integers((experts, outputs, inputs // 2), 0, 256, torch.uint8))
         scales.append(draw.integers((experts, outputs, inputs // 32), middle - 2, middle + 2, torch.uint8))
@@ -251,45 +259,8 @@ def fused_experts_mxfp4(
         *map(library.convert_weight_packed, codes),
         scales=tuple(map(library.convert_scale_packed, scales)),
         biases=biases(draw, route[1], widths, torch.float32) if biased else (None, None),
-        clamped=gate == "clamped",
+        gate=gate,
     )
 
-    def decoded() -> list[torch.Tensor]:
-        return [moe_quantised.microscaled(*pair) for pair in zip(codes, scales, strict=True)]
-
+    decoded = partial(_each, moe_quantised.microscaled, codes, scales)
     return _floats(library, draw, layer, decoded, gate, route, STORED)
-
-
-@cases(
-    "fused_experts_cpu",
-    "convert_weight_packed",
-    "float8_linear_prepack_cpu",
-    route=[(1, 2, 1), (5, 4, 2), (9, 2, 1), (35, 1, 1)],
-    widths=[(128, 32), (256, 160)],
-)
-def fused_experts_fp8_inputs(library: Any, draw: Draw, *, route: tuple[int, int, int], widths: tuple[int, int]) -> Call:
-    """Tokens are 8-bit floating-point numbers, too; 128 inputs of an output share a scale, or a block of 128 x 128."""
-    tokens, experts, _ = route
-    shapes = _shapes(experts, widths)
-    codes = [_eights(draw, shape) for shape in shapes]
-    rows = _scales(draw, (experts, 2 * widths[1], widths[0] // 128), widths[0], 64.0)
-    tiles = _scales(draw, (experts, widths[0] // 128, -(-widths[1] // 128)), widths[1], 64.0)
-    packed = [library.float8_linear_prepack_cpu(*pair) for pair in zip(codes[0], rows, strict=True)]
-    chosen, shares = routes(draw, *route)
-    x, scale = _eights(draw, (tokens, widths[0]), 16.0), draw.uniform([tokens], 0.5, 1.5) / 16
-    layer = Layer(
-        moe_experts.FP8_W8A8,
-        torch.stack([weight for weight, _ in packed]),
-        library.convert_weight_packed(codes[1]),
-        scales=(torch.stack([scales for _, scales in packed]), tiles),
-        input_scale=scale,
-        block=(128, 128),
-    )
-
-    def expected() -> Expected:
-        decoded = moe_quantised.blocks(codes[0], rows, (1, 128)), moe_quantised.blocks(codes[1], tiles, (128, 128))
-        inputs = x.double() * scale.double()[:, None]
-        rounded = ("terms", *STORED)
-        return moe.mixture(inputs, moe.Experts(*decoded), chosen, shares.double(), moe.GATES["silu"], rounded)
-
-    return moe_experts.call(library, draw, layer, x, (chosen, shares), expected)

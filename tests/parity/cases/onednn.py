@@ -26,8 +26,9 @@ def _has(dtype: torch.dtype) -> bool:
 
 
 DTYPES = [dtype for dtype in ALL if _has(dtype)]
-# Elsewhere vLLM's oneDNN may have types that PyTorch's has not.
-LACKING = [dtype for dtype in ALL if dtype not in DTYPES and platform.machine() == "x86_64"]
+# Elsewhere vLLM's oneDNN may have types that PyTorch's has not, and lack others that it has.
+X86 = platform.machine() == "x86_64"
+LACKING = [dtype for dtype in ALL if dtype not in DTYPES and X86]
 # Columns and rows of the weights: one, around vectors and tiles of 16 to 64, primes, DeepSeek V3's latent keys and
 # values, Llama 3's 1024 keys, and so many columns as only vocabularies have.
 SHAPES = [(1, 1), (16, 16), (15, 17), (33, 31), (64, 32), (48, 129), (101, 491), (576, 1000), (1024, 2048), (64128, 16)]
@@ -49,6 +50,31 @@ def released(library: Any, handler: int) -> Iterator[torch.Tensor]:
         yield torch.tensor(handler)
     finally:
         library.release_dnnl_matmul_handler(handler)
+
+
+def has(library: Any, dtype: torch.dtype) -> bool:
+    """Return whether vLLM's oneDNN has a type; on x86 it is what PyTorch's has, so that a refusal is a fault there."""
+    return X86 or dtype == torch.float32 or not bool(_product(library, dtype)["refused"])
+
+
+def _product(library: Any, dtype: torch.dtype) -> Mapping[str, torch.Tensor]:
+    """Multiply small matrices of a type, and return whether that was refused."""
+
+    def multiply() -> None:
+        with released(library, library.create_onednn_mm_handler(torch.ones(16, 16, dtype=dtype), CACHED)) as handler:
+            library.onednn_mm(torch.empty(1, 16, dtype=dtype), torch.ones(1, 16, dtype=dtype), None, handler)
+
+    return refusal(multiply)
+
+
+def without(library: Any, dtype: torch.dtype) -> Call:
+    """Return a call for a type that oneDNN lacks: it is refused each time, and others are not."""
+
+    def run() -> dict[str, torch.Tensor]:
+        tried = [dtype, torch.float32, dtype]
+        return {"refused": torch.stack([_product(library, each)["refused"] for each in tried])}
+
+    return Call(run, lambda: {"refused": Exact(torch.tensor([True, False, True]))})
 
 
 @cases(
@@ -75,6 +101,8 @@ def onednn_mm(
     lowest: float,
 ) -> Call:
     """One handler for several inputs, with bias and without; rows may lie apart, weights in either order."""
+    if not has(library, dtype):
+        return without(library, dtype)
     n, k = shape
     weight = draw.uniform([k, n], lowest, 1, dtype)
     exact = weight.double()
@@ -104,6 +132,8 @@ def onednn_mm(
 @cases(*PLAIN, dtype=DTYPES, cached=[1, 2])
 def onednn_mm_two_handlers(library: Any, draw: Draw, *, dtype: torch.dtype, cached: int) -> Call:
     """Handlers of one shape have weights of their own, though they share primitives, of which few are kept."""
+    if not has(library, dtype):
+        return without(library, dtype)
     k, n = 40, 50 + cached
     weights = [draw.normal([n, k], dtype).t() for _ in range(2)]
     inputs = [draw.normal([m, k], dtype) for m in (1, 5, 3, 1, 5, 5)]
@@ -131,6 +161,8 @@ def onednn_mm_two_handlers(library: Any, draw: Draw, *, dtype: torch.dtype, cach
 @cases(*PLAIN, dtype=DTYPES)
 def onednn_mm_not_finite(library: Any, draw: Draw, *, dtype: torch.dtype) -> Call:
     """Infinity and what is not a number stay in their rows."""
+    if not has(library, dtype):
+        return without(library, dtype)
     weight, a = draw.normal([24, 40], dtype).t(), draw.normal([6, 40], dtype)
     a[0, 0], a[1, 39], a[3, 7], a[3, 8] = torch.inf, -torch.inf, torch.nan, 1
     out = draw.output((6, 24), dtype)

@@ -106,8 +106,8 @@ def cpu_has_amx_fp8(library: Any, draw: Draw) -> Call:  # noqa: ARG001
 for _name in ("static_scaled_fp8_quant", "dynamic_scaled_fp8_quant", "dynamic_per_token_scaled_fp8_quant"):
 
     def _placeholder(library: Any, draw: Draw, *, _name: str = _name) -> Call:  # noqa: ARG001
-        """An operator that is there so that it can be imported, and says that it is not implemented."""
+        """An operator that takes nothing: it is there to be imported, and says that it is not implemented."""
         return refused(getattr(library, _name))
 
     _placeholder.__name__ = _name
-    cases(_name)(_placeholder)
+    cases(_name, lacks=["result"])(_placeholder)

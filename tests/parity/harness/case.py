@@ -67,13 +67,18 @@ class Case:
 
 @dataclass(frozen=True)
 class Family:
-    """The cases of one function: all combinations of its parameters."""
+    """The cases of one function: all combinations of its parameters.
+
+    ``takes`` and ``lacks`` are arguments that the first operator must have, and must not have: versions of vLLM differ.
+    """
 
     operators: tuple[str, ...]
     function: Callable[..., Call]
     parameters: Mapping[str, Sequence[Any]]
     deep: Mapping[str, Any]
     where: Callable[..., bool]
+    takes: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
 
     def cases(self, level: str) -> Iterator[Case]:
         """Yield the cases of ``smoke`` or ``full``.
@@ -110,6 +115,8 @@ def cases(
     *operators: str,
     deep: Mapping[str, Any] | None = None,
     where: Callable[..., bool] = lambda **_: True,
+    takes: Sequence[str] = (),
+    lacks: Sequence[str] = (),
     **parameters: Sequence[Any],
 ) -> Callable[[Callable[..., Call]], Callable[..., Call]]:
     """Register a function that prepares calls of the operators.
@@ -121,11 +128,13 @@ def cases(
         deep: For each parameter that the deep level draws, a function that is given ``hypothesis.strategies`` and
             returns the strategy.
         where: Which combinations make sense.
+        takes: Arguments of the first operator; the cases are left out where its schema has not all of them.
+        lacks: Arguments of the first operator; the cases are left out where its schema has any of them.
         parameters: The values of each parameter.
     """
 
     def register(function: Callable[..., Call]) -> Callable[..., Call]:
-        FAMILIES.append(Family(operators, function, parameters, deep or {}, where))
+        FAMILIES.append(Family(operators, function, parameters, deep or {}, where, tuple(takes), tuple(lacks)))
         return function
 
     return register

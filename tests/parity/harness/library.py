@@ -52,6 +52,10 @@ class Library:
         """Its file's name without endings, such as ``_C_AVX2``."""
         return self.path.name.partition(".")[0]
 
+    def takes(self, operator: str, argument: str) -> bool:
+        """Return whether an operator has an argument: versions of vLLM differ."""
+        return argument in _arguments(operator)
+
     def __getattr__(self, name: str) -> Callable[..., Any]:
         packet = getattr(getattr(torch.ops, NAMESPACE), name)
         if not self._checked:
@@ -73,6 +77,12 @@ class Library:
             return result
 
         return call
+
+
+@cache
+def _arguments(operator: str) -> frozenset[str]:
+    schema = torch._C._get_schema(f"{NAMESPACE}::{operator}", "")
+    return frozenset(argument.name for argument in schema.arguments)
 
 
 def _known(library: str) -> Mapping[str, Any]:

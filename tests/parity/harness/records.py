@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +53,7 @@ class Recorder:
 
 
 class OtherLibraries:
-    """The outputs of each case in libraries that were run before, and the comparison with them."""
+    """The outputs of each case in other libraries, and the comparison with them."""
 
     def __init__(self, folder: Path | None, library: str) -> None:
         self._folder = folder
@@ -66,17 +68,31 @@ class OtherLibraries:
         if self._folder is None:
             return
         kept = {name: (outcome.outputs[name], bound.total.float()) for name, bound in outcome.bounds.items()}
-        for path in sorted(self._folder.glob(f"*/{_file(case)}")):
-            before = torch.load(path)
+        place = self._folder / self._library / _file(case)
+        there = self._there(case)
+        self._keep(kept, place)
+        # Where libraries run side by side, whichever keeps its outputs later finds those of the other.
+        there |= {path: outputs for path, outputs in self._there(case, there).items() if path != place}
+        for path, before in sorted(there.items()):
             for name in sorted(set(kept) & set(before)):
                 (mine, limit), (other, others) = kept[name], before[name]
                 total = limit.double() + others
                 found = compare_within(mine, other.double(), Bound(total, torch.zeros_like(total)))
                 if found.message:
                     outcome.problems.append(f"{name}: not as in {path.parent.name}: {found.message}")
-        place = self._folder / self._library / _file(case)
+
+    def _there(self, case: Case, known: Collection[Path] = ()) -> dict[Path, dict[str, Any]]:
+        """Return the outputs of a case that are kept, but for those that are known."""
+        assert self._folder is not None
+        return {path: torch.load(path) for path in self._folder.glob(f"*/{_file(case)}") if path not in known}
+
+    @staticmethod
+    def _keep(outputs: dict[str, Any], place: Path) -> None:
+        """Write outputs in one rename: another library's process may be reading them."""
         place.parent.mkdir(parents=True, exist_ok=True)
-        torch.save(kept, place)
+        fresh = place.with_suffix(f".{os.getpid()}")
+        torch.save(outputs, fresh)
+        fresh.replace(place)
 
 
 def _file(case: Case) -> str:

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cpuwheels.console import Reporter
 from cpuwheels.debian.unpack import content_key, merge_links, unpacked_root
-from cpuwheels.errors import DownloadError, MatrixError
+from cpuwheels.errors import DownloadError, MatrixError, UnsafeArchiveError
 from cpuwheels.model.lock import DebianLock, DebianPackage
 from cpuwheels.store import Store
 
@@ -108,3 +108,21 @@ def test_content_key_depends_on_contents_only(tmp_path: Path) -> None:
     assert content_key(lock.model_copy(update={"packages": (moved,)})) == content_key(lock)
     assert content_key(lock.model_copy(update={"packages": (other,)})) != content_key(lock)
     assert content_key(lock.model_copy(update={"leave_out_files": ("usr/*",)})) != content_key(lock)
+
+
+def test_links_that_the_packages_lack(tmp_path: Path, reporter: Reporter) -> None:
+    lock = make_lock(tmp_path / "mirror", a=Deb(files={"usr/lib/m/libx.so.1": "x"}))
+    linked = lock.model_copy(update={"links": {"usr/lib/m/libx.so": "libx.so.1", "usr/lib/new/y": "../m/libx.so"}})
+    assert content_key(linked) != content_key(lock)
+    mirrors = [(tmp_path / "mirror").as_uri()]
+    root = unpacked_root(linked, "roots", mirrors=mirrors, store=Store(tmp_path / "store"), reporter=reporter)
+    assert (root / "usr/lib/m/libx.so").readlink().as_posix() == "libx.so.1"
+    assert (root / "lib/new/y").read_text() == "x"
+
+
+@pytest.mark.parametrize("link", [("../x", "a"), ("/tmp/x", "a"), ("usr/lib/x", "../../../a"), ("usr/lib/x", "/etc")])
+def test_a_link_stays_in_the_root(tmp_path: Path, reporter: Reporter, link: tuple[str, str]) -> None:
+    lock = make_lock(tmp_path / "mirror", a=Deb(files={"usr/lib/a": "a"})).model_copy(update={"links": dict([link])})
+    mirrors = [(tmp_path / "mirror").as_uri()]
+    with pytest.raises(UnsafeArchiveError, match="leads out of the root"):
+        unpacked_root(lock, "roots", mirrors=mirrors, store=Store(tmp_path / "store"), reporter=reporter)

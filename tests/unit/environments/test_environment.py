@@ -226,7 +226,7 @@ def test_a_uv_that_fails_is_told_in_its_own_words(
     fake = _uv_that(
         tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac'
     )
-    monkeypatch.setattr("cpuwheels.environment.uv.find_uv_bin", lambda: fake)
+    monkeypatch.setattr("cpuwheels.venvs.uv.find_uv_bin", lambda: fake)
     with pytest.raises(EnvironmentError_) as raised:
         build_environment(request_, store, reporter, logs)
     assert raised.value.output == "error: the moon"

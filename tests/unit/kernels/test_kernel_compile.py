@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from kernel_request import environment, kernel_request
+from kernel_request import FIRST, environment, kernel_request
 
 from cpuwheels.errors import CompileError, OutOfMemoryError
 from cpuwheels.gate.folder import GateFolder
@@ -157,7 +157,7 @@ def request_(tmp_path: Path) -> KernelRequest:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    workspace = Workspace(tmp_path / "work")
+    workspace = Workspace(tmp_path / "work", FIRST)
     workspace.build.mkdir(parents=True)
     workspace.modules_list.write_text("_C\nspinloop\n")
     return workspace

@@ -3,19 +3,19 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from kernel_request import environment, kernel_request, toolchain
+from kernel_request import FIRST, environment, kernel_request, toolchain
 
+from cpuwheels.acl import Acl
 from cpuwheels.errors import ConfigureError
 from cpuwheels.kernels.configure import build_environment_variables, configure, init_cache, toolchain_values
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cpuwheels.kernels.request import KernelRequest
 
 SET = re.compile(r'set\((\w+) \[==\[(.*?)\]==\](?: CACHE STRING "")?\)\n')
@@ -30,7 +30,7 @@ def entries(text: str) -> dict[str, str]:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path / "work")
+    return Workspace(tmp_path / "work", FIRST)
 
 
 def test_the_initial_cache_steers_from_outside(tmp_path: Path, workspace: Workspace) -> None:
@@ -56,6 +56,21 @@ def test_without_a_launcher_there_is_no_entry_for_one(tmp_path: Path, workspace:
     assert "LAUNCHER" not in init_cache(kernel_request(tmp_path), workspace, Launchers())
 
 
+@pytest.mark.parametrize(
+    ("acl", "there"),
+    [
+        (None, False),
+        (Acl(None, "v52.6.0", None, "absent", {}), False),
+        (Acl(Path("/store/acl"), "v52.6.0", "c" * 40, "pinned", {}), True),
+    ],
+)
+def test_arm_compute_library_is_handed_over_or_declined(
+    tmp_path: Path, workspace: Workspace, acl: Acl | None, there: bool
+) -> None:
+    found = entries(init_cache(kernel_request(tmp_path, acl=acl), workspace, Launchers()))
+    assert found["CPUWHEELS_ACL"] == (str(workspace.acl) if there else "")
+
+
 @pytest.mark.parametrize(("wanted", "flags"), [(False, "-O2 -DNDEBUG"), (True, "-O2 -DNDEBUG -g")])
 def test_debug_symbols_cost_and_are_made_only_when_asked_for(
     tmp_path: Path, workspace: Workspace, wanted: bool, flags: str
@@ -73,8 +88,8 @@ def test_toolchain_values(tmp_path: Path, workspace: Workspace) -> None:
     maps = dict(item.split("=") for item in found["CPUWHEELS_PREFIX_MAPS"].split(";"))
     absolute = {path: name for path, name in maps.items() if path.startswith("/")}
     generated = {str(folder) for folder in workspace.generated}
-    places = {str(workspace.source), str(workspace.build), str(workspace.onednn), "/env/site", "/tc"} | generated
-    assert places == set(absolute)
+    own = {str(place) for place in (workspace.source, workspace.build, workspace.onednn, workspace.acl)}
+    assert own | generated | {"/env/site", "/tc"} == set(absolute)
     assert all(name.startswith("/usr/src/") for name in maps.values())
     assert len(set(absolute.values())) == len(absolute)
 

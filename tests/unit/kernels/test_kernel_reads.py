@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 import pytest
-from kernel_request import environment, kernel_request
+from kernel_request import FIRST, environment, kernel_request
 
 from cpuwheels.errors import CompileError
 from cpuwheels.kernels.reads import KIND, Reads, keep_reads, kernels_key, known_reads, read_files
@@ -66,7 +66,7 @@ def test_what_stands_beside_the_source_changes_the_key(tmp_path: Path):
 
 
 def test_reads_come_from_ninjas_log(request_: KernelRequest, tmp_path: Path):
-    workspace = Workspace(tmp_path / "work")
+    workspace = Workspace(tmp_path / "work", FIRST)
     workspace.build.mkdir(parents=True)
     says(
         request_,
@@ -80,7 +80,7 @@ cmake_pch.hxx.gch: #deps 1, deps mtime 1 (VALID)
     cmake_pch.hxx
 """,
     )
-    reads = read_files(request_, workspace)
+    reads = read_files(request_, [workspace])
     assert set(reads.files) >= {
         "csrc/cpu/norm.cpp", "csrc/cpu/types.hpp", "csrc/cpu/generated.hpp", "CMakeLists.txt", "cmake/cpu.cmake",
         "csrc/cpu/generate.py",
@@ -91,11 +91,11 @@ cmake_pch.hxx.gch: #deps 1, deps mtime 1 (VALID)
 
 @pytest.mark.parametrize(("text", "status"), [("", 0), ("ninja: error: loading deps\n", 1)])
 def test_a_log_that_says_nothing_is_a_fault(request_: KernelRequest, tmp_path: Path, text: str, status: int):
-    workspace = Workspace(tmp_path / "work")
+    workspace = Workspace(tmp_path / "work", FIRST)
     workspace.build.mkdir(parents=True)
     says(request_, text, status)
     with pytest.raises(CompileError, match="which files the compilers read"):
-        read_files(request_, workspace)
+        read_files(request_, [workspace])
 
 
 def test_reads_are_kept_and_the_latest_comes_first(request_: KernelRequest, tmp_path: Path):

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from kernel_request import TARGET, environment, kernel_request, toolchain
 
+from cpuwheels.acl import Acl
 from cpuwheels.onednn import OneDnn
 
 if TYPE_CHECKING:
@@ -40,6 +41,18 @@ def test_an_input_changes_the_key(tmp_path: Path, replaced: dict[str, Any]) -> N
 
 def test_another_onednn_changes_the_key(tmp_path: Path) -> None:
     assert kernel_request(tmp_path, **other_onednn(tmp_path)).key() != kernel_request(tmp_path).key()
+
+
+def test_arm_compute_library_changes_the_key_by_content_and_options(tmp_path: Path) -> None:
+    def key(*acl: Any) -> str:
+        return kernel_request(tmp_path, acl=Acl(*acl) if acl else None).key()
+
+    there = key(tmp_path, "v52.6.0", "c" * 40, "pinned", {"A": "1"})
+    assert key(tmp_path / "elsewhere", "v52.6.0", "c" * 40, "tag", {"A": "1"}) == there
+    assert key(tmp_path, "v52.6.0", "c" * 40, "pinned", {"A": "2"}) != there
+    assert key(tmp_path, "v52.6.0", "d" * 40, "pinned", {"A": "1"}) != there
+    # What is declined is not there.
+    assert key(None, "v52.6.0", None, "absent", {"A": "1"}) == key() != there
 
 
 @pytest.mark.parametrize(

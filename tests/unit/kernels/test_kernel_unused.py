@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from elf_writer import Elf
+from kernel_request import FIRST
 
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
 from cpuwheels.kernels.workspace import Workspace
@@ -24,7 +25,7 @@ _deps/onednn-build/src/libdnnl.a(utils.cpp.o)
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    workspace = Workspace(tmp_path)
+    workspace = Workspace(tmp_path, FIRST)
     workspace.build.mkdir()
     workspace.modules_list.write_text("_C\n_C_AVX2\n")
     (workspace.build / "_C.map").write_text(MAP)

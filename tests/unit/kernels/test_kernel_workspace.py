@@ -3,7 +3,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from kernel_request import kernel_request
+from kernel_request import FIRST, kernel_request
 
 from cpuwheels.gate.records import read_records
 from cpuwheels.gate.session import MemoryUse
@@ -28,7 +28,7 @@ def request_(tmp_path: Path) -> KernelRequest:
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Workspace:
-    return Workspace(tmp_path / "work")
+    return Workspace(tmp_path / "work", FIRST)
 
 
 def test_sources_are_copied_and_the_stores_own_stay_as_they_are(workspace: Workspace, request_: KernelRequest) -> None:
@@ -46,7 +46,7 @@ def test_a_finished_preparation_is_gone_on_from(workspace: Workspace, request_: 
     workspace.prepare(request_)
     workspace.build.mkdir()
     (workspace.build / "object.o").write_text("")
-    Workspace(workspace.folder).prepare(request_)
+    Workspace(workspace.folder, FIRST).prepare(request_)
     assert (workspace.build / "object.o").exists()
 
 

@@ -80,7 +80,7 @@ def test_a_fault_is_told_with_line_and_hint(load, text: str, old: str, new: str,
 
 def test_every_fault_is_listed(load, text: str) -> None:
     with pytest.raises(MatrixError, match="and 1 more") as raised:
-        load(text.replace("status: ready", "status: redy").replace("size: 44549956", "size: zero"))
+        load(text.replace("status: ready", "status: redy", 1).replace("size: 44549956", "size: zero"))
     assert "redy" in raised.value.what
     assert "'zero'" in raised.value.what
 
@@ -97,7 +97,7 @@ def _unpinned_default(data: dict[str, Any]) -> None:
     ("change", "message"),
     [
         (_twice("targets"), "target x86 stands there twice"),
-        (_twice("releases"), "release 0.32.0 stands there twice"),
+        (_twice("releases"), "release 0.33.0 stands there twice"),
         (_unpinned_default, "default_source 0.1.0 is not among the releases"),
     ],
 )
@@ -152,14 +152,14 @@ def test_an_unknown_target_is_told_with_the_nearest(load, text: str, name: str, 
     assert hint in raised.value.next_step
 
 
-@pytest.mark.parametrize("name", ["arm", "s390x", "macos"])
-def test_a_planned_target_is_told_as_that(load, text: str, name: str) -> None:
+def test_a_planned_target_is_told_as_that(load, text: str) -> None:
+    planned = text.replace("status: ready", "status: planned", 1)
     with pytest.raises(TargetNotBuiltError, match="planned but cannot be built yet") as raised:
-        load(text).buildable(name)
-    assert raised.value.next_step == "ready now: x86"
+        load(planned).buildable("x86")
+    assert raised.value.next_step.startswith("ready now: arm, s390x")
 
 
 def test_releases_are_found_by_meaning(load, text: str) -> None:
     matrix = load(text)
     assert matrix.release("0.32") == matrix.release("0.32.0")
-    assert matrix.release("0.33.0") is None
+    assert matrix.release("0.99.0") is None

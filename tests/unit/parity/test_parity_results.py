@@ -14,8 +14,9 @@ from cpuwheels.errors import ParityError, UsageError
 from cpuwheels.parity.comparison import changes
 from cpuwheels.parity.events import EventLog, library_result, unfinished
 from cpuwheels.parity.files import write_reports
+from cpuwheels.parity.junit import junit_xml
 from cpuwheels.parity.page import parity_page
-from cpuwheels.parity.results import read_parity, require_parity
+from cpuwheels.parity.results import EMULATED, read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
 
 
@@ -257,3 +258,13 @@ def test_a_case_that_was_known_to_fail_says_so() -> None:
     cases = library_result("_C", events, 2.0).cases
     assert [one.verdict for one in cases] == ["known", "passed", "failed"]
     assert [one.mended for one in cases] == [False, True, False]
+
+
+def test_every_report_says_what_emulation_does_not_show() -> None:
+    result = parity(library("_C@max", case("a[1]")))
+    emulated = result.model_copy(update={"emulated": True, "machine": "s390x, emulated by QEMU (max)"})
+    for text in (parity_page(emulated), junit_xml(emulated).decode(), str(parity_table(emulated).caption)):
+        assert EMULATED in text
+        assert "s390x, emulated by QEMU (max)" in text
+    for text in (parity_page(result), junit_xml(result).decode(), str(parity_table(result).caption)):
+        assert EMULATED not in text

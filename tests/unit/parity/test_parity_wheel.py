@@ -8,6 +8,7 @@ import pytest
 from toolchain.fake_compiler import TARGET
 
 from cpuwheels.errors import UnusableWheelError
+from cpuwheels.model.matrix import Library
 from cpuwheels.parity.wheel import read_wheel
 
 X86 = {"platform_machine": "x86_64", "platform_system": "Linux", "sys_platform": "linux"}
@@ -68,6 +69,24 @@ def test_the_libraries_are_found_wherever_they_are_named(tmp_path: Path) -> None
     }
     assert next(iter(found.libraries)) == "_C"
     assert found.version == "0.32.0+cpu"
+
+
+@pytest.mark.parametrize(
+    ("members", "libraries"),
+    [
+        (("_C", "_C_BF16", "_C_NEON"), ["_C_BF16", "_C_NEON"]),
+        (("_C", "_C_NEON"), ["_C_NEON"]),
+        (("_C",), ["_C"]),
+        (("_C", "_C_OTHER"), ["_C", "_C_OTHER"]),
+    ],
+)
+def test_a_chooser_is_no_library_but_anothers_module_of_its_name_is(
+    tmp_path: Path, members: tuple[str, ...], libraries: list[str]
+) -> None:
+    kernels = tuple(Library(name=name, isa=()) for name in ("_C_BF16", "_C_NEON"))
+    target = TARGET.model_copy(update={"chooser": "_C", "libraries": kernels})
+    wheel = write(tmp_path, "torch==2.13.0", members=tuple(f"vllm/{name}.abi3.so" for name in members))
+    assert [*read_wheel(wheel, target, X86).libraries] == libraries
 
 
 def test_a_wheel_without_kernels_is_told(tmp_path: Path) -> None:

@@ -27,6 +27,10 @@ triton @ https://example.invalid/triton.whl ; platform_machine == "x86_64"
 """
 TWO = """\
 if(ASIMD_FOUND)
+    FetchContent_Populate(arm_compute
+        SUBBUILD_DIR "${FETCHCONTENT_BASE_DIR}/arm_compute-subbuild"
+        GIT_TAG        v52.6.0
+    )
     FetchContent_Declare(
         oneDNN
         GIT_REPOSITORY https://example.invalid/oneDNN.git
@@ -53,6 +57,7 @@ def test_each_target_has_its_torch(project_root: Path, tmp_path: Path, target: s
     pins = read_pins(folder, markers(load_matrix(project_root).target(target), "3.11"))
     assert pins.torch == torch
     assert pins.onednn == ("9c5be1cc59e368aebf0909e6cf20f981ea61462a", "v3.13")
+    assert pins.acl == ("v52.6.0",)
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,8 @@ case " $* " in
 *" -print-prog-name="*) for last; do :; done; echo {parts}/"${{last#-print-prog-name=}}" ;;
 *" -v "*)
   echo '#include <...> search starts here:' >&2
+  case " $* " in *" --sysroot=/nonexistent "*) echo ' {parts}/include' >&2
+    test {c_headers} = False || echo ' {parts}/c' >&2; echo 'End of search list.' >&2; exit ;; esac
   case " $* " in *" c++ "*) printf ' %s\\n' {parts}/c++/{version} {parts}/c++/{version}/backward >&2 ;; esac
   echo ' {parts}/include' >&2; echo ' /usr/include' >&2; echo 'End of search list.' >&2 ;;
 *) echo "unexpected: $*" >&2; exit 9 ;;
@@ -56,6 +58,7 @@ class Fake:
     clang: bool = False
     static: bool = True
     objcopy: bool = True
+    c_headers: bool = False
 
     def write(self, folder: Path, name: str, *, c_name: str = "") -> Path:
         """Write C++ and C compiler and their parts; return the C++ compiler."""
@@ -63,9 +66,11 @@ class Fake:
         parts.mkdir(parents=True)
         for folder_name in (f"c++/{self.version}/backward", "include"):
             (parts / folder_name).mkdir(parents=True)
-        for file in ("cc1", "cc1plus", "ar", "ranlib", "strip", "objcopy", "as", "ld", "libstdc++.a"):
+        for file in ("cc1", "cc1plus", "ar", "ranlib", "strip", "objcopy", "objdump", "as", "ld", "libstdc++.a"):
             (parts / file).write_text(f"{file} {self.version}\n")
             (parts / file).chmod(0o755)
+        (parts / "c").mkdir()
+        (parts / "c/features.h").write_text("")
         if not self.objcopy:
             (parts / "objcopy").unlink()
         major, minor, patch = self.version.split(".")

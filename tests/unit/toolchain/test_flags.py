@@ -1,8 +1,9 @@
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
-from cpuwheels.toolchain.flags import floor_flags, prefix_maps
+from cpuwheels.toolchain.flags import compile_flags, floor_flags, prefix_maps
 from cpuwheels.toolchain.gate import Identity
 from cpuwheels.toolchain.probe import Compiler
 from cpuwheels.toolchain.sysroot import Sysroot
@@ -34,6 +35,7 @@ def test_the_sysroot_comes_before_the_compilers_own_libraries(tmp_path: Path) ->
         f"-L{tmp_path}/usr/lib/m",
         f"-L{tmp_path}/lib/m",
     ]
+    assert flags.cxx_libraries[-3:] == ("-Wl,--as-needed", "-lpthread", "-lrt")
     assert flags.cxx_libraries[:3] == (
         f"{tmp_path}/usr/lib/m/libstdc++.so.6",
         "/c++/libstdc++.a",
@@ -43,6 +45,24 @@ def test_the_sysroot_comes_before_the_compilers_own_libraries(tmp_path: Path) ->
         "usr/include/python3.11",
         "usr/include/m/python3.11",
     ]
+
+
+def test_a_c_library_of_the_compilers_own_is_not_seen(tmp_path: Path) -> None:
+    compiler = Compiler(
+        cc=Path("/bin/gcc"),
+        cxx=Path("/bin/g++"),
+        identity=Identity("GNU", "14.2.0", "m"),
+        title="",
+        cxx_folders=(Path("/c++"),),
+        own_folders=(Path("/gcc/include"),),
+        static_library=None,
+        tools={},
+        c_headers=True,
+    )
+    flags = compile_flags(Sysroot(tmp_path, "m"), compiler)
+    assert flags[1] == "-nostdinc"
+    folders = [Path(value) for flag, value in itertools.pairwise(flags) if flag == "-idirafter"]
+    assert folders == [Path("/gcc/include"), tmp_path / "usr/include/m", tmp_path / "usr/include"]
 
 
 def test_a_merged_sysroot_has_one_library_folder(tmp_path: Path) -> None:

@@ -72,6 +72,42 @@ def test_the_environment_comes_before_path_and_path_in_the_gates_order(on_path: 
     assert [row[0] for row in survey_host(TARGET, {"CC": "gcc-13"})] == ["CC=gcc-13", "g++-14"]
 
 
+FOREIGN = TARGET.model_copy(update={"id": "s390x", "machine": "s390x"})
+
+
+def test_for_another_machine_only_cross_compilers_are_looked_for(on_path: Path) -> None:
+    Fake(version="14.2.0").write(on_path, "g++")
+    assert survey_host(FOREIGN, {}) == []
+    cross = Fake(version="13.3.0", machine="s390x-linux-gnu")
+    cross.write(on_path, "s390x-linux-gnu-g++")
+    cxx = cross.write(on_path, "s390x-linux-gnu-g++-13")
+    (verdict, _) = verdicts(FOREIGN, {})
+    assert verdict.command == "s390x-linux-gnu-g++-13"
+    assert verdict.compiler is not None
+    assert (verdict.compiler.cxx, verdict.compiler.cc) == (cxx, on_path / "s390x-linux-gnu-gcc-13")
+
+
+def test_a_cross_compiler_must_meet_the_gate(on_path: Path) -> None:
+    Fake(version="12.2.0", machine="s390x-linux-gnu").write(on_path, "s390x-linux-gnu-g++")
+    ((command, text, accepted),) = survey_host(FOREIGN, {})
+    assert (command, accepted) == ("s390x-linux-gnu-g++", False)
+    assert text == "GNU 12.2.0: older than GNU 12.3, which s390x needs"
+
+
+def test_cxx_of_this_machine_is_refused_for_another(on_path: Path) -> None:
+    Fake().write(on_path, "g++")
+    ((_, text, accepted),) = survey_host(FOREIGN, {"CXX": "g++"})
+    assert (text, accepted) == ("GNU 13.3.0: it compiles for x86_64-linux-gnu, not for s390x Linux", False)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_headers_of_another_c_library_are_noticed(on_path: Path, own: bool) -> None:
+    Fake(c_headers=own).write(on_path, "g++")
+    (verdict,) = verdicts(TARGET, {})
+    assert verdict.compiler is not None
+    assert verdict.compiler.c_headers == own
+
+
 def test_cxx_that_is_not_there_is_said(on_path: Path) -> None:
     Fake().write(on_path, "g++")
     rows = survey_host(TARGET, {"CXX": "g++-99"})

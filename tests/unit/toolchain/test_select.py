@@ -11,7 +11,7 @@ from cpuwheels.console import Reporter
 from cpuwheels.errors import DownloadError, ToolchainError
 from cpuwheels.model.matrix import Debian
 from cpuwheels.store import Store
-from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.toolchain.select import check_choice, resolve_toolchain
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -118,3 +118,50 @@ def test_a_target_without_a_lock_needs_a_host_compiler(machine: Machine) -> None
         machine.resolve(TARGET.model_copy(update={"toolchain": None}), "auto")
     assert caught.value.output == "none of them is there"
     assert "--toolchain debian" not in caught.value.next_step
+
+
+FOREIGN = BARE.model_copy(update={"id": "s390x", "machine": "s390x"})
+
+
+def test_for_another_machine_its_own_compilers_are_not_mentioned(machine: Machine) -> None:
+    Fake(version="14.2.0").write(machine.bin, "g++")
+    with pytest.raises(DownloadError):
+        machine.resolve(FOREIGN, "auto")
+    assert machine.reporter.announcements == []
+    assert "this machine has no s390x-linux-gnu-g++-14, " in machine.said.getvalue()
+
+
+def test_a_cross_compiler_of_this_machine_is_taken(machine: Machine) -> None:
+    cxx = Fake(machine="s390x-linux-gnu").write(machine.bin, "s390x-linux-gnu-g++")
+    found = machine.resolve(FOREIGN, "auto")
+    assert (found.kind, found.cxx, found.machine) == ("host", cxx, "s390x")
+
+
+@pytest.mark.parametrize("choice", ["auto", "host"])
+def test_one_message_where_neither_can_be_used(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, choice: Choice
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "s390x")
+    Fake(version="12.2.0", machine="s390x-linux-gnu").write(machine.bin, "g++")
+    for ask in (
+        lambda: machine.resolve(FOREIGN, choice),
+        lambda: check_choice(FOREIGN, choice, machine.folder, {}),
+    ):
+        with pytest.raises(ToolchainError, match="no compiler of this machine can build s390x") as caught:
+            ask()
+        assert caught.value.output == "g++: GNU 12.2.0: older than GNU 12.3, which s390x needs"
+        assert "build on Linux x86_64, where the pinned compiler locks/compiler.yaml runs" in caught.value.next_step
+    assert machine.reporter.announcements == []
+
+
+def test_the_pinned_compiler_is_refused_where_it_does_not_run(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "s390x")
+    with pytest.raises(ToolchainError, match="the pinned compiler runs on Linux x86_64; this machine is Linux s390x"):
+        check_choice(FOREIGN, "debian", machine.folder, {})
+
+
+@pytest.mark.parametrize("choice", ["auto", "debian"])
+def test_nothing_is_asked_beforehand_where_the_pinned_compiler_runs(machine: Machine, choice: Choice) -> None:
+    check_choice(FOREIGN, choice, machine.folder, {})

@@ -32,7 +32,7 @@ def test_a_compiler_for_another_machine_is_refused_before_it_is_fetched(
     if runs:
         require_runnable(lock, TARGET)
     else:
-        with pytest.raises(ToolchainError, match=f"this machine is {machine} {system}"):
+        with pytest.raises(ToolchainError, match=f"this machine is {system} {machine}"):
             require_runnable(lock, TARGET)
 
 

@@ -11,7 +11,7 @@ from elf_writer import Elf
 from cpuwheels.elf import read_elf
 from cpuwheels.errors import AuditError
 from cpuwheels.policy import load_policy
-from cpuwheels.wheel.audit import audit_wheel, check_floor, elf_files, highest_versions
+from cpuwheels.wheel.audit import audit_wheel, check_floor, check_machine, elf_files, highest_versions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,6 +44,15 @@ def test_a_wheel_above_the_floor_is_not_even_repaired(tmp_path: Path) -> None:
             log=tmp_path / "log",
         )  # fmt: skip
     assert not (tmp_path / "out").exists()
+
+
+def test_a_file_for_another_machine_is_refused(tmp_path: Path) -> None:
+    """Such as a library of the building machine that was bundled into a wheel for another one."""
+    wheel = ww.write_good(tmp_path)
+    check_machine(dict(elf_files(wheel)), "x86_64", where=wheel)
+    with pytest.raises(AuditError, match=r"1 files are not for s390x \(EM_S390\)") as caught:
+        check_machine(dict(elf_files(wheel)), "s390x", where=wheel)
+    assert caught.value.output == "demo/_C.abi3.so: EM_X86_64"
 
 
 def test_the_highest_version_of_each_family_counts_by_number() -> None:

@@ -10,6 +10,7 @@ from elf_writer import Elf
 
 from cpuwheels.errors import AuditError
 from cpuwheels.wheel.binaries import KIND, AuditPolicy, audited_binaries, audited_name
+from cpuwheels.wheel.instructions import Binutils, Limit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,12 +94,14 @@ def test_the_key_names_the_policy_its_folders_and_the_code(scene: Scene, monkeyp
         replace(scene.policy, machine="aarch64"),
         replace(scene.policy, excluded=("libtorch.so",)),
         replace(scene.policy, digests=("2",)),
+        replace(scene.policy, limits=(Limit("_C", "z15"),)),
+        replace(scene.policy, binutils=Binutils(scene.folder, scene.folder, "x86_64")),
     ]
     keys = {policy.key() for policy in policies}
     assert replace(scene.policy, torch_libraries=scene.folder).key() in keys  # where they lie does not matter
     monkeypatch.setattr("cpuwheels.wheel.binaries.code_digest", lambda: "other code")
     keys.add(scene.policy.key())
-    assert len(keys) == 6
+    assert len(keys) == 8
 
 
 def test_what_fails_is_not_kept(scene: Scene, store: Store) -> None:

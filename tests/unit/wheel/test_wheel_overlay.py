@@ -76,6 +76,32 @@ def test_kernels_that_do_not_fit_are_refused(tmp_path: Path, kernels: tuple[str,
         )
 
 
+def test_a_module_beside_the_kernels(tmp_path: Path) -> None:
+    overlay = write_overlay(
+        tmp_path / "overlay",
+        read_project(METADATA),
+        package=package(tmp_path, "demo/__init__.py"),
+        kernels=tree(tmp_path / "kernels", "demo/_C_NEON.abi3.so"),
+        licenses=tree(tmp_path / "licenses", "LICENSE"),
+        beside={"demo/_C.abi3.so": tree(tmp_path, "chooser") / "chooser"},
+    )
+    assert overlay.files == {"demo/__init__.py", "demo/_C.abi3.so", "demo/_C_NEON.abi3.so"}
+    assert (overlay.folder / "kernels/demo/_C.abi3.so").read_text() == "chooser"
+
+
+def test_a_module_beside_the_kernels_must_not_hide_one(tmp_path: Path) -> None:
+    kernels = tree(tmp_path / "kernels", "demo/_C.abi3.so")
+    with pytest.raises(WheelError, match=r"demo/_C.abi3.so is both a kernel and a module beside"):
+        write_overlay(
+            tmp_path / "overlay",
+            read_project(METADATA),
+            package=package(tmp_path, "demo/__init__.py"),
+            kernels=kernels,
+            licenses=tmp_path,
+            beside={"demo/_C.abi3.so": kernels},
+        )
+
+
 def test_the_backend_is_pinned_as_in_our_own_project() -> None:
     own = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert BACKEND in own["build-system"]["requires"]

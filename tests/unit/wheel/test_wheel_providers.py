@@ -62,6 +62,14 @@ def test_symbols_that_every_system_has(scene: Scene, modules: dict[str, Elf]) ->
     scene.check(**modules)
 
 
+def test_torchs_libraries_may_call_each_other_by_sonames_with_a_version(scene: Scene) -> None:
+    """Debian's do, and modules are linked to the names without."""
+    (scene.torch / "libtorch.so").write_bytes(Elf(needed=("libtorch_cpu.so.2.14",)).write())
+    cpu = Elf(soname="libtorch_cpu.so.2.14", needed=("librt.so.1",), exports=("at_empty",))
+    (scene.torch / "libtorch_cpu.so").write_bytes(cpu.write())
+    scene.check(_C=Elf(needed=USES_TORCH, loose=("at_empty", "shm_open")))
+
+
 @pytest.mark.parametrize(
     ("elf", "missing"),
     [

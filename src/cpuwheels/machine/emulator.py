@@ -1,4 +1,4 @@
-"""A CPU that this machine does not have: QEMU's user-mode emulation, pinned and unpacked without root."""
+"""QEMU's user-mode emulation: pinned, and unpacked without root."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.errors import ToolchainError
 from cpuwheels.model.lock import load_lock
+from cpuwheels.platforms import this_machine
 from cpuwheels.toolchain.unpacked import unpacked_programs
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def find_emulator(
     """Return the program that runs Linux programs of a machine on this one.
 
     It executes no instruction that the emulated CPU does not have: QEMU's translator raises the signal for an illegal
-    instruction, and it knows none of AVX-512.
+    instruction, and of x86's it knows none of AVX-512.
 
     Args:
         machine: As the kernel names it, such as ``x86_64``.
@@ -45,7 +46,9 @@ def find_emulator(
         raise ToolchainError(
             f"no emulator is pinned for {here}",
             where="matrix.yaml: emulator",
-            next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same",
+            next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same"
+            if this_machine() == ("Linux", machine)
+            else f"use a Linux machine with {machine} or {', '.join(locks) or 'an emulator'}",
         )
     folder = unpacked_programs(load_lock(root, lock), KIND, mirrors=mirrors, store=store, reporter=reporter)
     program = folder / "usr" / "bin" / f"qemu-{machine}"

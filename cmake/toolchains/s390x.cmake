@@ -1,0 +1,3 @@
+set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR s390x)
+include("${CMAKE_CURRENT_LIST_DIR}/gnu.cmake")

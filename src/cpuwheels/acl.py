@@ -1,0 +1,118 @@
+"""Arm Compute Library's sources: what upstream pins, else none at all, said aloud."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cpuwheels.commits import GitSource, get_commit, learn_commit, repositories_of
+from cpuwheels.errors import AclError, LockedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import AclPin
+    from cpuwheels.store import Store
+
+REPOSITORY_VARIABLE = "CPUWHEELS_ACL_REPO"
+NAME = "Arm Compute Library"
+KIND = "acl"
+
+
+@dataclass(frozen=True)
+class Acl:
+    """Arm Compute Library's sources in the store; read only.
+
+    Attributes:
+        folder: The tree; None if the build goes without the library.
+        tag: The GIT_TAG upstream asks for.
+        commit: Names the content; None without the library.
+        kind: Whether it is the pinned commit, what the tag named when it was asked for, or nothing.
+        options: CMake options it is compiled with.
+    """
+
+    folder: Path | None
+    tag: str
+    commit: str | None
+    kind: Literal["pinned", "tag", "absent"]
+    options: Mapping[str, str]
+
+
+def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
+    """Return the pin for the tags that a source names, with its tag; None if the machine has no use for it.
+
+    Raises:
+        AclError: The source asks for a version that the matrix does not pin.
+    """
+    meant = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
+    if not meant or not tags:
+        return None
+    found = next(((tag, meant[tag]) for tag in tags if tag in meant), None)
+    if found is None:
+        raise AclError(
+            f"the source asks for {NAME} {' or '.join(tags)}, which the matrix does not pin",
+            where="matrix.yaml: acl",
+            next_step=f"add it there; known: {', '.join(meant)}",
+        )
+    return found
+
+
+def get_acl(
+    tag: str,
+    pin: AclPin,
+    *,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    locked: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Acl:
+    """Return Arm Compute Library's sources, or the decision to do without.
+
+    They come from the store, else from ``CPUWHEELS_ACL_REPO`` (a local clone or a remote), else from the pin's
+    repositories. Without a pinned commit the tag is asked for in each run.
+
+    Args:
+        tag: GIT_TAG in upstream's CMake.
+        pin: The commit behind it, if known, and repositories.
+        store: Where sources are kept.
+        reporter: Told aloud of everything that is not as pinned by content.
+        logs: Folder for git's log.
+        locked: Refuse that.
+        environ: Where ``CPUWHEELS_ACL_REPO`` is looked up.
+
+    Raises:
+        LockedError: ``locked`` is set, and the commit is not known or cannot be had.
+    """
+    if locked and pin.commit is None:
+        raise LockedError(
+            f"{NAME} {tag} is pinned by its tag alone and --locked refuses that",
+            where="matrix.yaml: acl",
+            next_step=f"write what `git rev-parse '{tag}^{{commit}}'` says in a clone there, or build without --locked",
+        )
+    repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
+    source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
+    try:
+        commit = pin.commit or learn_commit(source, store=store, reporter=reporter, logs=logs)
+        folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
+    except AclError as error:
+        if locked:
+            raise LockedError(
+                f"{NAME} {tag} cannot be reached and --locked refuses to go without",
+                where=error.where,
+                output=error.output,
+                next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
+            ) from error
+        reporter.announce(
+            f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own. "
+            f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
+        )
+        return Acl(None, tag, None, "absent", pin.options)
+    if pin.commit is None:
+        reporter.announce(
+            f"{NAME} {tag} is pinned by its tag alone, which names commit {commit} here; write that into matrix.yaml"
+        )
+    return Acl(folder, tag, commit, "tag" if pin.commit is None else "pinned", pin.options)

@@ -1,0 +1,167 @@
+"""Where a wheel is tried: on this machine, or on an emulated one if it is for another kind."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from cpuwheels import run
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.errors import TorchError, UsageError
+from cpuwheels.loading import Loader
+from cpuwheels.machine.cpus import Cpu
+from cpuwheels.machine.emulated import emulated_machine
+from cpuwheels.machine.emulator import find_emulator
+from cpuwheels.machine.loaders import CpuLoaders
+from cpuwheels.memory import usable_cpus
+from cpuwheels.native import find_helper, probe
+from cpuwheels.parity.install import install_wheel
+from cpuwheels.parity.run import Bench, Trial
+from cpuwheels.platforms import is_foreign
+from cpuwheels.runtime import layered_environment
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.environment import Environment
+    from cpuwheels.machine.emulated import EmulatedMachine
+    from cpuwheels.options import ParityOptions
+    from cpuwheels.parity.wheel import KernelWheel
+    from cpuwheels.run import Run
+
+
+@dataclass(frozen=True)
+class InstallBench:
+    """Where the install check happens.
+
+    Attributes:
+        loader: Loads the libraries, each on a CPU that it is for.
+        cpus: Those CPUs, with interpreters that find the installed wheel; none if only this machine's own is there.
+        features: What they have.
+    """
+
+    loader: Loader | CpuLoaders
+    cpus: tuple[Cpu, ...]
+    features: frozenset[str]
+
+
+def emulated(this: Run) -> EmulatedMachine:
+    """Return the emulated machine of a run's target.
+
+    Raises:
+        CpuwheelsError: As `emulated_machine`.
+    """
+    return emulated_machine(
+        this.target, this.matrix.emulator, root=this.places.root,
+        mirrors=mirrors(this.matrix.debian.mirrors, os.environ), store=this.store, reporter=this.reporter,
+        logs=this.logs,
+    )  # fmt: skip
+
+
+def install_bench(this: Run, environment: Environment, isaprobe: Path, work: Path) -> InstallBench | None:
+    """Return where a wheel of the run is installed and loaded; None if nothing here can run it.
+
+    Args:
+        this: The run.
+        environment: The build environment.
+        isaprobe: Tells this machine's CPU features.
+        work: Folder for what is needed during the check only.
+
+    Raises:
+        CpuwheelsError: As `emulated_machine`.
+    """
+    log = this.logs / "install-check.log"
+    if not is_foreign(this.target):
+        loader = Loader(lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log)
+        return InstallBench(loader, (), probe(isaprobe).features)
+    if this.target.root is None:
+        return None
+    cpus = emulated(this).environment(work / "venv")
+    features = frozenset[str]().union(*(cpu.features for cpu in cpus))
+    return InstallBench(CpuLoaders(cpus, work / "check", log), cpus, features)
+
+
+def parity_bench(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    """Return where the kernels of a wheel are tried, with the wheel installed.
+
+    Raises:
+        UsageError: It is for another kind of machine, and there shall be no emulation.
+        CpuwheelsError: Any stage's own error.
+    """
+    return _foreign(this, wheel, options, work) if is_foreign(this.target) else _own(this, wheel, options, work)
+
+
+def isaprobe(this: Run) -> Path:
+    """Return the program that tells this machine's CPU features, compiling it if need be."""
+    found = find_helper("isaprobe", this.store)
+    if found is None:
+        with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
+            found = this.native().isaprobe
+    return found
+
+
+def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    model = probe(isaprobe(this))
+    with this.reporter.stage("environment", f"Python with torch {wheel.torch}"):
+        environment = this.environment(wheel.torch)
+        python = this.separate_environment(environment, work / "venv")
+        site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
+    trials = [Trial(Cpu("", model.features, [python]), options.level, options.threads or usable_cpus().count)]
+    wanted = [library for library in this.target.libraries if library.emulated and library.name in wheel.libraries]
+    # Emulation shows neither speed nor races: few cases, and one thread.
+    if wanted and options.emulation and options.level != "smoke":
+        emulator = find_emulator(
+            this.target.machine, this.matrix.emulator, root=this.places.root,
+            mirrors=mirrors(this.matrix.debian.mirrors, os.environ), store=this.store, reporter=this.reporter,
+        )  # fmt: skip
+        for library in wanted:
+            name = str(library.emulated)
+            command: list[str | Path] = [emulator, "-cpu", name, python]
+            trials.append(Trial(Cpu(name, frozenset(library.needs), command, (library.name,)), "smoke", 1))
+    return Bench(
+        trials=tuple(trials), site=site, torch=environment.torch_version, tests=this.places.root / "tests" / "parity",
+        work=work, logs=this.logs, machine=model.model, threads=trials[0].threads,
+    )  # fmt: skip
+
+
+def _foreign(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    target = this.target
+    if not options.emulation:
+        raise UsageError(
+            f"a wheel for {target.machine} cannot be tried here without emulation",
+            where="--no-emulation",
+            next_step=f"leave the option out, or use a machine with {target.system} {target.machine}",
+        )
+    with this.reporter.stage("environment", f"an emulated machine with {target.machine} and torch"):
+        machine = emulated(this)
+        _require_torch(this, wheel, machine)
+        cpus = machine.environment(work / "venv")
+        site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, this.logs)
+    threads = options.threads or 1
+    return Bench(
+        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus), site=site, torch=machine.torch_version,
+        tests=this.places.root / "tests" / "parity", work=work, logs=this.logs,
+        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})", threads=threads,
+        emulated=True, at_once=usable_cpus().count,
+    )  # fmt: skip
+
+
+def _require_torch(this: Run, wheel: KernelWheel, machine: EmulatedMachine) -> None:
+    """Check that the root's torch is the one that the wheel requires, or stands in for it."""
+    there = Version(machine.torch_version).public
+    if there == wheel.torch:
+        return
+    alternate = this.torch_pin(wheel.torch).alternate(this.target.machine)
+    if alternate is None or alternate.version != there:
+        raise TorchError(
+            f"the emulated machine has torch {machine.torch_version}; {wheel.path.name} requires {wheel.torch}",
+            where=f"locks/{this.target.root}.yaml",
+            next_step=f"try the wheel on a machine with {this.target.system} {this.target.machine}",
+        )
+    this.reporter.announce(
+        f"the emulated machine has torch {machine.torch_version}, which stands in for the {wheel.torch} that the "
+        "wheel requires"
+    )

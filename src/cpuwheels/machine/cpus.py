@@ -1,0 +1,50 @@
+"""The CPUs that a wheel's libraries are tried on: this machine's own, and emulated ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from cpuwheels.model.matrix import Library
+
+
+@dataclass(frozen=True)
+class Cpu:
+    """A CPU, and the Python that runs on it.
+
+    Attributes:
+        name: As QEMU names it; empty for this machine's own.
+        features: What it has, as `isaprobe` names it.
+        python: The interpreter, with what has to be in front of it, such as an emulator.
+        libraries: Those that are tried on it; all that it can run if None.
+    """
+
+    name: str
+    features: frozenset[str]
+    python: Sequence[str | Path]
+    libraries: tuple[str, ...] | None = None
+
+    def tries(self, library: str) -> bool:
+        """Return whether a library is to be tried on it, if it can run it."""
+        return self.libraries is None or library in self.libraries
+
+    def lacks(self, needs: Iterable[str]) -> list[str]:
+        """Return what a library needs and this CPU has not."""
+        return sorted(set(needs) - self.features)
+
+    def first(self, libraries: Iterable[Library]) -> Library | None:
+        """Return the first of some libraries that it can run."""
+        return next((library for library in libraries if not self.lacks(library.needs)), None)
+
+
+def emulated_features(libraries: Iterable[Library]) -> dict[str, frozenset[str]]:
+    """Return the emulated CPUs that libraries name, in their order, with what the libraries that name one need."""
+    found: dict[str, frozenset[str]] = {}
+    for library in libraries:
+        if library.emulated:
+            found[library.emulated] = found.get(library.emulated, frozenset()) | frozenset(library.needs)
+    return found

@@ -1,0 +1,54 @@
+"""Commands side by side: several functions that each wait for one, ended together."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
+from typing import TYPE_CHECKING, TypeVar
+
+from cpuwheels.process import end_command_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+T = TypeVar("T")
+_PAUSE_SECONDS = 0.1
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+    """Return what functions return, in their order.
+
+    If one raises, or the run is interrupted, the commands that the others wait for are ended, and nothing more is
+    begun.
+
+    Args:
+        tasks: The functions.
+        at_once: How many run at once at most.
+    """
+    if at_once <= 1 or len(tasks) <= 1:
+        return [task() for task in tasks]
+    threads: set[int] = set()
+    failed = threading.Event()
+
+    def known(task: Callable[[], T]) -> T:
+        if failed.is_set():
+            raise CancelledError
+        threads.add(threading.get_ident())
+        try:
+            return task()
+        except BaseException:
+            failed.set()
+            raise
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="beside") as pool:
+        futures = [pool.submit(known, task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            failed.set()
+            while wait(futures, _PAUSE_SECONDS).not_done:
+                for thread in list(threads):
+                    end_command_of(thread)
+            raise
+    return [future.result() for future in futures]

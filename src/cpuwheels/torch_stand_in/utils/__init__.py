@@ -1,0 +1,3 @@
+"""Where torch's CMake files would be."""
+
+cmake_prefix_path = ""

@@ -1,0 +1,180 @@
+"""A stand-in for Arm Compute Library: fetched, compiled below the cap, kept, and found as oneDNN looks for it."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_project import PROJECT, make_repository
+
+from cpuwheels import run as runs
+from cpuwheels.acl import get_acl
+from cpuwheels.console import Reporter
+from cpuwheels.errors import CompileError, ConfigureError
+from cpuwheels.gate.records import read_records
+from cpuwheels.gate.session import open_gate
+from cpuwheels.kernels.acl import get_acl_library
+from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.model.matrix import AclPin
+from cpuwheels.onednn import OneDnn
+from cpuwheels.prepare import PreparedSource
+from cpuwheels.store import Store
+
+if TYPE_CHECKING:
+    from cpuwheels.acl import Acl
+    from cpuwheels.environment import Environment
+    from cpuwheels.gate.session import CapPlan
+    from cpuwheels.toolchain.result import Toolchain
+
+pytestmark = pytest.mark.slow
+
+OPTIONS = {"CMAKE_BUILD_TYPE": "Release", "ARM_COMPUTE_BUILD_SHARED_LIB": "OFF", "ARM_COMPUTE_ARCH": "tiny"}
+
+FINDER = """\
+cmake_minimum_required(VERSION 3.26)
+include({root}/cmake/steer/acl.cmake)
+set(ONEDNN_AARCH64_USE_ACL OFF CACHE BOOL "")
+project(finder CXX)
+find_path(ACL_INCLUDE_DIR NAMES arm_compute/graph.h PATHS ENV ACL_ROOT_DIR)
+find_path(ACL_EXTRA_INCLUDE_DIR NAMES half/half.hpp PATHS ENV ACL_ROOT_DIR PATH_SUFFIXES include)
+find_library(ACL_LIBRARY NAMES arm_compute PATHS ENV ACL_ROOT_DIR PATH_SUFFIXES lib build)
+find_library(ACL_GRAPH_LIBRARY NAMES arm_compute_graph PATHS ENV ACL_ROOT_DIR PATH_SUFFIXES lib build)
+get_directory_property(_defined COMPILE_DEFINITIONS)
+file(
+  WRITE "${{CMAKE_BINARY_DIR}}/found"
+  "${{ONEDNN_AARCH64_USE_ACL}};${{_defined}};${{ACL_INCLUDE_DIR}};${{ACL_EXTRA_INCLUDE_DIR}};"
+  "${{ACL_LIBRARY}};${{ACL_GRAPH_LIBRARY}}"
+)
+"""
+
+
+class Bench:
+    """One store, and what is needed to compile the stand-in into it."""
+
+    def __init__(self, this: runs.Run, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
+        self.folder = folder
+        self.reporter = Reporter("x86")
+        self.this = dataclasses.replace(this, store=Store(folder / "cache"), logs=folder / "logs")
+        source = PreparedSource("0.1.0", folder / "source", 0, ())
+        onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
+        self.request = KernelRequest(PROJECT, this.target, source, toolchain, environment, onednn)
+        self.memgate = this.native(toolchain).memgate
+
+    def sources(self, repository: Path, commit: str, **options: str) -> Acl:
+        pin = AclPin(
+            commit=commit, repositories=(str(repository),), machines=("x86_64",), options=OPTIONS | options
+        )  # fmt: skip
+        return get_acl("v0.1", pin, store=self.this.store, reporter=self.reporter, logs=self.this.logs, environ={})
+
+    def plan(self) -> CapPlan:
+        jobs = runs.plan(self.this.places.root, self.this.target, self.this.options)
+        return self.this.cap(jobs, self.memgate)(self.folder / "gate")
+
+    def compiled(self, acl: Acl) -> Path:
+        plan = self.plan()
+        open_gate(plan)
+        folder = get_acl_library(
+            dataclasses.replace(self.request, acl=acl), plan, self.this.compiler_cache(),
+            store=self.this.store, reporter=self.reporter, logs=self.this.logs,
+        )  # fmt: skip
+        assert folder is not None
+        return folder
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    return make_repository(Path(__file__).parent / "tiny_acl", tmp_path_factory.mktemp("acl") / "repository")
+
+
+@pytest.fixture
+def bench(this: runs.Run, environment: Environment, toolchain: Toolchain, tmp_path: Path) -> Bench:
+    return Bench(this, environment, toolchain, tmp_path)
+
+
+def find(bench: Bench, folder: Path | None) -> list[str]:
+    """Return what oneDNN's way of looking finds, after ONEDNN_AARCH64_USE_ACL and the directory's definitions."""
+    place = bench.folder / "finder"
+    place.mkdir(exist_ok=True)
+    (place / "CMakeLists.txt").write_text(FINDER.format(root=PROJECT))
+    command = [
+        bench.request.environment.scripts / "cmake", "--fresh", "-S", place, "-B", place / "build", "-G", "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}", f"-DCPUWHEELS_ACL={folder or ''}",
+        f"-DCMAKE_CXX_COMPILER={bench.request.toolchain.cxx}", "-DCMAKE_CXX_COMPILER_WORKS=ON",
+    ]  # fmt: skip
+    subprocess.run(command, check=True, capture_output=True)
+    return (place / "build" / "found").read_text().split(";")
+
+
+def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str]) -> None:
+    acl = bench.sources(*repository)
+    folder = bench.compiled(acl)
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert {
+        "arm_compute/graph.h", "arm_compute/core/Tiny.h", "include/half/half.hpp", "arm_compute_version.embed",
+        "build/libarm_compute.a", "build/libarm_compute_graph.a",
+    } < names  # fmt: skip
+    assert not any(name.endswith(".cpp") for name in names)
+
+    jobs = {str(job.get("output")) for job in read_records(folder / "jobs.jsonl")}
+    assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in jobs
+    assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in bench.plan().learned.read_text()
+
+    # The toolchain's flags are there although the project emptied them: no path of the build is in the archive.
+    archive = (folder / "build" / "libarm_compute.a").read_bytes()
+    assert b"/usr/src/cpuwheels/acl/src/core.cpp for tiny" in archive
+    assert str(bench.folder).encode() not in archive
+    nm = subprocess.run(
+        ["readelf", "-sW", folder / "build" / "libarm_compute.a"], check=True, capture_output=True, text=True
+    )
+    (symbol,) = (line for line in nm.stdout.splitlines() if "tiny_place" in line)
+    assert "HIDDEN" in symbol
+
+    assert find(bench, folder) == [
+        "ON", "VLLM_USE_ACL", str(folder), f"{folder}/include",
+        f"{folder}/build/libarm_compute.a", f"{folder}/build/libarm_compute_graph.a",
+    ]  # fmt: skip
+    assert find(bench, None)[:3] == ["OFF", "", "ACL_INCLUDE_DIR-NOTFOUND"]
+
+    # Once: neither the work folder nor a second compilation.
+    before = (bench.this.logs / "acl-compile.log").read_text()
+    assert not list((bench.this.store.root / "work").glob("acl-*"))
+    assert bench.compiled(acl) == folder
+    assert (bench.this.logs / "acl-compile.log").read_text() == before
+
+
+def test_other_options_and_another_commit_are_other_libraries(
+    bench: Bench, repository: tuple[Path, str], tmp_path: Path
+) -> None:
+    clone, commit = repository
+    folder = bench.compiled(bench.sources(clone, commit))
+    other = bench.compiled(bench.sources(clone, commit, ARM_COMPUTE_ARCH="other"))
+    assert other != folder
+    assert b"core.cpp for other" in (other / "build" / "libarm_compute.a").read_bytes()
+    changed = tmp_path / "changed"
+    subprocess.run(["git", "clone", "--quiet", clone, changed], check=True)
+    (changed / "src" / "graph.cpp").write_text("int tiny_graph() { return 2; }\n")
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+    subprocess.run(["git", "-C", changed, *who, "commit", "--quiet", "-am", "two"], check=True)
+    newer = subprocess.run(["git", "-C", changed, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    assert bench.compiled(bench.sources(changed, newer.stdout.strip())) not in {folder, other}
+
+
+def test_what_goes_wrong_is_told_and_gone_on_with(bench: Bench, repository: tuple[Path, str], tmp_path: Path) -> None:
+    with pytest.raises(ConfigureError, match=r"Arm Compute Library v0\.1") as raised:
+        bench.compiled(bench.sources(*repository, ARM_COMPUTE_BUILD_SHARED_LIB="ON"))
+    assert "did not come through" in raised.value.output
+
+    broken = tmp_path / "broken"
+    subprocess.run(["git", "clone", "--quiet", repository[0], broken], check=True)
+    (broken / "src" / "graph.cpp").write_text("no code\n")
+    who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
+    subprocess.run(["git", "-C", broken, *who, "commit", "--quiet", "-am", "broken"], check=True)
+    commit = subprocess.run(["git", "-C", broken, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
+    acl = bench.sources(broken, commit.stdout.strip())
+    for _ in range(2):
+        with pytest.raises(CompileError, match=r"graph\.cpp\.o could not be made"):
+            bench.compiled(acl)
+    assert not list((bench.this.store.root / "acl-built").glob("[!.]*"))

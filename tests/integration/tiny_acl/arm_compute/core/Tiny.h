@@ -1,0 +1,5 @@
+#pragma once
+
+namespace arm_compute {
+const char* tiny_place();
+}

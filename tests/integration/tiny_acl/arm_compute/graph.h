@@ -1,0 +1,5 @@
+#pragma once
+
+namespace arm_compute {
+int tiny_graph();
+}

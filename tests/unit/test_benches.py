@@ -1,0 +1,86 @@
+"""Where a wheel for another machine is tried, and when that is refused."""
+
+from __future__ import annotations
+
+import io
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from machine import fake_machine
+from rich.console import Console
+
+from cpuwheels import benches
+from cpuwheels.benches import install_bench, parity_bench
+from cpuwheels.config import Places
+from cpuwheels.console import Reporter
+from cpuwheels.errors import TorchError, UsageError
+from cpuwheels.model.matrix import Target, load_matrix
+from cpuwheels.options import BuildOptions, ParityOptions
+from cpuwheels.parity.run import Bench
+from cpuwheels.parity.wheel import KernelWheel
+from cpuwheels.run import Run
+from cpuwheels.store import Store
+
+ROOT = Path(__file__).parents[2]
+WHEEL = KernelWheel(Path("vllm-1.0.whl"), "0" * 64, "1.0", "2.5.1", {"_C_NEWER": "vllm/_C_NEWER.abi3.so"})
+
+
+def this(folder: Path, target: Target) -> Run:
+    """A run for a target."""
+    reporter = Reporter(target.id, Console(file=io.StringIO()))
+    matrix, places = load_matrix(ROOT), Places(ROOT, folder, folder)
+    return Run(places, matrix, target, BuildOptions(), Store(folder), reporter, folder / "logs")
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Bench, Run]]:
+    """The bench of a wheel, with a machine of small files."""
+    machine = fake_machine.machine(tmp_path)
+    # What uv asks of an interpreter is tried for real in the integration tests.
+    uv = tmp_path / "uv"
+    uv.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\n')
+    uv.chmod(0o755)
+    monkeypatch.setattr("cpuwheels.parity.install.find_uv_bin", lambda: uv)
+
+    def bench(wheel: KernelWheel = WHEEL, **options: object) -> tuple[Bench, Run]:
+        monkeypatch.setattr(benches, "emulated", lambda _: machine)
+        run = this(tmp_path, fake_machine.foreign())
+        return parity_bench(run, wheel, ParityOptions(**options), tmp_path / "work"), run  # type: ignore[arg-type]
+
+    return bench
+
+
+def test_every_library_has_its_own_emulated_cpu(tmp_path: Path, bench: Callable[..., tuple[Bench, Run]]) -> None:
+    found, run = bench(level="smoke")
+    assert [(trial.cpu.name, trial.level, trial.threads) for trial in found.trials] == [
+        ("max,fast=on", "smoke", 1),
+        ("old", "smoke", 1),
+    ]
+    assert found.machine == "other, emulated by QEMU (max,fast=on, old)"
+    assert (found.torch, found.emulated, found.threads) == ("2.5.1+debian", True, 1)
+    (install,) = (tmp_path / "asked").read_text().splitlines()  # the root has what the cases need
+    assert f"--python {tmp_path}/work/venv/bin/python --offline --no-deps vllm-1.0.whl" in install
+    assert run.reporter.announcements == []
+
+
+def test_the_threads_and_the_level_are_the_users(bench: Callable[..., tuple[Bench, Run]]) -> None:
+    found, _ = bench(threads=2)
+    assert {(trial.level, trial.threads) for trial in found.trials} == {("full", 2)}
+
+
+def test_without_emulation_it_is_refused(bench: Callable[..., tuple[Bench, Run]]) -> None:
+    with pytest.raises(UsageError, match="a wheel for other cannot be tried here without emulation"):
+        bench(emulation=False)
+
+
+def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[Bench, Run]]) -> None:
+    with pytest.raises(TorchError, match=r"has torch 2\.5\.1\+debian; vllm-1\.0\.whl requires 2\.14\.0"):
+        bench(replace(WHEEL, torch="2.14.0"))
+
+
+def test_a_target_without_a_root_is_not_installed_here(tmp_path: Path) -> None:
+    run = this(tmp_path, fake_machine.foreign(root=None, system="Darwin"))
+    assert install_bench(run, None, Path(sys.executable), tmp_path) is None  # type: ignore[arg-type]
