@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from cpuwheels.model.matrix import Matrix, Target
 
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64"}
+_ZIG_RUNS_ON = ("Linux", "x86_64")
+"""Machines on which a cross build with zig was tried."""
 
 
 def this_machine() -> tuple[str, str]:
@@ -59,9 +61,9 @@ def check_host(target: Target, root: Path) -> None:
         return
     machines = [f"{target.system} {target.machine}"]
     if target.zig is not None:
-        machines.append("Linux")  # zig is for many processors; its lock says which
-        if this_machine()[0] == "Linux":
+        if this_machine() == _ZIG_RUNS_ON:
             return
+        machines.append(" ".join(_ZIG_RUNS_ON))
     if target.toolchain is not None:
         lock = load_lock(root, target.toolchain)
         if runs_here(lock):

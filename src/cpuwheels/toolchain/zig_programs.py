@@ -65,10 +65,11 @@ _BODIES = {
     "c++": f'{_DRIVER}exec "$zig" c++ "$@"\n',
     "ar": 'exec "$zig" ar "$@"\n',
     "ranlib": 'exec "$zig" ranlib "$@"\n',
-    # zig removes symbols while it links and has no such program for finished Mach-O files, whose signature another
-    # would break.
-    "strip": "echo 'Mach-O files are stripped while they are linked' >&2\nexit 1\n",
-    "objcopy": "echo 'Mach-O files are not copied after they are linked' >&2\nexit 1\n",
+    # zig removes symbols while it links and has no programs for finished Mach-O files, whose signature another would
+    # break.
+    **dict.fromkeys(
+        ("strip", "objcopy", "objdump", "as"), "echo 'Mach-O files are made by linking alone' >&2\nexit 1\n"
+    ),
 }
 
 

@@ -12,7 +12,6 @@ import shutil
 import sys
 import zipfile
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -135,13 +134,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / f"{distribution}-0-{tags}.whl"
         _write_alone(alone, distribution, {new: (taken[old], modes[old]) for new, old in inside.items()})
-        audit = audit_macos_wheel
-        if policy.system == "Linux":
-            audit = partial(audit_wheel, limits=policy.limits, binutils=policy.binutils)
-        audited = audit(
-            alone, work / "audited", floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
-            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
-        )  # fmt: skip
+        audited = _audit(alone, work / "audited", policy, log)
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
 
@@ -152,6 +145,19 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         folder.mkdir(parents=True)
         make(folder)
     return key, _found(folder)
+
+
+def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
+    if policy.system == "Darwin":
+        return audit_macos_wheel(
+            wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
+            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+        )  # fmt: skip
+    return audit_wheel(
+        wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
+        torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
+        limits=policy.limits, binutils=policy.binutils,
+    )  # fmt: skip
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:
