@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import AclPin
+    from cpuwheels.model.pins import AclPin
     from cpuwheels.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ACL_REPO"

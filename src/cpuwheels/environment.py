@@ -18,7 +18,8 @@ from cpuwheels.venvs import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Target, TorchPin
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.pins import TorchPin
     from cpuwheels.store import Store
     from cpuwheels.torch_foreign import ForeignTorch
 

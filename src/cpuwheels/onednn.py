@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError
-    from cpuwheels.model.matrix import OneDnnAlternate, OneDnnPin
+    from cpuwheels.model.pins import OneDnnAlternate, OneDnnPin
     from cpuwheels.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ONEDNN_REPO"

@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from cpuwheels.finished import Finished
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.memory import JobPlan
-    from cpuwheels.model.matrix import Matrix, OneDnnPin, Target
+    from cpuwheels.model.matrix import Matrix, Target
+    from cpuwheels.model.pins import OneDnnPin
     from cpuwheels.native import NativeTools
     from cpuwheels.onednn import OneDnn
     from cpuwheels.options import BuildOptions

@@ -36,7 +36,8 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
     from cpuwheels.memory import JobPlan
-    from cpuwheels.model.matrix import Matrix, Target, TorchPin
+    from cpuwheels.model.matrix import Matrix, Target
+    from cpuwheels.model.pins import TorchPin
     from cpuwheels.native import NativeTools
     from cpuwheels.options import BuildOptions
     from cpuwheels.toolchain.result import Toolchain

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Target, TorchPin
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.pins import TorchPin
     from cpuwheels.store import Store
     from cpuwheels.torch_source import TorchOffer
 

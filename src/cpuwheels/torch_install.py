@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import TorchPin
+    from cpuwheels.model.pins import TorchPin
     from cpuwheels.torch_source import TorchOffer
 
 

@@ -16,7 +16,8 @@ import httpx
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cpuwheels.model.matrix import Target, TorchPin
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.pins import TorchPin
 
 INDEX_VARIABLES = (
     "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",

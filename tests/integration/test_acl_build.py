@@ -18,7 +18,7 @@ from cpuwheels.gate.records import read_records
 from cpuwheels.gate.session import open_gate
 from cpuwheels.kernels.acl import get_acl_library
 from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.model.matrix import AclPin
+from cpuwheels.model.pins import AclPin
 from cpuwheels.onednn import OneDnn
 from cpuwheels.prepare import PreparedSource
 from cpuwheels.store import Store

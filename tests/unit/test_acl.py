@@ -8,7 +8,8 @@ from sample_source import commit, git
 
 from cpuwheels.acl import REPOSITORY_VARIABLE, choose_acl, get_acl
 from cpuwheels.errors import AclError, LockedError
-from cpuwheels.model.matrix import AclPin, load_matrix
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.model.pins import AclPin
 
 if TYPE_CHECKING:
     from collections.abc import Callable

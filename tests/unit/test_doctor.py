@@ -14,7 +14,8 @@ from cpuwheels.config import Places
 from cpuwheels.doctor.check import Check, exit_code
 from cpuwheels.doctor.diagnose import default_target, diagnose
 from cpuwheels.model.lock import load_lock
-from cpuwheels.model.matrix import Archive, Matrix, load_matrix
+from cpuwheels.model.matrix import Matrix, load_matrix
+from cpuwheels.model.pins import Archive
 from cpuwheels.options import BuildOptions
 
 if TYPE_CHECKING:

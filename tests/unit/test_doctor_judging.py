@@ -18,7 +18,8 @@ from cpuwheels.doctor.reach import Answer
 from cpuwheels.doctor.sources import Context, acl_need, suitable
 from cpuwheels.errors import UsageError
 from cpuwheels.memory import CpuLimit, JobPlan, MemoryLimit
-from cpuwheels.model.matrix import AclPin, Matrix, Target, load_matrix
+from cpuwheels.model.matrix import Matrix, Target, load_matrix
+from cpuwheels.model.pins import AclPin
 from cpuwheels.native import CpuFeatures
 from cpuwheels.store import Store
 

@@ -10,7 +10,7 @@ from sample_source import add, commit, git, sha256
 
 from cpuwheels.commits import commit_key
 from cpuwheels.errors import DigestMismatchError, LockedError, OneDnnError
-from cpuwheels.model.matrix import OneDnnAlternate, OneDnnPin
+from cpuwheels.model.pins import OneDnnAlternate, OneDnnPin
 from cpuwheels.onednn import REPOSITORY_VARIABLE, get_onednn
 
 if TYPE_CHECKING:

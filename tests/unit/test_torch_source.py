@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 import pytest
 from loopback import DEAD, Answer, Server
 
-from cpuwheels.model.matrix import TorchPin, load_matrix
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.model.pins import TorchPin
 from cpuwheels.torch_install import judge_plan
 from cpuwheels.torch_source import TorchOffer, cuda_of, offered_files, pip_configs, torch_offers, torch_requirement
 

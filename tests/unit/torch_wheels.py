@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from sample_source import sha256
 
-from cpuwheels.model.matrix import TorchWheel
+from cpuwheels.model.pins import TorchWheel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.config import Places
     from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import AclPin, Matrix, OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import Matrix, Target
+    from cpuwheels.model.pins import AclPin, OneDnnPin, TorchPin
     from cpuwheels.native import CpuFeatures
     from cpuwheels.options import ToolchainChoice
     from cpuwheels.source.request import SourceRequest

@@ -24,7 +24,8 @@ from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cpuwheels.model.matrix import AclPin, OneDnnPin, Target, TorchPin
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.model.pins import AclPin, OneDnnPin, TorchPin
     from cpuwheels.store import Store
 
 MIRROR_STEP = "name a mirror that can be reached in CPUWHEELS_DEBIAN_MIRROR (docs/mirrors.md)"

@@ -12,7 +12,8 @@ from sample_source import sha256
 from torch_wheels import PYTHON, pinning, write_torch, write_wheel
 
 from cpuwheels.environment import EnvironmentRequest, build_environment
-from cpuwheels.model.matrix import TorchPin, load_matrix
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.model.pins import TorchPin
 
 if TYPE_CHECKING:
     from pathlib import Path

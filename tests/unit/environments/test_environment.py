@@ -12,7 +12,7 @@ from torch_wheels import PYTHON, pinning, write_torch, write_wheel
 
 from cpuwheels.environment import EnvironmentRequest, build_environment
 from cpuwheels.errors import EnvironmentError_, LockedError, TorchError
-from cpuwheels.model.matrix import TorchPin
+from cpuwheels.model.pins import TorchPin
 from cpuwheels.torch_install import torch_digest
 
 if TYPE_CHECKING:
