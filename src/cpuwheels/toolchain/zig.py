@@ -125,6 +125,8 @@ def target_flags(target: Target) -> Flags:
             "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
             # As Apple's clang, with which torch was built: the newer operator is not known to be there.
             "-fno-sized-deallocation",
+            # Upstream's MLA kernel uses FLT_MAX without it; the headers of Apple's C++ library bring it along.
+            *("-include", "cfloat"),
         ),
         # Without symbols of its own that nothing binds to.
         link_flags=("-nostdlib++", "-s"),
