@@ -130,7 +130,7 @@ def _unpack_wheel(
     """Unpack the CPU wheel that the first willing place has."""
     wanted = torch_requirement(request.torch, request.pin, request.target)
     faults: list[str] = []
-    for offer in torch_offers(request.pin, environ, pip_configs(environ)):
+    for offer in torch_offers(request.pin, environ, pip_configs(environ), request.target.system):
         with tempfile.TemporaryDirectory(dir=folder) as fresh:
             wheel = _download(request, wanted, offer, Path(fresh), log, faults)
             if wheel is None:
@@ -161,8 +161,8 @@ def _unpack_wheel(
         where="the configured places and the index in matrix.yaml",
         output="\n".join(dict.fromkeys(faults)),
         log=log,
-        next_step=f"make {request.pin.index} reachable, or put the wheel into a folder and name it in UV_FIND_LINKS or "
-        "PIP_FIND_LINKS",
+        next_step=f"make {request.pin.index_for(request.target.system)} reachable, or put the wheel into a folder and "
+        "name it in UV_FIND_LINKS or PIP_FIND_LINKS",
     )
 
 

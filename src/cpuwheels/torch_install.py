@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import platform
 import re
 from typing import TYPE_CHECKING
 
@@ -81,7 +82,7 @@ def install_torch(
     install: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", "torch"]
     env = offer_environment()
     faults: list[str] = []
-    for offer in torch_offers(pin, os.environ, pip_configs(os.environ)):
+    for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
         options = offer.uv_options()
         plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
         if fault := judge_plan(plan.returncode, plan.output, wanted):

@@ -57,13 +57,16 @@ def torch_requirement(version: str, pin: TorchPin, target: Target) -> str:
     return f"torch=={version}{label}"
 
 
-def torch_offers(pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Path]) -> list[TorchOffer]:
-    """List the places to ask, in order: configured find-links, configured indexes, PyTorch's CPU index.
+def torch_offers(
+    pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Path], system: str = "Linux"
+) -> list[TorchOffer]:
+    """List the places to ask, in order: configured find-links, configured indexes, the index with CPU builds.
 
     Args:
-        pin: Names the CPU index.
+        pin: Names that index.
         environ: For ``UV_FIND_LINKS``, ``PIP_FIND_LINKS``, ``UV_INDEX``, ``PIP_EXTRA_INDEX_URL`` and the like.
         configs: pip's configuration files; see `pip_configs`.
+        system: That torch is for.
     """
     settings = list(_pip_settings(configs))
     links = [("UV_FIND_LINKS", environ.get("UV_FIND_LINKS", "").replace(",", " "))]
@@ -78,7 +81,7 @@ def torch_offers(pin: TorchPin, environ: Mapping[str, str], configs: Iterable[Pa
         for place, value in indexes
         for item in value.split()
     ]
-    offers.append(TorchOffer("index", pin.index, "matrix.yaml"))
+    offers.append(TorchOffer("index", pin.index_for(system), "matrix.yaml"))
     first: dict[str, TorchOffer] = {}
     for offer in offers:
         first.setdefault(offer.location, offer)

@@ -56,9 +56,15 @@ class TorchPin(Strict):
     """Local version label of the CPU build on Linux; a plain version there is a CUDA build."""
     index: str
     """Package index with CPU builds, asked after the find-links and indexes that the user configured."""
+    plain_index: str = "https://pypi.org/simple"
+    """The same for systems whose CPU builds have no label."""
     wheels: tuple[TorchWheel, ...] = ()
     """Wheels pinned by content. Any other CPU build of the version is announced and refused if locked."""
     alternates: tuple[TorchAlternate, ...] = ()
+
+    def index_for(self, system: str) -> str:
+        """Return the index with CPU builds for a system, as ``platform.system()`` names it."""
+        return self.index if system == "Linux" else self.plain_index
 
     def alternate(self, machine: str) -> TorchAlternate | None:
         """Return the alternate for a machine, if there is one."""
