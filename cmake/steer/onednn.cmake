@@ -19,6 +19,9 @@ macro(cpuwheels_provide_onednn)
     # Another configuration of the same source has built it; modules are linked with what it shares (shared.cmake).
     set(_cpuwheels_onednn_build "${CPUWHEELS_BUILT}/_deps/onednn-build")
     add_library(dnnl INTERFACE)
+    # As oneDNN's own project() has it; upstream includes from both.
+    set(oneDNN_SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}")
+    set(oneDNN_BINARY_DIR "${_cpuwheels_onednn_build}")
   endif()
   FetchContent_SetPopulated(
     oneDNN SOURCE_DIR "${CPUWHEELS_ONEDNN_SOURCE}" BINARY_DIR "${_cpuwheels_onednn_build}"

@@ -197,14 +197,14 @@ def _assemble(
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
     with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        _check(this, kernels, built, bench)
+        tried = _check(this, kernels, built, bench)
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
         write_report(staged, kernels, f"vLLM {source.version} for {target.id}: kernels {kernels.key}")
         write_record(
             staged / RECORD, inputs=note | {"wheel_key": key}, source=source, toolchain=inputs.toolchain,
-            environment=inputs.environment, kernels=kernels, plan=plan, wheel=built.as_record(),
+            environment=inputs.environment, kernels=kernels, plan=plan, wheel=built.as_record(), tried=tried,
             timings=reporter.timings, announcements=reporter.announcements,
             beside=[path.name for path in staged.iterdir() if path != built.path],
         )  # fmt: skip
@@ -230,11 +230,12 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
     )  # fmt: skip
 
 
-def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench | None) -> None:
+def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench | None) -> list[dict[str, object]]:
+    """Return what was loaded on which CPU, for the record."""
     target, log = this.target, this.logs / "install-check.log"
     if bench is None:
         this.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
-        return
+        return []
     libraries = {library.name: library.needs for library in target.libraries}
     modules = [name for name in (*kernels.modules, target.chooser) if name and name not in libraries]
     check = check_install(
@@ -245,8 +246,19 @@ def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench |
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
     cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)
-    for cpu, name in require_chosen(cpus, target, check.site, log).items():
+    chosen = require_chosen(cpus, target, check.site, log)
+    for cpu, name in chosen.items():
         this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
+    loaded = [library.name for library in check.libraries if not library.not_loaded]
+    return [
+        {
+            "cpu": cpu.name or "this machine's",
+            "emulated": bool(cpu.name),
+            "libraries": [name for name in loaded if cpu.tries(name)],
+            "chosen": chosen.get(cpu.name),
+        }
+        for cpu in cpus
+    ]
 
 
 def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[str, OneDnnPin] | None:

@@ -13,7 +13,7 @@ from cpuwheels.acl import NAME
 from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.acl import Acl
@@ -86,6 +86,7 @@ def write_record(
     kernels: Kernels,
     plan: JobPlan,
     wheel: Mapping[str, Any],
+    tried: Sequence[Mapping[str, object]],
     timings: Mapping[str, float],
     announcements: list[str],
     beside: Iterable[str],
@@ -101,6 +102,8 @@ def write_record(
         kernels: For the time and peak memory of each file.
         plan: Jobs and the memory cap they came from.
         wheel: File name, sha256, size, tags, moved requirements.
+        tried: For each CPU of the install check what was loaded on it, and what the chooser chose; empty if nothing
+            here runs the wheel.
         timings: Seconds of each stage of this run.
         announcements: What the run said aloud.
         beside: Names of what lies beside the wheel.
@@ -113,6 +116,7 @@ def write_record(
             "torch": environment.torch_from,
         },
         "wheel": dict(wheel),
+        "tried": [dict(cpu) for cpu in tried],
         "compilers": {
             "description": toolchain.description,
             "compile_flags": list(toolchain.compile_flags),

@@ -143,7 +143,8 @@ def _unpack_wheel(
             with zipfile.ZipFile(wheel) as archive:
                 archive.extractall(folder, [name for name in archive.namelist() if name.startswith(_WANTED)])
         if cuda := cuda_of(folder / "torch"):
-            remove_tree(folder)
+            for part in folder.iterdir():  # the folder itself is the store's, and the next place needs it
+                remove_tree(part)
             faults.append(f"{offer.location} ({offer.named_by}): a CUDA {cuda} build")
             continue
         if not known:

@@ -49,9 +49,11 @@ class Tiny:
             check=False,
         )
 
-    def build(self, *arguments: str | Path, env: dict[str, str] | None = None, umask: int = -1) -> Path:
-        """Build the wheel and return its path."""
-        done = self.run("build", "x86", *arguments, env=env, umask=umask)
+    def build(
+        self, *arguments: str | Path, target: str = "x86", env: dict[str, str] | None = None, umask: int = -1
+    ) -> Path:
+        """Build the wheel of a target and return its path."""
+        done = self.run("build", target, *arguments, env=env, umask=umask)
         assert done.returncode == 0, done.stderr
         return Path(done.stdout.strip())
 

@@ -151,6 +151,13 @@ def test_a_planned_target(project: Project) -> None:
     assert "ready now: arm" in message
 
 
+def test_a_lock_that_is_not_there(project: Project) -> None:
+    path = project.root / "matrix.yaml"
+    path.write_text(path.read_text().replace("toolchain: gcc-14-arm64", "toolchain: gcc-14-gone"))
+    message = project.fails(errors.MatrixError, "build", "arm")
+    assert "gcc-14-gone.yaml" in message
+
+
 def test_another_machine(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     message = project.fails(errors.TargetNotBuiltError, "build", "x86")

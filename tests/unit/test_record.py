@@ -95,11 +95,12 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     write_record(
         path, inputs=note(ALTERNATE), source=SOURCE, toolchain=toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
         environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs", 8 << 30, "physical memory"),
-        wheel={"file": "a.whl", "sha256": "w" * 64}, timings={"kernels": 1.23456}, announcements=["NOTE"],
-        beside=["report.html", "operators.json"],
+        wheel={"file": "a.whl", "sha256": "w" * 64}, tried=[{"cpu": "max", "chosen": "_C_BF16"}],
+        timings={"kernels": 1.23456}, announcements=["NOTE"], beside=["report.html", "operators.json"],
     )  # fmt: skip
     record = json.loads(path.read_text())
     assert record["wheel"]["file"] == "a.whl"
+    assert record["tried"] == [{"cpu": "max", "chosen": "_C_BF16"}]
     assert record["alternates"] == ["oneDNN 3.7.2 in place of v3.13"]
     assert record["seconds"] == {"kernels": 1.23}
     assert record["jobs"] == {"at_once": 2, "reason": "CPUs", "compiled_in_this_run": True}
