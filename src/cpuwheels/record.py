@@ -116,6 +116,7 @@ def write_record(
             "torch": environment.torch_from,
         },
         "wheel": dict(wheel),
+        "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
         "compilers": {
             "description": toolchain.description,
