@@ -109,7 +109,8 @@ def build_wheel(
         AuditError: The wheel breaks the target's policy, or something else is wrong with it.
     """
     python, work, out = python.absolute(), work.absolute(), out.absolute()
-    raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log)
+    platform = f"linux-{policy.machine}" if policy.system == "Linux" else None
+    raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log, platform=platform)
     check_complete(raw, overlay.files, project)
     key, audited = audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
     path = out / audited_name(raw, audited)
@@ -141,8 +142,18 @@ def build_wheel(
     )
 
 
-def build_overlay(overlay: Overlay, *, python: Path, epoch: int, out: Path, log: Path) -> Path:
+def build_overlay(
+    overlay: Overlay, *, python: Path, epoch: int, out: Path, log: Path, platform: str | None = None
+) -> Path:
     """Call the overlay's PEP 517 hook and return the wheel it wrote.
+
+    Args:
+        overlay: The project.
+        python: Interpreter with the build backend.
+        epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
+        out: Emptied, then holds the wheel alone.
+        log: Log file of the step.
+        platform: What Python takes for its platform, and the wheel's tag names; this machine's if not given.
 
     Raises:
         WheelError: The hook fails.
@@ -151,7 +162,9 @@ def build_overlay(overlay: Overlay, *, python: Path, epoch: int, out: Path, log:
         remove_tree(out)
         out.mkdir(parents=True)
         remove_tree(overlay.folder / "build")
-    env = closed_environment({"SOURCE_DATE_EPOCH": str(epoch)}, path_first=[python.parent])
+    # The variable is CPython's own for cross builds (Lib/sysconfig, get_platform).
+    host = {"_PYTHON_HOST_PLATFORM": platform} if platform else {}
+    env = closed_environment({"SOURCE_DATE_EPOCH": str(epoch)} | host, path_first=[python.parent])
     try:
         run([python, "-c", _HOOK, out], log=log, env=env, cwd=overlay.folder)
     except CommandError as error:
