@@ -53,7 +53,8 @@ class Project:
         pinned = {"urls": list(urls), "sha256": digest or sha256(sdist), "size": size or sdist.stat().st_size}
 
         def put(data: dict[str, Any]) -> None:
-            data["releases"][0]["sdist"] = pinned
+            (release,) = (one for one in data["releases"] if one["version"] == "0.32.0")
+            release["sdist"] = pinned
 
         self.change(put)
 

@@ -156,12 +156,13 @@ def fetching(server: Server, tmp_path: Path, project_root: Path) -> Iterator[sub
     """A real run that waits for the rest of a download."""
     text = (project_root / "matrix.yaml").read_text()
     url = server.serve("/vllm-0.32.0.tar.gz", Answer(b"x" * 100_000, announced=200_000, held_open=True))
-    start = text.index("urls: [") + len("urls: [")
+    start = text.index("urls: [", text.index('version: "0.32.0"')) + len("urls: [")
     text = text[:start] + url + text[text.index("]", start) :]
     text = re.sub(r"worst_peak: \S+", "worst_peak: 1M", text).replace(
         "system: Linux\n    machine: x86_64", f"system: {os.uname().sysname}\n    machine: {os.uname().machine}"
     )
     (tmp_path / "matrix.yaml").write_text(text)
+    (tmp_path / "locks").symlink_to(project_root / "locks")
     (tmp_path / "patches").mkdir()
     (tmp_path / "patches" / "series.yaml").write_text("patches: []\n")
     command = [sys.executable, "-m", "cpuwheels", "--root", tmp_path, "--cache", tmp_path / "cache", "build", TARGET]

@@ -13,7 +13,10 @@ ROOT = Path(__file__).parents[3]
 TABLES = ROOT / "tests" / "parity"
 FINDINGS = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 HEADINGS = set(re.findall(r"^##+ (.+)$", FINDINGS, re.MULTILINE))
-ROWS = set(re.findall(r"^\| ([^|`]+?) \|", FINDINGS, re.MULTILINE)) - {"finding", "operator"}
+MACHINES = {name: FINDINGS.partition(f"\n## {name}\n")[2].partition("\n## ")[0] for name in ("IBM Z", "Arm")}
+"""Sections on faults that one machine has, and that patches mend."""
+SHARED = "".join(re.split(r"^## (?:IBM Z|Arm)\n(?:(?!^## ).*\n)*", FINDINGS, flags=re.MULTILINE))
+ROWS = set(re.findall(r"^\| ([^|`]+?) \|", SHARED, re.MULTILINE)) - {"finding", "operator"}
 
 
 def table(name: str) -> dict[str, Any]:
@@ -43,6 +46,17 @@ def row(name: str) -> str:
 
 def test_each_row_is_a_defect() -> None:
     assert ROWS & set(DEFECTS) == ROWS
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_each_fault_of_a_machine_names_its_patch(machine: str) -> None:
+    rows = [line for line in MACHINES[machine].splitlines() if line.startswith("| ") and "what is wrong" not in line]
+    assert rows
+    for line in rows:
+        patch = re.search(r"`(\d{4}-[a-z0-9-]+)` \|$", line)
+        assert (
+            (ROOT / "patches" / f"{patch[1]}.patch").is_file() if patch else line.endswith("| none: cases accept it |")
+        )
 
 
 @pytest.mark.parametrize("name", ["libraries.toml", "schemas.toml"])
