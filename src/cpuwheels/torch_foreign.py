@@ -23,6 +23,7 @@ from cpuwheels.keys import file_digest, make_key
 from cpuwheels.model.lock import load_lock
 from cpuwheels.process import run
 from cpuwheels.storage import link_or_copy, remove_tree
+from cpuwheels.toolchain.unpacked import patchelf
 from cpuwheels.torch_install import offer_environment, refuse_unpinned
 from cpuwheels.torch_source import cuda_of, pip_configs, torch_offers, torch_requirement
 
@@ -40,7 +41,7 @@ ROOTS = "roots"
 LIBRARIES = ("libtorch", "libtorch_cpu", "libc10")
 """What upstream's modules are linked to, by PyTorch's names; distributors add a version to them."""
 
-_LAYOUT = 1
+_LAYOUT = 2
 _FACTS = "facts.json"
 _WANTED = ("torch/include/", "torch/lib/", "torch/version.py", "torch.libs/")
 _HEADERS = ("ATen", "c10", "caffe2", "torch")
@@ -117,7 +118,7 @@ def foreign_torch(
     try:
         folder = store.get(KIND, key, make)
     except TorchError as error:
-        return _alternate(request, error, store, reporter)
+        return _alternate(request, error, store, reporter, logs / "torch.log")
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
     if request.locked and not facts["pinned"]:
         raise refuse_unpinned(f"torch {facts['version']}")
@@ -202,7 +203,9 @@ def platforms(target: Target) -> list[str]:
     return [*tags, f"manylinux2014_{target.machine}"]
 
 
-def _alternate(request: ForeignRequest, reason: TorchError, store: Store, reporter: Reporter) -> ForeignTorch:
+def _alternate(
+    request: ForeignRequest, reason: TorchError, store: Store, reporter: Reporter, log: Path
+) -> ForeignTorch:
     alternate = request.pin.alternate(request.target.machine)
     if alternate is None:
         raise reason
@@ -218,7 +221,7 @@ def _alternate(request: ForeignRequest, reason: TorchError, store: Store, report
 
     def make(folder: Path) -> None:
         root = unpacked_root(lock, ROOTS, mirrors=request.mirrors, store=store, reporter=reporter)
-        _lay_out(root, folder / "torch", alternate.root)
+        _lay_out(root, folder / "torch", alternate.root, log)
 
     folder = store.get(KIND, make_key(layout=_LAYOUT, root=content), make)
     reporter.announce(
@@ -244,7 +247,7 @@ def install_stand_in(site_packages: Path, torch: ForeignTorch) -> None:
     (site_packages / "torch" / "version.py").write_text(text, encoding="utf-8")
 
 
-def _lay_out(root: Path, folder: Path, lock: str) -> None:
+def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:
     """Lay out a distribution's torch as the package of a wheel."""
     for name in _HEADERS:
         if (headers := root / "usr/include" / name).is_dir():
@@ -258,4 +261,9 @@ def _lay_out(root: Path, folder: Path, lock: str) -> None:
                 where=f"locks/{lock}.yaml",
                 next_step="add libtorch-dev to its suites and run `nox -s lock`",
             )
-        link_or_copy(str(found[-1].resolve()), str(folder / "lib" / f"{name}.so"))
+        # By PyTorch's name inside, too: it is what the linker writes into a module.
+        library = folder / "lib" / f"{name}.so"
+        shutil.copyfile(found[-1].resolve(), library)
+        run([patchelf(), "--set-soname", library.name, library], log=log)
+    for openmp in root.glob("usr/lib/*/libgomp.so.1"):
+        shutil.copyfile(openmp.resolve(), folder / "lib" / openmp.name)

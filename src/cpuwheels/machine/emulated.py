@@ -182,7 +182,7 @@ def _require_libraries(root: Path, target: Target) -> None:
     that it has one already.
     """
     for soname in target.excluded_libraries:
-        if not any(root.glob(f"usr/lib/*/{soname}")):
+        if "*" not in soname and not any(root.glob(f"usr/lib/*/{soname}")):
             raise _lacking(target, soname, root / "usr/lib", "libtorch-dev and libgomp1")
 
 

@@ -41,7 +41,9 @@ class Torch:
 
     def libraries(self) -> list[Path]:
         """Return the libraries that the wheel may use."""
-        files = sorted(self.folder.iterdir())
+        # A wheel's bundled libraries, OpenMP's among them, may be beside the package.
+        beside = self.folder.parent.with_name("torch.libs")
+        files = sorted([*self.folder.iterdir(), *(beside.iterdir() if beside.is_dir() else ())])
         return [path for path in files if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.excluded)]
 
 
