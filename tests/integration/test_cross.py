@@ -153,12 +153,26 @@ def built(cross: Tiny, tmp_path_factory: pytest.TempPathFactory, request: pytest
     return Built(wheel, folder, load_matrix(cross.root).target(request.param.target), request.param)
 
 
+def needed(elf: ELFFile) -> set[str]:
+    """Return the libraries that a file names."""
+    dynamic = elf.get_section_by_name(".dynamic")
+    assert isinstance(dynamic, DynamicSection)
+    return {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+
+
 def test_every_file_is_for_the_other_machine(built: Built) -> None:
     libraries = built.libraries()
     modules = {"_C", "spinloop", *built.expected.libraries}
     assert {name for name in libraries if name.startswith("vllm/")} == {f"vllm/{name}.abi3.so" for name in modules}
     assert any(name.startswith("vllm.libs/libnuma-") for name in libraries)
     assert {(elf["e_machine"], elf.little_endian) for elf in libraries.values()} == {built.expected.elf}
+
+
+def test_the_loader_is_told_of_torch(built: Built) -> None:
+    """They were linked with stand-ins that have no symbols."""
+    libraries = built.libraries()
+    for name in built.expected.libraries:
+        assert {"libtorch.so", "libtorch_cpu.so", "libc10.so"} <= needed(libraries[f"vllm/{name}.abi3.so"])
 
 
 def test_the_name_of_the_wheel_keeps_the_floor(built: Built) -> None:
@@ -214,10 +228,7 @@ def test_two_configurations_share_what_both_use(built: Built) -> None:
         assert shared == []
         return
     assert len(shared) == 1
-    for name in built.expected.libraries:
-        dynamic = libraries[f"vllm/{name}.abi3.so"].get_section_by_name(".dynamic")
-        assert isinstance(dynamic, DynamicSection)
-        assert shared[0] in {tag.needed for tag in dynamic.iter_tags("DT_NEEDED")}
+    assert all(shared[0] in needed(libraries[f"vllm/{name}.abi3.so"]) for name in built.expected.libraries)
 
 
 def test_an_instruction_beyond_a_library_is_refused(cross: Tiny, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from loopback import DEAD
 from torch_wheels import PYTHON, write_torch
 
 from cpuwheels.errors import CpuwheelsError, LockedError, MatrixError, TorchError
-from cpuwheels.model.matrix import TorchAlternate, TorchPin, load_matrix
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.model.pins import TorchAlternate, TorchPin
 from cpuwheels.torch_foreign import ForeignRequest, ForeignTorch, foreign_torch
 
 if TYPE_CHECKING:
