@@ -106,7 +106,8 @@ class EmulatedMachine:
 
     def _interpreter(self, folder: Path, place: int, cpu: str) -> Cpu:
         script = folder / "bin" / (f"python-{place}" if place else "python")
-        command = shlex.join(str(part) for part in self.command(cpu, script))
+        # Nothing is written to the store's bytecode, also by what leaves the environment's variables aside (-I).
+        command = shlex.join(str(part) for part in (*self.command(cpu, script), "-B"))
         script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
         libraries = tuple(library for library, on in self.tried.items() if on == cpu)
