@@ -23,7 +23,7 @@ from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.machine.cpus import Cpu
 from cpuwheels.model.series import load_series
 from cpuwheels.onednn import choose_onednn, get_onednn
-from cpuwheels.platforms import check_host, markers
+from cpuwheels.platforms import check_debug_symbols, check_host, markers
 from cpuwheels.prepare import prepare_source
 from cpuwheels.record import provenance, write_record
 from cpuwheels.report import write_report
@@ -94,6 +94,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
     """
     target = matrix.buildable(name)
     check_host(target, places.root)
+    if options.debug_symbols:
+        check_debug_symbols(target)
     check_choice(target, options.toolchain, places.root, os.environ)
     plan = run.plan(places.root, target, options)
     request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import TargetNotBuiltError
+from cpuwheels.errors import TargetNotBuiltError, UsageError
 from cpuwheels.model.lock import load_lock
 
 if TYPE_CHECKING:
@@ -70,6 +70,20 @@ def check_host(target: Target, root: Path) -> None:
             return
         machines.append(f"Linux {lock.machine}")
     raise _wrong_machine(target, "built", machines)
+
+
+def check_debug_symbols(target: Target) -> None:
+    """Check that a target's files can have debug symbols beside them.
+
+    Raises:
+        UsageError: Its files are signed as they are linked, so nothing can be taken out of them.
+    """
+    if target.system == "Darwin":
+        raise UsageError(
+            f"modules of target '{target.id}' are linked without debug symbols",
+            where="--debug-symbols",
+            next_step="leave it out",
+        )
 
 
 def check_own_machine(target: Target) -> None:

@@ -114,6 +114,7 @@ def project(
     ("expected", "arguments", "words"),
     [
         (errors.UnknownTargetError, ["x68"], ["unknown target 'x68'", "did you mean 'x86'?", "s390x"]),
+        (errors.UsageError, ["macos", "--debug-symbols"], ["target 'macos' are linked without debug symbols"]),
         (errors.SourceError, ["x86", "--source", "0.32.x"], ["'0.32.x' is neither a version nor a folder"]),
         (errors.SourceError, ["x86", "--source", "0.32.0+cpu"], ["has a local part", "use 0.32.0"]),
         (errors.SourceError, ["x86", "--source", "0.27.1"], ["vLLM 0.27.1 is not pinned", "--sha256", "0.31.0"]),
