@@ -145,7 +145,7 @@ def test_a_library_that_cannot_be_renamed_is_named(
 ) -> None:
     patchelf.write_text("#!/bin/sh\necho no ELF file\nexit 1\n")
     write_lock(tmp_path, LAID_OUT)
-    with pytest.raises(TorchError, match="libtorch.so cannot be given PyTorch's name") as caught:
+    with pytest.raises(TorchError, match=r"libtorch\.so cannot be given PyTorch's name") as caught:
         asked(with_alternate(request_))
     assert "no ELF file" in told(caught.value)
 
