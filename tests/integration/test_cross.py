@@ -169,10 +169,13 @@ def test_every_file_is_for_the_other_machine(built: Built) -> None:
 
 
 def test_the_loader_is_told_of_torch(built: Built) -> None:
-    """They were linked with stand-ins that have no symbols."""
+    """By PyTorch's names, though the torch that they were linked with has others."""
     libraries = built.libraries()
     for name in built.expected.libraries:
-        assert {"libtorch.so", "libtorch_cpu.so", "libc10.so"} <= needed(libraries[f"vllm/{name}.abi3.so"])
+        named = {
+            library for library in needed(libraries[f"vllm/{name}.abi3.so"]) if "torch" in library or "c10" in library
+        }
+        assert {"libtorch_cpu.so"} <= named <= {"libtorch.so", "libtorch_cpu.so", "libc10.so"}
 
 
 def test_the_name_of_the_wheel_keeps_the_floor(built: Built) -> None:
