@@ -11,6 +11,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from tiny_project import Tiny
 
 from cpuwheels.model.matrix import load_matrix
@@ -27,14 +28,12 @@ def chosen(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     base = tmp_path_factory.mktemp("chosen")
     shutil.copytree(tiny.root, base / "project")
     matrix = base / "project" / "matrix.yaml"
-    text = matrix.read_text()
-    for old, new in {
-        "{name: _C, isa": "{name: _C_BEST, module: _C, isa",
-        "    cpuinfo: tiny": "    chooser: _C\n    baseline: x86-64\n    cpuinfo: tiny",
-    }.items():
-        assert text.count(old) == (2 if "isa" in old else 1)
-        text = text.replace(old, new, 1)
-    matrix.write_text(text)
+    data = yaml.safe_load(matrix.read_text())
+    target = next(target for target in data["targets"] if target["id"] == "x86")
+    target |= {"chooser": "_C", "baseline": "x86-64"}
+    best = next(library for library in target["libraries"] if library["name"] == "_C")
+    best |= {"name": "_C_BEST", "module": "_C"}
+    matrix.write_text(yaml.safe_dump(data, sort_keys=False))
     return dataclasses.replace(tiny, root=base / "project", dist=base / "dist")
 
 
