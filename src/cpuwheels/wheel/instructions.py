@@ -95,7 +95,7 @@ def limits_of(target: Target) -> tuple[Limit, ...]:
     library, since that one uses it too; the chooser is loaded on every machine.
     """
     found = [Limit(library.name, library.march, library.guarded) for library in target.libraries if library.march]
-    if target.chooser and target.baseline:
+    if found and target.chooser and target.baseline:
         found.append(Limit(target.chooser, target.baseline))
     lowest = target.libraries[-1]
     if lowest.march:
