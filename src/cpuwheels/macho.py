@@ -11,16 +11,13 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-import lief
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    import lief
+
 MAGIC = b"\xcf\xfa\xed\xfe"
 """First bytes of a 64-bit little-endian file."""
-
-# LIEF would write what it finds odd to stderr; what matters here is in the facts.
-lief.logging.disable()
 
 _FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 _WEAK_REFERENCE = 0x40  # <mach-o/nlist.h> N_WEAK_REF
@@ -90,6 +87,10 @@ def read_macho(content: bytes) -> MachOFacts:
     if content[:4] != MAGIC:
         msg = "not a Mach-O file for one 64-bit machine"
         raise ValueError(msg)
+    import lief  # noqa: PLC0415  (50 MiB that a build for another system should not hold)
+
+    # LIEF would write what it finds odd to stderr; what matters here is in the facts.
+    lief.logging.disable()
     parsed = lief.MachO.parse(content)
     if not isinstance(parsed, lief.MachO.FatBinary) or parsed.size != 1 or (binary := parsed.at(0)) is None:
         msg = "a damaged Mach-O file"

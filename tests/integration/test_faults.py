@@ -181,7 +181,7 @@ def test_a_compiler_without_end_is_ended_below_the_cap(tiny: Tiny, tmp_path: Pat
     tree = here.changed_tree(tmp_path / "endless", ops=endless)
     forget = here.cache / "measured" / "x86.tsv"
     forget.unlink(missing_ok=True)
-    done = here.run("build", "x86", "--source", tree, "--memory", "1300M")
+    done = here.run("build", "x86", "--source", tree, "--memory", "1200M")
     assert done.returncode == 28, done.stderr
     assert "ops.cpp.o was killed for memory" in done.stderr
     assert "--memory" in done.stderr
