@@ -37,15 +37,14 @@ def chosen(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return dataclasses.replace(tiny, root=base / "project", dist=base / "dist")
 
 
-def test_a_wheel_with_a_chooser(chosen: Tiny, tmp_path: Path) -> None:
+def test_a_wheel_with_a_chooser(chosen: Tiny, tiny_python: Path, tmp_path: Path) -> None:
     wheel = chosen.build()
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path)
     modules = {path.name for path in (tmp_path / "vllm").glob("*.so")}
     assert modules == {"_C.abi3.so", "_C_BEST.abi3.so", "_C_AVX2.abi3.so", "spinloop.abi3.so"}
-    python = next((chosen.cache / "environments").glob("*/bin/python"))
     done = subprocess.run(
-        [python, "-c", USE], env={"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True,
+        [tiny_python, "-c", USE], env={"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True,
         text=True, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stdout) == (0, "_C_BEST 2\n"), done.stderr

@@ -104,13 +104,12 @@ def test_the_manifest_lists_the_operators(tiny_wheel: Path) -> None:
         }
 
 
-def test_the_kernels_compute_and_their_errors_cross(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
+def test_the_kernels_compute_and_their_errors_cross(tiny_wheel: Path, tiny_python: Path, tmp_path: Path) -> None:
     with zipfile.ZipFile(tiny_wheel) as archive:
         archive.extractall(tmp_path)
-    python = next((tiny.cache / "environments").glob("*/bin/python"))
     for library in ("_C", "_C_AVX2"):
         done = subprocess.run(
-            [python, "-c", USE, tmp_path / "vllm" / f"{library}.abi3.so"], capture_output=True, text=True, check=False
+            [tiny_python, "-c", USE, tmp_path / "vllm" / f"{library}.abi3.so"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
         # The path in the message is the stable one, not the build's.
