@@ -32,7 +32,7 @@ from cpuwheels.source.request import request_source
 from cpuwheels.source.result import with_epoch
 from cpuwheels.storage import storage_errors
 from cpuwheels.toolchain.select import check_choice
-from cpuwheels.wheel.binaries import AuditPolicy
+from cpuwheels.wheel.audited import AuditPolicy
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.instructions import Binutils, limits_of
 from cpuwheels.wheel.metadata import upstream_package

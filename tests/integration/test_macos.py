@@ -13,6 +13,7 @@ from cpuwheels.errors import AuditError
 from cpuwheels.macho import read_macho
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.toolchain.macos import macos_toolchain
+from cpuwheels.wheel.audited import AuditPolicy
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
 
 if TYPE_CHECKING:
@@ -86,10 +87,10 @@ def wheel_of(module: Path, folder: Path) -> Path:
 
 
 def audit(zig: Toolchain, torch: Path, module: Path, folder: Path):
-    return audit_macos_wheel(
-        wheel_of(module, folder), folder / "out", floor="macosx_14_0", machine="arm64",
-        excluded=["libtorch.dylib"], torch_libraries=torch, library_folders=zig.library_folders, log=folder / "log",
-    )  # fmt: skip
+    terms = AuditPolicy(
+        "macosx_14_0", "arm64", ("libtorch.dylib",), torch, zig.library_folders, digests=(), system="Darwin"
+    )
+    return audit_macos_wheel(wheel_of(module, folder), folder / "out", terms, folder / "log")
 
 
 def test_a_module_is_let_through_and_tagged(zig, torch, tmp_path):

@@ -109,7 +109,10 @@ def test_the_kernels_compute_and_their_errors_cross(tiny_wheel: Path, tiny_pytho
         archive.extractall(tmp_path)
     for library in ("_C", "_C_AVX2"):
         done = subprocess.run(
-            [tiny_python, "-c", USE, tmp_path / "vllm" / f"{library}.abi3.so"], capture_output=True, text=True, check=False
+            [tiny_python, "-c", USE, tmp_path / "vllm" / f"{library}.abi3.so"],
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stderr
         # The path in the message is the stable one, not the build's.

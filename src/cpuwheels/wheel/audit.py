@@ -12,7 +12,6 @@ import json
 import shutil
 import sys
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,101 +22,53 @@ from cpuwheels.errors import AuditError, CommandError
 from cpuwheels.policy import Policy, load_policy
 from cpuwheels.process import capture, closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
-from cpuwheels.wheel.instructions import Binutils, Judged, Limit, check_instructions
+from cpuwheels.wheel.audited import Audited, Bundled
+from cpuwheels.wheel.instructions import check_instructions
 from cpuwheels.wheel.providers import Torch, check_providers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cpuwheels.wheel.audited import AuditPolicy
+    from cpuwheels.wheel.instructions import Judged
+
 _SHOWN_SYMBOLS = 3
 _SHOW_SECONDS = 600
 
 
-@dataclass(frozen=True)
-class Bundled:
-    """A library that was brought into the wheel.
-
-    Attributes:
-        soname: As the kernels were linked to it.
-        path: Its place in the wheel.
-    """
-
-    soname: str
-    path: str
-
-
-@dataclass(frozen=True)
-class Audited:
-    """A wheel that has passed the audit.
-
-    Attributes:
-        path: The wheel, with the platform tag that was found in its file name.
-        platforms: Platform tags of the file name, the strictest first.
-        policy: The strictest policy that its symbols satisfy.
-        bundled: Libraries brought in, by their place in the wheel.
-        versions: Highest symbol version needed of each system library family, such as ``GLIBC_2.26``.
-        instructions: What each file that has a limit was held against, and how much of it was judged.
-    """
-
-    path: Path
-    platforms: tuple[str, ...]
-    policy: str
-    bundled: tuple[Bundled, ...]
-    versions: tuple[str, ...]
-    instructions: tuple[Judged, ...] = ()
-
-
-def audit_wheel(
-    wheel: Path,
-    out: Path,
-    *,
-    floor: str,
-    machine: str,
-    excluded: Sequence[str],
-    torch_libraries: Path,
-    library_folders: Sequence[Path],
-    log: Path,
-    limits: Sequence[Limit] = (),
-    binutils: Binutils | None = None,
-) -> Audited:
+def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audited:
     """Bundle outside libraries and give the wheel the platform tag that its symbols allow.
 
     Args:
         wheel: A wheel with a plain ``linux_…`` tag.
         out: Emptied, then holds the audited wheel alone.
-        floor: Newest policy the wheel may need, such as ``manylinux_2_28``.
-        machine: As in platform tags, such as ``x86_64``.
-        excluded: Sonames (wildcards allowed) that come with torch and stay outside.
-        torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
-        library_folders: Where libraries to bundle are looked for; the host's own folders if empty.
+        terms: What it is held against.
         log: Log file of the step.
-        limits: What its files may hold of instructions.
-        binutils: Of the target's toolchain; without, instructions are not judged.
 
     Raises:
         AuditError: A file is for another machine or needs newer symbols than the floor allows, or symbols that
             only the system could provide in any version; a library cannot be found; the wheel's tag ends up
             above the floor; or a function holds an instruction beyond its file's limit.
     """
-    policy = load_policy(floor, machine)
+    policy = load_policy(terms.floor, terms.machine)
     facts = dict(elf_files(wheel))
-    check_machine(facts, machine, where=wheel, log=log)
+    check_machine(facts, terms.machine, where=wheel, log=log)
     check_floor(facts, policy, where=wheel, log=log)
     with storage_errors(out):
         remove_tree(out)
         out.mkdir(parents=True)
-    path = _repair(wheel, out, excluded=excluded, library_folders=library_folders, log=log)
+    path = _repair(wheel, out, excluded=terms.excluded, library_folders=terms.library_folders, log=log)
     repaired = dict(elf_files(path))
-    check_machine(repaired, machine, where=path, log=log)
+    check_machine(repaired, terms.machine, where=path, log=log)
     check_floor(repaired, policy, where=path, log=log)
-    torch = Torch(torch_libraries, tuple(excluded))
-    check_providers(repaired, path, torch=torch, policy=policy, system=library_folders, log=log)
+    torch = Torch(terms.torch_libraries, terms.excluded)
+    check_providers(repaired, path, torch=torch, policy=policy, system=terms.library_folders, log=log)
     platforms = tuple(sorted({tag.platform for tag in parse_wheel_filename(path.name)[3]}, key=_age))
-    found = shown_policy(path, library_folders=library_folders, log=log)
-    known = load_policy(found.removesuffix(f"_{machine}"), machine)
+    found = shown_policy(path, library_folders=terms.library_folders, log=log)
+    known = load_policy(found.removesuffix(f"_{terms.machine}"), terms.machine)
     if known.priority < policy.priority:
         raise AuditError(
-            f"{path.name} is only good for {found}, the floor is {floor}",
+            f"{path.name} is only good for {found}, the floor is {terms.floor}",
             where=wheel,
             log=log,
             next_step="see 'auditwheel show' in the log for what it needs",
@@ -128,7 +79,7 @@ def audit_wheel(
         policy=found,
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
-        instructions=_judged(path, out.with_name(f"{out.name}-files"), limits, binutils, log),
+        instructions=_judged(path, out.with_name(f"{out.name}-files"), terms, log),
     )
 
 
@@ -248,10 +199,8 @@ def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders:
     return wheels[0]
 
 
-def _judged(
-    wheel: Path, folder: Path, limits: Sequence[Limit], binutils: Binutils | None, log: Path
-) -> tuple[Judged, ...]:
-    if binutils is None:
+def _judged(wheel: Path, folder: Path, terms: AuditPolicy, log: Path) -> tuple[Judged, ...]:
+    if terms.binutils is None:
         return ()
     files = {}
     with storage_errors(folder), zipfile.ZipFile(wheel) as archive:
@@ -260,7 +209,7 @@ def _judged(
         for number, name in enumerate(name for name, _ in elf_files(wheel)):
             files[name] = folder / f"{number}.so"
             files[name].write_bytes(archive.read(name))
-    judged = check_instructions(files, limits, binutils, work=folder, where=wheel, log=log)
+    judged = check_instructions(files, terms.limits, terms.binutils, work=folder, where=wheel, log=log)
     with storage_errors(folder):
         remove_tree(folder)
     return judged

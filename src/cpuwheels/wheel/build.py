@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.store import Store
-    from cpuwheels.wheel.audit import Audited, Bundled
-    from cpuwheels.wheel.binaries import AuditPolicy
+    from cpuwheels.wheel.audited import Audited, AuditPolicy, Bundled
     from cpuwheels.wheel.instructions import Judged
     from cpuwheels.wheel.overlay import Overlay
     from cpuwheels.wheel.requirements import MovedRequirement

@@ -13,50 +13,37 @@ from cpuwheels.errors import AuditError
 from cpuwheels.macho import is_macho, read_macho
 from cpuwheels.policy import macos_floor
 from cpuwheels.storage import remove_tree, storage_errors
-from cpuwheels.wheel.audit import Audited
+from cpuwheels.wheel.audited import Audited
 from cpuwheels.wheel.canonical import content_digest, dist_info_of, render_record
 from cpuwheels.wheel.macos_symbols import STUB, providers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cpuwheels.macho import MachOFacts
+    from cpuwheels.wheel.audited import AuditPolicy
     from cpuwheels.wheel.macos_symbols import Providers
 
 _SHOWN_SYMBOLS = 10
 _TAG = re.compile(rb"^(Tag: [^-\r\n]+-[^-\r\n]+-)[^\r\n]+$", re.MULTILINE)
 
 
-def audit_macos_wheel(
-    wheel: Path,
-    out: Path,
-    *,
-    floor: str,
-    machine: str,
-    excluded: Sequence[str],
-    torch_libraries: Path,
-    library_folders: Sequence[Path],
-    log: Path,
-) -> Audited:
+def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audited:
     """Judge a wheel's Mach-O files and give the wheel the floor's platform tag.
 
     Args:
         wheel: A wheel with the plain tag of the machine that built it.
         out: Emptied, then holds the audited wheel alone.
-        floor: Oldest macOS that the wheel is for, such as ``macosx_14_0``.
-        machine: As in platform tags, such as ``arm64``.
-        excluded: File names (wildcards allowed) of torch's libraries that the wheel may use.
-        torch_libraries: Folder of torch's libraries for the target.
-        library_folders: The first has the list of libSystem's symbols.
+        terms: What it is held against; the first of its library folders has the list of libSystem's symbols.
         log: Log file of the step.
 
     Raises:
         AuditError: It holds no module for macOS, or something is wrong with one: everything is listed.
     """
-    oldest = macos_floor(floor)
+    oldest = macos_floor(terms.floor)
     try:
-        offered = providers(torch_libraries, excluded, library_folders[0] / STUB)
+        offered = providers(terms.torch_libraries, terms.excluded, terms.library_folders[0] / STUB)
         with zipfile.ZipFile(wheel) as archive:
             members = {info.filename: archive.read(info) for info in archive.infolist() if not info.is_dir()}
             modes = {info.filename: info.external_attr for info in archive.infolist()}
@@ -67,7 +54,7 @@ def audit_macos_wheel(
             log=log,
             next_step="remove torch's and zig's entries from the store and build again",
         ) from error
-    faults = list(wheel_faults(members, oldest=oldest, machine=machine, offered=offered))
+    faults = list(wheel_faults(members, oldest=oldest, machine=terms.machine, offered=offered))
     if faults:
         raise AuditError(
             f"{len(faults)} things are wrong with the binaries of {wheel.name}",
@@ -76,7 +63,7 @@ def audit_macos_wheel(
             log=log,
             next_step="each line names the file; most come from how the kernels were compiled and linked",
         )
-    platform = f"{floor}_{machine}"
+    platform = f"{terms.floor}_{terms.machine}"
     path = out / f"{wheel.stem.rpartition('-')[0]}-{platform}.whl"
     with storage_errors(out):
         remove_tree(out)

@@ -6,6 +6,7 @@ import pytest
 
 from cpuwheels.errors import AuditError
 from cpuwheels.macho import Import, MachOFacts
+from cpuwheels.wheel.audited import AuditPolicy
 from cpuwheels.wheel.macos_audit import audit_macos_wheel, macho_faults, wheel_faults
 from cpuwheels.wheel.macos_symbols import SYSTEM, Providers, relied_on, stub_symbols
 
@@ -122,8 +123,6 @@ def test_a_wheel_without_kernels_and_one_with_linux_kernels_are_refused():
 
 def test_a_missing_list_stops_the_audit(tmp_path):
     (tmp_path / "torch").mkdir()
+    terms = AuditPolicy("macosx_14_0", "arm64", (), tmp_path / "torch", (tmp_path,), digests=(), system="Darwin")
     with pytest.raises(AuditError, match="cannot be read"):
-        audit_macos_wheel(
-            tmp_path / "x.whl", tmp_path / "out", floor="macosx_14_0", machine="arm64", excluded=(),
-            torch_libraries=tmp_path / "torch", library_folders=[tmp_path], log=tmp_path / "log",
-        )  # fmt: skip
+        audit_macos_wheel(tmp_path / "x.whl", tmp_path / "out", terms, tmp_path / "log")

@@ -12,6 +12,7 @@ from cpuwheels.elf import read_elf
 from cpuwheels.errors import AuditError
 from cpuwheels.policy import load_policy
 from cpuwheels.wheel.audit import audit_wheel, check_floor, check_machine, elf_files, highest_versions
+from cpuwheels.wheel.audited import AuditPolicy
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,11 +39,7 @@ def test_every_symbol_version_above_the_floor_is_listed(tmp_path: Path) -> None:
 def test_a_wheel_above_the_floor_is_not_even_repaired(tmp_path: Path) -> None:
     wheel = ww.write_good(tmp_path, library=NEW.write())
     with pytest.raises(AuditError, match="newer than"):
-        audit_wheel(
-            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=(),
-            torch_libraries=tmp_path, library_folders=(),
-            log=tmp_path / "log",
-        )  # fmt: skip
+        audit_wheel(wheel, tmp_path / "out", terms(tmp_path), tmp_path / "log")
     assert not (tmp_path / "out").exists()
 
 
@@ -75,11 +72,9 @@ def test_a_damaged_library_is_told(tmp_path: Path) -> None:
 def test_a_library_that_cannot_be_found_is_told_in_auditwheels_words(tmp_path: Path) -> None:
     module = Elf(needed=("libc.so.6", "libnowhere.so.1"), versions={"libc.so.6": {"GLIBC_2.17": "memcpy"}})
     wheel = ww.write_good(tmp_path, library=module.write())
+    told = terms(tmp_path, "libtorch*.so", system=(tmp_path / "empty",))
     with pytest.raises(AuditError, match="cannot repair") as caught:
-        audit_wheel(
-            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=("libtorch*.so",),
-            torch_libraries=tmp_path, library_folders=[tmp_path / "empty"], log=tmp_path / "log",
-        )  # fmt: skip
+        audit_wheel(wheel, tmp_path / "out", told, tmp_path / "log")
     assert "libnowhere.so.1" in caught.value.output
     assert "--exclude 'libtorch*.so'" in (tmp_path / "log").read_text()
 
@@ -97,10 +92,7 @@ def test_a_call_that_only_the_building_machine_answers_is_refused(c_compiler: Pa
     torch.mkdir()
 
     def audited() -> Path:
-        return audit_wheel(
-            wheel, tmp_path / "out", floor="manylinux_2_28", machine="x86_64", excluded=("libtorch.so",),
-            torch_libraries=torch, library_folders=(), log=tmp_path / "log",
-        ).path  # fmt: skip
+        return audit_wheel(wheel, tmp_path / "out", terms(torch, "libtorch.so"), tmp_path / "log").path
 
     if call.startswith("Py"):
         assert audited().is_file()
@@ -108,6 +100,10 @@ def test_a_call_that_only_the_building_machine_answers_is_refused(c_compiler: Pa
         with pytest.raises(AuditError, match="nothing on every manylinux_2_28_x86_64 system provides gettid") as caught:
             audited()
         assert caught.value.output == "demo/_C.abi3.so: gettid"
+
+
+def terms(torch: Path, *excluded: str, system: tuple[Path, ...] = ()) -> AuditPolicy:
+    return AuditPolicy("manylinux_2_28", "x86_64", excluded, torch, system, digests=())
 
 
 def facts(elf: Elf):  # type: ignore[no-untyped-def]

@@ -9,14 +9,15 @@ import wheel_writer as ww
 from elf_writer import Elf
 
 from cpuwheels.errors import AuditError
-from cpuwheels.wheel.binaries import KIND, AuditPolicy, audited_binaries, audited_name
+from cpuwheels.wheel.audited import AuditPolicy
+from cpuwheels.wheel.binaries import KIND, audited_binaries, audited_name
 from cpuwheels.wheel.instructions import Binutils, Limit
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.store import Store
-    from cpuwheels.wheel.audit import Audited
+    from cpuwheels.wheel.audited import Audited
 
 RAW = "demo-1.0+cpu-cp38-abi3-linux_x86_64.whl"
 
@@ -99,7 +100,7 @@ def test_the_key_names_the_policy_its_folders_and_the_code(scene: Scene, monkeyp
     ]
     keys = {policy.key() for policy in policies}
     assert replace(scene.policy, torch_libraries=scene.folder).key() in keys  # where they lie does not matter
-    monkeypatch.setattr("cpuwheels.wheel.binaries.code_digest", lambda: "other code")
+    monkeypatch.setattr("cpuwheels.wheel.audited.code_digest", lambda: "other code")
     keys.add(scene.policy.key())
     assert len(keys) == 8
 

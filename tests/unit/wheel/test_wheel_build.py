@@ -9,7 +9,7 @@ import wheel_writer as ww
 
 from cpuwheels.errors import AuditError, WheelError
 from cpuwheels.policy import load_policy
-from cpuwheels.wheel.audit import Audited, Bundled
+from cpuwheels.wheel.audited import Audited, Bundled
 from cpuwheels.wheel.build import BuiltWheel, build_overlay, check_complete, render_note, require_valid
 from cpuwheels.wheel.overlay import Overlay
 from cpuwheels.wheel.project import read_project
