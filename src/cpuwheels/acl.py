@@ -27,9 +27,9 @@ class Acl:
     """Arm Compute Library's sources in the store; read only.
 
     Attributes:
-        folder: The tree; None if the build goes without the library.
+        folder: The tree; None, like `commit`, if the build goes without the library.
         tag: The GIT_TAG upstream asks for.
-        commit: Names the content; None without the library.
+        commit: Names the content.
         kind: Whether it is the pinned commit, what the tag named when it was asked for, or nothing.
         options: CMake options it is compiled with.
     """

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,15 +20,10 @@ if TYPE_CHECKING:
 
     Get = Callable[..., Acl]
 
+pytestmark = pytest.mark.usefixtures("plain_git")
+
 TAG = "v52.6.0"
 OPTIONS = {"ARM_COMPUTE_ARCH": "armv8.2-a"}
-
-
-@pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 import tarfile
 from typing import TYPE_CHECKING
 
@@ -24,15 +23,14 @@ if TYPE_CHECKING:
 
     Get = Callable[..., OneDnn]
 
+pytestmark = pytest.mark.usefixtures("plain_git")
+
 PATH_IN_MIRROR = "pool/main/o/onednn/onednn_3.7.2+ds.orig.tar.xz"
 ABSENT = "0" * 40
 
 
 @pytest.fixture(autouse=True)
-def settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
+def settings(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpuwheels.download.time.sleep", lambda _: None)
 
 

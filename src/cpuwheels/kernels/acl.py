@@ -34,8 +34,7 @@ def get_acl_library(
     The arguments and faults are those of `get_project`.
     """
     acl = request.acl
-    if acl is None or acl.folder is None:
+    if acl is None or acl.folder is None or acl.commit is None:
         return None
-    assert acl.commit is not None  # noqa: S101  (there are sources)
     project = Project(KIND, f"{NAME} {acl.tag}", acl.folder, acl.commit, acl.options, LIBRARIES)
     return get_project(project, request, plan, cache, store=store, reporter=reporter, logs=logs)

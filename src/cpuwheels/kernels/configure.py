@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import CommandError, ConfigureError
+from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.request import OPTIMISATION
 from cpuwheels.kernels.settings import STABLE_ROOT, build_variables, cache_text, toolchain_text
-from cpuwheels.process import run
 from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
@@ -37,24 +36,12 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
     workspace.forget_configuration()
     write_atomic(workspace.init_cache, settings)
     write_atomic(workspace.toolchain_values, values)
-    try:
-        run(
-            [
-                request.environment.scripts / "cmake",
-                *("-S", workspace.source, "-B", workspace.build, "-G", "Ninja"),
-                *("-C", workspace.init_cache, "-Wno-dev", "--no-warn-unused-cli"),
-            ],
-            log=log,
-            env=build_environment_variables(request, workspace, launchers) | launchers.variables(),
-        )
-    except CommandError as error:
-        raise ConfigureError(
-            f"CMake could not configure the kernels of vLLM {request.source.version}",
-            where=workspace.source,
-            log=log,
-            output=error.output,
-            next_step="read the log; a new upstream version may need another compiler or another patch",
-        ) from error
+    run_cmake(
+        f"the kernels of vLLM {request.source.version}",
+        request.environment, workspace.source, workspace.build, workspace.init_cache,
+        env=build_environment_variables(request, workspace, launchers), launchers=launchers, log=log,
+        next_step="read the log; a new upstream version may need another compiler or another patch",
+    )  # fmt: skip
     workspace.mark_configured()
 
 

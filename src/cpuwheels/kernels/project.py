@@ -8,14 +8,14 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import CommandError, CompileError, ConfigureError
+from cpuwheels.errors import CompileError
 from cpuwheels.gate.session import gate_session
+from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.compile import run_ninja
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.result import LEDGER
 from cpuwheels.kernels.settings import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.keys import make_key, tree_digest
-from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.store import MANIFEST
 
@@ -156,24 +156,11 @@ class _Work:
         maps = {self.source: f"{STABLE_ROOT}/{name}", self.build: f"{STABLE_ROOT}/{name}-build"}
         write_atomic(self._init_cache, cache_text(entries))
         write_atomic(self.values, toolchain_text(request.toolchain, maps, self.build))
-        try:
-            run(
-                [
-                    request.environment.scripts / "cmake",
-                    *("-S", self.source, "-B", self.build, "-G", "Ninja"),
-                    *("-C", self._init_cache, "-Wno-dev", "--no-warn-unused-cli"),
-                ],
-                log=log,
-                env={**env, **launchers.variables()},
-            )
-        except CommandError as error:
-            raise ConfigureError(
-                f"CMake could not configure {self._project.title}",
-                where=self.source,
-                log=log,
-                output=error.output,
-                next_step="read the log; another version may need other options in matrix.yaml",
-            ) from error
+        run_cmake(
+            self._project.title, request.environment, self.source, self.build, self._init_cache,
+            env=env, launchers=launchers, log=log,
+            next_step="read the log; another version may need other options in matrix.yaml",
+        )  # fmt: skip
 
     def outputs(self) -> list[str]:
         """Return the object files that the build can make, relative to the build folder."""

@@ -19,14 +19,15 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
 
+pytestmark = pytest.mark.usefixtures("plain_git")
+
 INFO = {"PKG-INFO": "Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0\n"}
 
 
 @pytest.fixture(autouse=True)
-def no_git_settings(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Keep the git settings of whoever runs the tests out of them."""
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in [name for name in os.environ if name.startswith(("GIT_", "SETUPTOOLS_SCM_"))]:
+def no_scm_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep what whoever runs the tests says to setuptools-scm out of them."""
+    for name in [name for name in os.environ if name.startswith("SETUPTOOLS_SCM_")]:
         monkeypatch.delenv(name)
 
 
