@@ -157,8 +157,13 @@ def _imports(binary: lief.MachO.Binary, needed: Sequence[str], exports: frozense
 
     The symbol table says the library of those that several files may define; the loader takes the first of these.
     """
+    # The loader first puts the file's own definition there, and keeps it if no other file has one to share: so says
+    # forEachBindTarget in dyld's Loader.cpp (dyld-1378).
+    own = {relocation.address for relocation in binary.relocations}
     bound: dict[str, str] = {}
     for binding in binary.bindings:
+        if _coalesced(binding) and binding.address in own:
+            continue
         if binding.has_symbol and binding.symbol is not None:
             library = binding.library if binding.has_library else None
             name = str(binding.symbol.name)
@@ -169,3 +174,9 @@ def _imports(binary: lief.MachO.Binary, needed: Sequence[str], exports: frozense
         yield Import(name, bound.pop(name, _FLAT) or stated, bool(symbol.description & _WEAK_REFERENCE))
     # What is exported and bound is one of several equal definitions too.
     yield from (Import(name, library) for name, library in bound.items() if name not in exports)
+
+
+def _coalesced(binding: lief.MachO.BindingInfo) -> bool:
+    """Return whether it is for one of several equal definitions, such as an inline function's."""
+    kind = getattr(binding, "binding_class", None)
+    return kind is not None and kind.name == "WEAK"

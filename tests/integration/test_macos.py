@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import zipfile
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ from cpuwheels.wheel.macos_audit import audit_macos_wheel
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tiny_project import Tiny
+
     from cpuwheels.run import Run
     from cpuwheels.toolchain.result import Toolchain
 
@@ -35,6 +38,14 @@ extern "C" __attribute__((visibility("default"))) void *PyInit__C(void) {
   std::unordered_map<std::string, int> sizes{{torch_name(), 1}};
   return sizes.empty() ? nullptr : PyModule_Create2(nullptr, 3);
 }
+"""
+# A class for everybody whose definition each file makes that uses it: the loader is asked for one that all share.
+SHARED = """\
+struct __attribute__((visibility("default"))) Shared {
+  virtual ~Shared() {}
+  virtual int size() const { return 1; }
+};
+extern "C" __attribute__((visibility("default"))) const Shared *shared(void) { static const Shared one; return &one; }
 """
 # What torch takes from the C++ library is all that is known of it.
 RELIES = MODULE.replace("PyInit__C", "relies").replace("PyModule_Create2(nullptr, 3)", "nullptr")
@@ -113,6 +124,13 @@ def test_a_smuggled_symbol_is_refused(zig, torch, tmp_path):
     assert "_smuggled" in raised.value.output
 
 
+def test_a_definition_that_nobody_else_shares_is_there(zig, torch, tmp_path):
+    """Such as the table of an inline class's virtual functions, which zig's linker hides and asks for all the same."""
+    module = build(zig, tmp_path / "build", "_C.abi3.so", MODULE + SHARED)
+    assert b"__ZTV6Shared" in module.read_bytes()
+    assert audit(zig, torch, module, tmp_path).path.is_file()
+
+
 def test_a_changed_file_is_refused(zig, torch, tmp_path):
     module = build(zig, tmp_path / "build", "_C.abi3.so", MODULE)
     content = bytearray(module.read_bytes())
@@ -126,3 +144,19 @@ def test_a_changed_file_is_refused(zig, torch, tmp_path):
 def test_another_folder_makes_the_same_bytes(zig, tmp_path):
     first, second = (build(zig, tmp_path / name, "_C.abi3.so", MODULE).read_bytes() for name in ("a", "longer/b"))
     assert first == second
+
+
+def test_a_wheel_for_a_mac_by_the_whole_pipeline(tiny: Tiny) -> None:
+    """Cross-compiled, linked and judged; nothing here can run it, and the record says so."""
+    wheel = tiny.build(target="macos")
+    assert wheel.name == "vllm-0.1.0+cpu-cp38-abi3-macosx_14_0_arm64.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        modules = {name: read_macho(archive.read(name)) for name in archive.namelist() if name.endswith(".so")}
+    assert modules.keys() == {"vllm/_C.abi3.so", "vllm/spinloop.abi3.so"}
+    for facts in modules.values():
+        assert (facts.machine, facts.minimum_os, facts.signature_faults) == ("arm64", (14, 0), ())
+    assert "_PyInit__C" in modules["vllm/_C.abi3.so"].exports
+    assert "@rpath/libtorch_cpu.dylib" in modules["vllm/_C.abi3.so"].needed
+    record = json.loads((wheel.parent / "record.json").read_text())
+    assert record["install_check"] == "not run"
+    assert record["tried"] == []

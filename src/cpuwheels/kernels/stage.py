@@ -139,7 +139,7 @@ def _compile(
         reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
         reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
         compile_modules(request, workspace, launchers, session, reporter, log)
-        if workspace.is_first and (lacking := lacks_onednn(workspace)):
+        if request.onednn and workspace.is_first and (lacking := lacks_onednn(workspace)):
             reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
             write_unused(workspace.unused, [])
             compile_modules(request, workspace, launchers, session, reporter, log)

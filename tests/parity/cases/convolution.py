@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -14,6 +15,7 @@ from harness.draw import Draw
 from harness.expected import Exact, Expected, Judged, Near
 from oracles import convolution
 
+ARM = platform.machine() == "aarch64"
 WIDTH = 4
 # Kernels take 32 or 64 channels at a time and refuse others. 8192 is Qwen 3 Next.
 CHANNELS = [32, 64, 96, 160, 8192]
@@ -45,8 +47,10 @@ def expected_sequences(
 
 
 def name_of_output(*, silu: bool) -> str:
-    """Return the output's name: the activation has a limit of its own."""
-    return "activated" if silu else "out"
+    """Return the output's name: the activation has limits of its own, and on Arm a coarser exponential."""
+    if not silu:
+        return "out"
+    return "activated_coarsely" if ARM else "activated"
 
 
 @cases("causal_conv1d_weight_pack", dtype=[torch.bfloat16, torch.float16], channels=[32, 64, 96, 256])

@@ -213,6 +213,7 @@ def causal_conv1d_update_cpu_vec(
 ) -> Call:
     """Any width and format; one of three sequences is padding, whose tokens come out as they are."""
     batch, pad, silu = 3, -7, activation is not None
+    name = "activated" if silu else "out"
     x = draw.normal((batch, channels) if tokens is None else (batch, channels, tokens), dtype)
     weight = draw.normal((channels, width), dtype)
     bias = draw.normal([channels], dtype) if biased else None
@@ -222,7 +223,7 @@ def causal_conv1d_update_cpu_vec(
 
     def run() -> dict[str, torch.Tensor]:
         out = library.causal_conv1d_update_cpu_vec(x, history, weight, bias, activation, slots, None, pad)
-        return {name_of_output(silu=silu): out, "history": history, "gaps": gaps}
+        return {name: out, "history": history, "gaps": gaps}
 
     def expected() -> Mapping[str, Expected]:
         parts = x.reshape(batch, channels, -1)
@@ -234,7 +235,7 @@ def causal_conv1d_update_cpu_vec(
                 value[number], magnitude[number] = near.value, near.magnitude
                 after[slot] = convolution.next_history(parts[number], history[slot])
         near = Near(value.reshape(x.shape), magnitude.reshape(x.shape), width + 1)
-        return {name_of_output(silu=silu): near, "history": Exact(after), "gaps": Exact(gaps.clone())}
+        return {name: near, "history": Exact(after), "gaps": Exact(gaps.clone())}
 
     return Call(run, expected)
 

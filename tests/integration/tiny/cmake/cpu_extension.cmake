@@ -13,23 +13,30 @@ elseif(NOT CPUINFO MATCHES "tiny")
   message(FATAL_ERROR "the build read the machine's own CPU")
 endif()
 
-FetchContent_Declare(
-  oneDNN
-  GIT_REPOSITORY https://example.invalid/oneDNN.git
-  GIT_TAG        v0.1
-)
-FetchContent_MakeAvailable(oneDNN)
 add_library(dnnl_ext OBJECT csrc/cpu/helper.cpp)
 set_target_properties(dnnl_ext PROPERTIES POSITION_INDEPENDENT_CODE ON)
-target_include_directories(dnnl_ext PUBLIC ${oneDNN_SOURCE_DIR}/include)
 target_compile_options(dnnl_ext PRIVATE ${flags})
-target_link_libraries(dnnl_ext dnnl)
+if(APPLE)
+  set(openmp -Xpreprocessor -fopenmp)
+  set(libraries "")
+else()
+  FetchContent_Declare(
+    oneDNN
+    GIT_REPOSITORY https://example.invalid/oneDNN.git
+    GIT_TAG        v0.1
+  )
+  FetchContent_MakeAvailable(oneDNN)
+  target_include_directories(dnnl_ext PUBLIC ${oneDNN_SOURCE_DIR}/include)
+  target_link_libraries(dnnl_ext dnnl)
+  set(openmp -fopenmp)
+  set(libraries numa gomp)
+endif()
 
 function(tiny_module name)
   Python_add_library(${name} MODULE USE_SABI 3 WITH_SOABI csrc/cpu/ops.cpp)
-  target_compile_options(${name} PRIVATE -fopenmp ${ARGN})
+  target_compile_options(${name} PRIVATE ${openmp} ${ARGN})
   target_compile_definitions(${name} PRIVATE TORCH_EXTENSION_NAME=${name})
-  target_link_libraries(${name} PRIVATE torch ${TORCH_LIBRARIES} dnnl_ext numa gomp)
+  target_link_libraries(${name} PRIVATE torch ${TORCH_LIBRARIES} dnnl_ext ${libraries})
   install(TARGETS ${name} LIBRARY DESTINATION vllm COMPONENT ${name})
 endfunction()
 

@@ -1,9 +1,13 @@
+#ifndef __APPLE__
 #include <numa.h>
+#include <regex>
+#endif
 #include <torch/library.h>
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <regex>
+#include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 #include "helper.h"
@@ -30,15 +34,25 @@ at::Tensor scale(const at::Tensor& x, double factor) {
   return out;
 }
 
+#ifdef __APPLE__
+int64_t numa_nodes() { return 1; }
+#else
 int64_t numa_nodes() { return numa_available() < 0 ? 1 : numa_num_configured_nodes(); }
+#endif
 
 int64_t count_words(const std::string& text) {
   // std::regex and the exception pull in parts of libstdc++ that are newer than the glibc floor.
   if (text.empty()) {
     throw std::invalid_argument("count_words: empty text");
   }
+#ifdef __APPLE__
+  // Torch uses nothing of std::regex, so nobody vouches for its symbols.
+  std::stringstream words(text);
+  return std::distance(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+#else
   const std::regex word("[a-z]+");
   return std::distance(std::sregex_iterator(text.begin(), text.end(), word), std::sregex_iterator());
+#endif
 }
 
 #ifdef ARM_BF16_SUPPORT
