@@ -84,17 +84,9 @@ def read_macho(content: bytes) -> MachOFacts:
     Raises:
         ValueError: It is damaged, or not for exactly one 64-bit machine.
     """
-    if content[:4] != MAGIC:
-        msg = "not a Mach-O file for one 64-bit machine"
-        raise ValueError(msg)
+    binary, _owner = _parsed(content)
     import lief  # noqa: PLC0415  (50 MiB that a build for another system should not hold)
 
-    # LIEF would write what it finds odd to stderr; what matters here is in the facts.
-    lief.logging.disable()
-    parsed = lief.MachO.parse(content)
-    if not isinstance(parsed, lief.MachO.FatBinary) or parsed.size != 1 or (binary := parsed.at(0)) is None:
-        msg = "a damaged Mach-O file"
-        raise ValueError(msg)
     libraries = [(command.command, command.name) for command in binary.libraries]
     own = [name for kind, name in libraries if kind == lief.MachO.LoadCommand.TYPE.ID_DYLIB]
     version = binary.build_version
@@ -114,6 +106,20 @@ def read_macho(content: bytes) -> MachOFacts:
         if signature is None
         else tuple(signature_faults(content, signature.data_offset)),
     )
+
+
+def read_code(content: bytes) -> tuple[int, bytes]:
+    """Return address and bytes of a file's instructions.
+
+    Raises:
+        ValueError: It has none, or is damaged.
+    """
+    binary, _owner = _parsed(content)
+    section = next((each for each in binary.sections if each.name == "__text"), None)
+    if section is None:
+        msg = "a Mach-O file without instructions"
+        raise ValueError(msg)
+    return int(section.virtual_address), bytes(section.content)
 
 
 def signature_faults(content: bytes, start: int) -> Iterator[str]:
@@ -150,6 +156,22 @@ def signature_faults(content: bytes, start: int) -> Iterator[str]:
         if hashlib.sha256(content[number * page : min((number + 1) * page, limit)]).digest() != expected:
             yield f"is not what was signed: page {number} differs"
             return
+
+
+def _parsed(content: bytes) -> tuple[lief.MachO.Binary, lief.MachO.FatBinary]:
+    """Return a file as LIEF reads it, and what has to live as long as that is used."""
+    if content[:4] != MAGIC:
+        msg = "not a Mach-O file for one 64-bit machine"
+        raise ValueError(msg)
+    import lief  # noqa: PLC0415  (50 MiB that a build for another system should not hold)
+
+    # LIEF would write what it finds odd to stderr; what matters here is in the facts.
+    lief.logging.disable()
+    parsed = lief.MachO.parse(content)
+    if not isinstance(parsed, lief.MachO.FatBinary) or parsed.size != 1 or (binary := parsed.at(0)) is None:
+        msg = "a damaged Mach-O file"
+        raise ValueError(msg)
+    return binary, parsed
 
 
 def _imports(binary: lief.MachO.Binary, needed: Sequence[str], exports: frozenset[str]) -> Iterator[Import]:

@@ -15,6 +15,7 @@ from cpuwheels.macho import read_macho
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.wheel.audited import AuditPolicy
+from cpuwheels.wheel.instructions import Binutils, limits_of
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
 
 if TYPE_CHECKING:
@@ -48,7 +49,11 @@ struct __attribute__((visibility("default"))) Shared {
 extern "C" __attribute__((visibility("default"))) const Shared *shared(void) { static const Shared one; return &one; }
 """
 # What torch takes from the C++ library is all that is known of it.
-RELIES = MODULE.replace("PyInit__C", "relies").replace("PyModule_Create2(nullptr, 3)", "nullptr")
+RELIES = MODULE.replace("PyInit__C", "relies").replace("PyModule_Create2(nullptr, 3)", "nullptr") + SHARED.replace(
+    "hared", "cratch"
+)
+# bfdot v0.2s, v1.4h, v2.4h, which an M1 has not.
+NEWER = 'extern "C" __attribute__((visibility("default"))) void newer(void) { asm volatile(".inst 0x2e42fc20"); }\n'
 SMUGGLED = 'extern "C" int smuggled(void);\nint taken = smuggled();\n'
 
 
@@ -99,8 +104,9 @@ def wheel_of(module: Path, folder: Path) -> Path:
 
 def audit(zig: Toolchain, torch: Path, module: Path, folder: Path):
     terms = AuditPolicy(
-        "macosx_14_0", "arm64", ("libtorch.dylib",), torch, zig.library_folders, digests=(), system="Darwin"
-    )
+        "macosx_14_0", "arm64", ("libtorch.dylib",), torch, zig.library_folders, digests=(),
+        limits=limits_of(load_matrix(PROJECT).target("macos")), binutils=Binutils.of(zig), system="Darwin",
+    )  # fmt: skip
     return audit_macos_wheel(wheel_of(module, folder), folder / "out", terms, folder / "log")
 
 
@@ -108,6 +114,9 @@ def test_a_module_is_let_through_and_tagged(zig, torch, tmp_path):
     module = build(zig, tmp_path / "build", "_C.abi3.so", MODULE)
     audited = audit(zig, torch, module, tmp_path)
     assert audited.platforms == ("macosx_14_0_arm64",)
+    (judged,) = audited.instructions
+    assert (judged.march, judged.unjudged) == ("armv8.2-a+dotprod+fp16", ())
+    assert judged.forms > 10
     assert audited.path.name == "demo-1.0-cp311-abi3-macosx_14_0_arm64.whl"
     with zipfile.ZipFile(audited.path) as archive:
         assert b"Tag: cp311-abi3-macosx_14_0_arm64\n" in archive.read("demo-1.0.dist-info/WHEEL")
@@ -122,6 +131,13 @@ def test_a_smuggled_symbol_is_refused(zig, torch, tmp_path):
     with pytest.raises(AuditError, match="1 things are wrong") as raised:
         audit(zig, torch, module, tmp_path)
     assert "_smuggled" in raised.value.output
+
+
+def test_an_instruction_of_newer_macs_is_refused(zig, torch, tmp_path):
+    module = build(zig, tmp_path / "build", "_C.abi3.so", MODULE + NEWER)
+    with pytest.raises(AuditError, match="instructions beyond") as raised:
+        audit(zig, torch, module, tmp_path)
+    assert "bfdot v0.2s, v1.4h, v2.4h (not in armv8.2-a+dotprod+fp16)" in raised.value.output
 
 
 def test_a_definition_that_nobody_else_shares_is_there(zig, torch, tmp_path):
@@ -155,7 +171,7 @@ def test_a_wheel_for_a_mac_by_the_whole_pipeline(tiny: Tiny) -> None:
     assert modules.keys() == {"vllm/_C.abi3.so", "vllm/spinloop.abi3.so"}
     for facts in modules.values():
         assert (facts.machine, facts.minimum_os, facts.signature_faults) == ("arm64", (14, 0), ())
-    assert "_PyInit__C" in modules["vllm/_C.abi3.so"].exports
+    assert "_PyInit_spinloop" in modules["vllm/spinloop.abi3.so"].exports
     assert "@rpath/libtorch_cpu.dylib" in modules["vllm/_C.abi3.so"].needed
     record = json.loads((wheel.parent / "record.json").read_text())
     assert record["install_check"] == "not run"

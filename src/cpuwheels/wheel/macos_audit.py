@@ -10,19 +10,22 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import AuditError
-from cpuwheels.macho import is_macho, read_macho
+from cpuwheels.macho import is_macho, read_code, read_macho
 from cpuwheels.policy import macos_floor
+from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.audited import Audited
 from cpuwheels.wheel.canonical import content_digest, dist_info_of, render_record
+from cpuwheels.wheel.instructions import check_instructions
 from cpuwheels.wheel.macos_symbols import STUB, providers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from cpuwheels.macho import MachOFacts
     from cpuwheels.wheel.audited import AuditPolicy
+    from cpuwheels.wheel.instructions import Judged
     from cpuwheels.wheel.macos_symbols import Providers
 
 _SHOWN_SYMBOLS = 10
@@ -39,7 +42,8 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
         log: Log file of the step.
 
     Raises:
-        AuditError: It holds no module for macOS, or something is wrong with one: everything is listed.
+        AuditError: It holds no module for macOS, or something is wrong with one: everything is listed. Or a module
+            holds an instruction beyond its limit.
     """
     oldest = macos_floor(terms.floor)
     try:
@@ -63,13 +67,17 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             log=log,
             next_step="each line names the file; most come from how the kernels were compiled and linked",
         )
+    judged = _judged({name: content for name, content in members.items() if is_macho(content)}, wheel, out, terms, log)
     platform = f"{terms.floor}_{terms.machine}"
     path = out / f"{wheel.stem.rpartition('-')[0]}-{platform}.whl"
     with storage_errors(out):
         remove_tree(out)
         out.mkdir(parents=True)
         _write_tagged(path, members, modes, platform)
-    return Audited(path=path, platforms=(platform,), policy=platform, bundled=(), versions=(f"macOS_{_text(oldest)}",))
+    return Audited(
+        path=path, platforms=(platform,), policy=platform, bundled=(), versions=(f"macOS_{_text(oldest)}",),
+        instructions=judged,
+    )  # fmt: skip
 
 
 def wheel_faults(
@@ -104,6 +112,32 @@ def macho_faults(facts: MachOFacts, oldest: tuple[int, int], machine: str, offer
             yield f"needs {library}, which neither torch nor every macOS {_text(oldest)} is known to have"
     yield from import_faults(facts, offered)
     yield from facts.signature_faults
+
+
+def _judged(binaries: Mapping[str, bytes], wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> tuple[Judged, ...]:
+    """Judge the instructions of Mach-O files, as ELF files with the same code at the same addresses."""
+    if terms.binutils is None:
+        return ()
+    folder = out.with_name(f"{out.name}-files")
+    files = {}
+    with storage_errors(folder):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for number, (name, content) in enumerate(sorted(binaries.items())):
+            address, code = read_code(content)
+            raw, files[name] = folder / f"{number}.bin", folder / f"{number}.o"
+            raw.write_bytes(code)
+            form = ["-I", "binary", "-O", "elf64-littleaarch64", "-B", "aarch64"]
+            flags = ".data=.text,contents,alloc,load,readonly,code"
+            place = ["--rename-section", flags, f"--change-section-address=.data={address:#x}"]
+            # A function in place of objcopy's own symbols, which objdump would take for data.
+            names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
+            command = [terms.binutils.objcopy, *form, *place, *names, raw, files[name]]
+            run(command, log=log, env=closed_environment())
+    judged = check_instructions(files, terms.limits, terms.binutils, work=folder, where=wheel, log=log)
+    with storage_errors(folder):
+        remove_tree(folder)
+    return judged
 
 
 def path_faults(facts: MachOFacts) -> Iterator[str]:

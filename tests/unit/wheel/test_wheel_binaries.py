@@ -89,6 +89,8 @@ def test_any_other_binary_is_audited(scene: Scene, changes: dict[str, bytes]) ->
 
 
 def test_the_key_names_the_policy_its_folders_and_the_code(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = scene.folder / "as"
+    program.write_text("")
     policies = [
         scene.policy,
         replace(scene.policy, floor="manylinux_2_31"),
@@ -96,7 +98,7 @@ def test_the_key_names_the_policy_its_folders_and_the_code(scene: Scene, monkeyp
         replace(scene.policy, excluded=("libtorch.so",)),
         replace(scene.policy, digests=("2",)),
         replace(scene.policy, limits=(Limit("_C", "z15"),)),
-        replace(scene.policy, binutils=Binutils(scene.folder, scene.folder, "x86_64")),
+        replace(scene.policy, binutils=Binutils(program, program, "x86_64")),
     ]
     keys = {policy.key() for policy in policies}
     assert replace(scene.policy, torch_libraries=scene.folder).key() in keys  # where they lie does not matter
