@@ -32,6 +32,7 @@ class Acl:
         commit: Names the content.
         kind: Whether it is the pinned commit, what the tag named when it was asked for, or nothing.
         options: CMake options it is compiled with.
+        march: Architecture up to which it has kernels, as the assembler's ``-march`` names it.
     """
 
     folder: Path | None
@@ -39,6 +40,7 @@ class Acl:
     commit: str | None
     kind: Literal["pinned", "tag", "absent"]
     options: Mapping[str, str]
+    march: str | None = None
 
 
 def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
@@ -110,9 +112,9 @@ def get_acl(
             f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own. "
             f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
         )
-        return Acl(None, tag, None, "absent", pin.options)
+        return Acl(None, tag, None, "absent", pin.options, pin.march)
     if pin.commit is None:
         reporter.announce(
             f"{NAME} {tag} is pinned by its tag alone, which names commit {commit} here; write that into matrix.yaml"
         )
-    return Acl(folder, tag, commit, "tag" if pin.commit is None else "pinned", pin.options)
+    return Acl(folder, tag, commit, "tag" if pin.commit is None else "pinned", pin.options, pin.march)

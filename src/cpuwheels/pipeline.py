@@ -228,7 +228,7 @@ def _audit_policy(target: Target, inputs: Inputs, kernels: Kernels) -> AuditPoli
         digests=(
             inputs.environment.torch_version, inputs.environment.torch_digest, inputs.toolchain.digest, kernels.key,
         ),
-        limits=limits_of(target), binutils=Binutils.of(inputs.toolchain), system=target.system,
+        limits=limits_of(target, inputs.acl), binutils=Binutils.of(inputs.toolchain), system=target.system,
     )  # fmt: skip
 
 

@@ -17,7 +17,7 @@ from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.reads import keep_reads, kernels_key, known_reads, read_files
 from cpuwheels.kernels.request import configurations
 from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
-from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
+from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, unused_name, write_unused
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.model.units import format_size
 from cpuwheels.storage import remove_tree
@@ -105,8 +105,7 @@ def _build(
     first.prepare(request)
     open_gate(plan)
     first.link_acl(get_acl_library(request, plan, cache, store=store, reporter=reporter, logs=logs))
-    # What is known of a content of oneDNN is known of one machine's files.
-    name = f"onednn-{request.target.machine}-{request.onednn.digest[:16] if request.onednn else 'none'}.txt"
+    name = unused_name(request)
     learned = plan.learned.with_name(name)
     unused = read_unused(learned, plan.seed.with_name(name))
     if not first.unused.is_file() or read_unused(first.unused) != unused:

@@ -16,6 +16,7 @@ from cpuwheels.storage import storage_errors, write_atomic
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
 _MEMBER = re.compile(r"libdnnl\.a\((?P<member>[^)]+)\)")
@@ -61,6 +62,12 @@ def unused_files(workspace: Workspace) -> list[str]:
 def still_unused(known: list[str], found: list[str]) -> list[str]:
     """Return what is unused by this build and by those before it, so that two sources do not undo each other's list."""
     return sorted(set(known) & set(found)) if known else found
+
+
+def unused_name(request: KernelRequest) -> str:
+    """Return the name of the list of oneDNN's files that nothing links: of one content, machine and backend."""
+    backend = "-acl" if request.acl and request.acl.commit else ""
+    return f"onednn-{request.target.machine}{backend}-{request.onednn.digest[:16] if request.onednn else 'none'}.txt"
 
 
 def lacks_onednn(workspace: Workspace) -> list[str]:

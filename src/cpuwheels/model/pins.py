@@ -104,3 +104,6 @@ class AclPin(Strict):
     """Machines that upstream uses it on."""
     options: dict[str, str] = Field(default_factory=dict)
     """CMake options it is compiled with: those of upstream's own command."""
+    march: str | None = None
+    """Architecture, as the assembler's -march names it, up to which it has kernels, among which it chooses by what
+    the CPU says: the library that holds it is judged by that."""

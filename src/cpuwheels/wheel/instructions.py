@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.acl import Acl
     from cpuwheels.model.matrix import Target
     from cpuwheels.toolchain.result import Toolchain
 
@@ -29,6 +30,8 @@ _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
 _EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
 """How an assembler is told to take whatever it knows, where it does not do so by itself."""
 _SHOWN = 20
+SHARED = "libcpuwheels_"
+"""What the names of libraries begin with that the modules of a wheel share (cmake/steer/shared.cmake)."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Limit:
     """What some files of a wheel may hold.
 
     Attributes:
-        module: Name of an extension module; empty for every file that no other limit is for.
+        module: Name of an extension module, wildcards allowed; empty for every file that no other limit is for.
         march: Architecture as the assembler's ``-march`` names it.
         guarded: What is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
             taken the functions' names; wildcards allowed.
@@ -93,15 +96,22 @@ class Judged:
     unjudged: tuple[str, ...]
 
 
-def limits_of(target: Target) -> tuple[Limit, ...]:
+def limits_of(target: Target, acl: Acl | None = None) -> tuple[Limit, ...]:
     """Return what each file of a target's wheel may hold; nothing where the matrix names no architecture.
 
     What is not one of the libraries (bundled ones, those that the libraries share) is held against the lowest
-    library, since that one uses it too; the chooser is loaded on every machine.
+    library, since that one uses it too; the chooser is loaded on every machine. Only what holds Arm Compute Library
+    may have what that chooses from.
+
+    Args:
+        target: The target.
+        acl: Arm Compute Library in this build, if there was any.
     """
     found = [Limit(library.name, library.march, library.guarded) for library in target.libraries if library.march]
     if found and target.chooser and target.baseline:
         found.append(Limit(target.chooser, target.baseline))
+    if found and acl and acl.commit and acl.march:
+        found.append(Limit(f"{SHARED}*", acl.march))
     lowest = target.libraries[-1]
     if lowest.march:
         found.append(Limit("", lowest.march, lowest.guarded))
@@ -110,8 +120,8 @@ def limits_of(target: Target) -> tuple[Limit, ...]:
 
 def limit_for(file: str, limits: Iterable[Limit]) -> Limit | None:
     """Return the limit of a file of a wheel, given by its path."""
-    by_name = {limit.module: limit for limit in limits}
-    return by_name.get(_module(file)) or by_name.get("")
+    fitting = (limit for limit in limits if not limit.module or fnmatch.fnmatchcase(_module(file), limit.module))
+    return max(fitting, key=lambda limit: len(limit.module), default=None)
 
 
 def check_instructions(

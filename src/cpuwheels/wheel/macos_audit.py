@@ -132,7 +132,7 @@ def _judged(binaries: Mapping[str, bytes], wheel: Path, out: Path, terms: AuditP
             place = ["--rename-section", flags, f"--change-section-address=.data={address:#x}"]
             # A function in place of objcopy's own symbols, which objdump would take for data.
             names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
-            command = [terms.binutils.objcopy, *form, *place, *names, raw, files[name]]
+            command: list[str | Path] = [terms.binutils.objcopy, *form, *place, *names, raw, files[name]]
             run(command, log=log, env=closed_environment())
     judged = check_instructions(files, terms.limits, terms.binutils, work=folder, where=wheel, log=log)
     with storage_errors(folder):

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 from elf_writer import Elf
-from kernel_request import FIRST
+from kernel_request import FIRST, kernel_request
 
-from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, write_unused
+from cpuwheels.acl import Acl
+from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, unused_name, write_unused
 from cpuwheels.kernels.workspace import Workspace
 
 MAP = """\
@@ -49,6 +50,13 @@ def test_maps_that_name_no_member_mean_nothing(workspace: Workspace):
     for module in workspace.modules():
         (workspace.build / f"{module}.map").write_text("other linker\n")
     assert unused_files(workspace) == []
+
+
+def test_a_list_is_of_one_machine_and_backend(tmp_path: Path):
+    absent, there = Acl(None, "v52.6.0", None, "absent", {}), Acl(tmp_path, "v52.6.0", "c" * 40, "pinned", {})
+    names = [unused_name(kernel_request(tmp_path, acl=acl)) for acl in (None, absent, there)]
+    assert names[0] == names[1] == f"onednn-x86_64-{'c' * 16}.txt"
+    assert names[2] == f"onednn-x86_64-acl-{'c' * 16}.txt"
 
 
 def test_lists_survive_writing(tmp_path: Path):

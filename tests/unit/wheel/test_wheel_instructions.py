@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.acl import Acl
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.wheel.functions import Functions
 from cpuwheels.wheel.instructions import Limit, limit_for, limits_of
@@ -39,6 +40,24 @@ def test_no_library_of_the_matrix_may_hold_avx512_below_avx512(project_root: Pat
     limit = limit_for("vllm/_C_AVX2.abi3.so", limits_of(load_matrix(project_root).target("x86")))
     assert limit is not None
     assert "avx512" not in limit.march
+
+
+@pytest.mark.parametrize(
+    ("commit", "file", "march"),
+    [
+        ("c" * 40, "vllm.libs/libcpuwheels_dnnl-0a1b2c3d.so", "armv9-a+sme2"),
+        (None, "vllm.libs/libcpuwheels_dnnl-0a1b2c3d.so", "armv8.2-a+dotprod+fp16"),
+        ("c" * 40, "vllm.libs/libnuma-0a1b2c3d.so.1", "armv8.2-a+dotprod+fp16"),
+        ("c" * 40, "vllm/_C_NEON.abi3.so", "armv8.2-a+dotprod+fp16"),
+    ],
+)
+def test_only_what_holds_arm_compute_library_may_have_what_that_chooses_from(
+    project_root: Path, commit: str | None, file: str, march: str
+) -> None:
+    acl = Acl(None, "v52.6.0", commit, "tag" if commit else "absent", {}, "armv9-a+sme2")
+    limit = limit_for(file, limits_of(load_matrix(project_root).target("arm"), acl))
+    assert limit is not None
+    assert limit.march == march
 
 
 def test_a_file_without_a_limit_is_left_alone() -> None:
