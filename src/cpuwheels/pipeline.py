@@ -34,7 +34,8 @@ from cpuwheels.storage import storage_errors
 from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.audited import AuditPolicy
 from cpuwheels.wheel.build import build_wheel
-from cpuwheels.wheel.instructions import Binutils, limits_of
+from cpuwheels.wheel.instructions import Binutils
+from cpuwheels.wheel.limits import limits_of
 from cpuwheels.wheel.metadata import upstream_package
 from cpuwheels.wheel.overlay import write_overlay
 

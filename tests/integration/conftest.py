@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 
 
+def start(places: Places) -> runs.Run:
+    """Return a run of a project's x86 target."""
+    matrix = load_matrix(places.root)
+    return runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+
+
 @pytest.fixture(scope="session")
 def cache() -> Iterator[Path]:
     """Stores of the tests alone: compiler and environment stay from run to run, everything built is made anew."""
@@ -64,10 +70,7 @@ def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture(scope="session")
 def tiny_python(tiny: Tiny) -> Path:
     """The interpreter with the real torch that x86's wheels are built for; the store has others with stand-ins."""
-    matrix = load_matrix(tiny.root)
-    places = Places(tiny.root, tiny.cache, tiny.dist)
-    run = runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
-    return run.environment("2.13.0").python
+    return start(Places(tiny.root, tiny.cache, tiny.dist)).environment("2.13.0").python
 
 
 @pytest.fixture(scope="session")
@@ -79,9 +82,7 @@ def tiny_wheel(tiny: Tiny) -> Path:
 @pytest.fixture(scope="session")
 def this(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
     """A run of this project, with the stores that people use."""
-    matrix = load_matrix(PROJECT)
-    places = Places(PROJECT, default_root(), tmp_path_factory.mktemp("dist"))
-    return runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+    return start(Places(PROJECT, default_root(), tmp_path_factory.mktemp("dist")))
 
 
 @pytest.fixture(scope="session")

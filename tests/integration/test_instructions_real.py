@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.errors import AuditError
-from cpuwheels.wheel.instructions import Binutils, Limit, check_instructions
+from cpuwheels.wheel.instructions import Binutils, check_instructions
+from cpuwheels.wheel.limits import Limit
 
 if TYPE_CHECKING:
     from cpuwheels.toolchain.result import Toolchain

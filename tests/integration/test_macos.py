@@ -15,7 +15,8 @@ from cpuwheels.macho import read_macho
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.wheel.audited import AuditPolicy
-from cpuwheels.wheel.instructions import Binutils, limits_of
+from cpuwheels.wheel.instructions import Binutils
+from cpuwheels.wheel.limits import limits_of
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
 
 if TYPE_CHECKING:

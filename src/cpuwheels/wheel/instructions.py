@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.errors import AuditError
 from cpuwheels.process import blocks, capture
+from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.forms import apart, collect, is_decoded, locate
 from cpuwheels.wheel.functions import read_functions
+from cpuwheels.wheel.limits import Limit, limit_for, module_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.acl import Acl
-    from cpuwheels.model.matrix import Target
     from cpuwheels.toolchain.result import Toolchain
 
 _SECONDS = 120
@@ -30,8 +30,6 @@ _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
 _EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
 """How an assembler is told to take whatever it knows, where it does not do so by itself."""
 _SHOWN = 20
-SHARED = "libcpuwheels_"
-"""What the names of libraries begin with that the modules of a wheel share (cmake/steer/shared.cmake)."""
 
 
 @dataclass(frozen=True)
@@ -62,22 +60,6 @@ class Binutils:
 
 
 @dataclass(frozen=True)
-class Limit:
-    """What some files of a wheel may hold.
-
-    Attributes:
-        module: Name of an extension module, wildcards allowed; empty for every file that no other limit is for.
-        march: Architecture as the assembler's ``-march`` names it.
-        guarded: What is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
-            taken the functions' names; wildcards allowed.
-    """
-
-    module: str
-    march: str
-    guarded: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Judged:
     """What was found in one file that holds nothing beyond its limit.
 
@@ -96,32 +78,41 @@ class Judged:
     unjudged: tuple[str, ...]
 
 
-def limits_of(target: Target, acl: Acl | None = None) -> tuple[Limit, ...]:
-    """Return what each file of a target's wheel may hold; nothing where the matrix names no architecture.
-
-    What is not one of the libraries (bundled ones, those that the libraries share) is held against the lowest
-    library, since that one uses it too; the chooser is loaded on every machine. Only what holds Arm Compute Library
-    may have what that chooses from.
+def judge_contents(
+    contents: Iterable[tuple[str, bytes]],
+    write: Callable[[Path, bytes], object],
+    limits: Sequence[Limit],
+    binutils: Binutils,
+    *,
+    folder: Path,
+    where: Path,
+    log: Path,
+) -> tuple[Judged, ...]:
+    """Judge what a wheel holds, laid out in a folder one file after the other.
 
     Args:
-        target: The target.
-        acl: Arm Compute Library in this build, if there was any.
+        contents: The files by their path in the wheel.
+        write: Makes an ELF file, by its path, of a content.
+        limits: What they may hold.
+        binutils: Of the target's toolchain.
+        folder: For these files and what the assembler reads; emptied first, and removed.
+        where: The wheel, for messages.
+        log: Log file of the step.
+
+    Raises:
+        AuditError, CommandError: See `check_instructions`.
     """
-    found = [Limit(library.name, library.march, library.guarded) for library in target.libraries if library.march]
-    if found and target.chooser and target.baseline:
-        found.append(Limit(target.chooser, target.baseline))
-    if found and acl and acl.commit and acl.march:
-        found.append(Limit(f"{SHARED}*", acl.march))
-    lowest = target.libraries[-1]
-    if lowest.march:
-        found.append(Limit("", lowest.march, lowest.guarded))
-    return tuple(found)
-
-
-def limit_for(file: str, limits: Iterable[Limit]) -> Limit | None:
-    """Return the limit of a file of a wheel, given by its path."""
-    fitting = (limit for limit in limits if not limit.module or fnmatch.fnmatchcase(_module(file), limit.module))
-    return max(fitting, key=lambda limit: len(limit.module), default=None)
+    files = {}
+    with storage_errors(folder):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for number, (name, content) in enumerate(contents):
+            files[name] = folder / f"{number}.so"
+            write(files[name], content)
+    judged = check_instructions(files, limits, binutils, work=folder, where=where, log=log)
+    with storage_errors(folder):
+        remove_tree(folder)
+    return judged
 
 
 def check_instructions(
@@ -199,7 +190,7 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         for place in locate(blocks([*disassemble, path]), frozenset(beyond)):
             missed.discard(place.shape)
             function = functions.name(place.address)
-            if _is_guarded(function, f"{_module(name)}:{beyond[place.shape].split()[0].decode()}", limit):
+            if _is_guarded(function, f"{module_of(name)}:{beyond[place.shape].split()[0].decode()}", limit):
                 guarded[function] += 1
             else:
                 text = _shown(beyond[place.shape])
@@ -220,10 +211,6 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
 def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:
     names = (function, instruction)
     return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in limit.guarded)
-
-
-def _module(file: str) -> str:
-    return file.rpartition("/")[2].partition(".")[0]
 
 
 def _refused(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import AuditError
@@ -16,16 +17,15 @@ from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.audited import Audited
 from cpuwheels.wheel.canonical import content_digest, dist_info_of, render_record
-from cpuwheels.wheel.instructions import check_instructions
+from cpuwheels.wheel.instructions import judge_contents
 from cpuwheels.wheel.macos_symbols import STUB, providers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cpuwheels.macho import MachOFacts
     from cpuwheels.wheel.audited import AuditPolicy
-    from cpuwheels.wheel.instructions import Judged
     from cpuwheels.wheel.macos_symbols import Providers
 
 _SHOWN_SYMBOLS = 10
@@ -67,7 +67,11 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             log=log,
             next_step="each line names the file; most come from how the kernels were compiled and linked",
         )
-    judged = _judged({name: content for name, content in members.items() if is_macho(content)}, wheel, out, terms, log)
+    judged = judge_contents(
+        ((name, content) for name, content in sorted(members.items()) if is_macho(content)),
+        partial(_write_elf, terms.binutils.objcopy, log), terms.limits, terms.binutils,
+        folder=out.with_name(f"{out.name}-files"), where=wheel, log=log,
+    ) if terms.binutils else ()  # fmt: skip
     platform = f"{terms.floor}_{terms.machine}"
     path = out / f"{wheel.stem.rpartition('-')[0]}-{platform}.whl"
     with storage_errors(out):
@@ -114,30 +118,17 @@ def macho_faults(facts: MachOFacts, oldest: tuple[int, int], machine: str, offer
     yield from facts.signature_faults
 
 
-def _judged(binaries: Mapping[str, bytes], wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> tuple[Judged, ...]:
-    """Judge the instructions of Mach-O files, as ELF files with the same code at the same addresses."""
-    if terms.binutils is None:
-        return ()
-    folder = out.with_name(f"{out.name}-files")
-    files = {}
-    with storage_errors(folder):
-        remove_tree(folder)
-        folder.mkdir(parents=True)
-        for number, (name, content) in enumerate(sorted(binaries.items())):
-            address, code = read_code(content)
-            raw, files[name] = folder / f"{number}.bin", folder / f"{number}.o"
-            raw.write_bytes(code)
-            form = ["-I", "binary", "-O", "elf64-littleaarch64", "-B", "aarch64"]
-            flags = ".data=.text,contents,alloc,load,readonly,code"
-            place = ["--rename-section", flags, f"--change-section-address=.data={address:#x}"]
-            # A function in place of objcopy's own symbols, which objdump would take for data.
-            names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
-            command: list[str | Path] = [terms.binutils.objcopy, *form, *place, *names, raw, files[name]]
-            run(command, log=log, env=closed_environment())
-    judged = check_instructions(files, terms.limits, terms.binutils, work=folder, where=wheel, log=log)
-    with storage_errors(folder):
-        remove_tree(folder)
-    return judged
+def _write_elf(objcopy: Path, log: Path, path: Path, content: bytes) -> None:
+    """Write a Mach-O file's instructions as an ELF file with the same code at the same addresses."""
+    address, code = read_code(content)
+    raw = path.with_suffix(".bin")
+    raw.write_bytes(code)
+    form = ["-I", "binary", "-O", "elf64-littleaarch64", "-B", "aarch64"]
+    flags = ".data=.text,contents,alloc,load,readonly,code"
+    place = ["--rename-section", flags, f"--change-section-address=.data={address:#x}"]
+    # A function in place of objcopy's own symbols, which objdump would take for data.
+    names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
+    run([objcopy, *form, *place, *names, raw, path], log=log, env=closed_environment())
 
 
 def path_faults(facts: MachOFacts) -> Iterator[str]:

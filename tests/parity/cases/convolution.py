@@ -46,11 +46,11 @@ def expected_sequences(
     return Near(torch.cat([each.value for each in found], -1), torch.cat(magnitudes, -1), weight.shape[1] + 1)
 
 
-def name_of_output(*, silu: bool) -> str:
-    """Return the output's name: the activation has limits of its own, and on Arm a coarser exponential."""
+def name_of_output(*, silu: bool, coarse: bool = ARM) -> str:
+    """Return the output's name: the activation has limits of its own, and on Arm mostly a coarser exponential."""
     if not silu:
         return "out"
-    return "activated_coarsely" if ARM else "activated"
+    return "activated_coarsely" if coarse else "activated"
 
 
 @cases("causal_conv1d_weight_pack", dtype=[torch.bfloat16, torch.float16], channels=[32, 64, 96, 256])

@@ -213,7 +213,7 @@ def causal_conv1d_update_cpu_vec(
 ) -> Call:
     """Any width and format; one of three sequences is padding, whose tokens come out as they are."""
     batch, pad, silu = 3, -7, activation is not None
-    name = "activated" if silu else "out"
+    name = name_of_output(silu=silu, coarse=False)
     x = draw.normal((batch, channels) if tokens is None else (batch, channels, tokens), dtype)
     weight = draw.normal((channels, width), dtype)
     bias = draw.normal([channels], dtype) if biased else None

@@ -11,7 +11,8 @@ from elf_writer import Elf
 from cpuwheels.errors import AuditError
 from cpuwheels.wheel.audited import AuditPolicy
 from cpuwheels.wheel.binaries import KIND, audited_binaries, audited_name
-from cpuwheels.wheel.instructions import Binutils, Limit
+from cpuwheels.wheel.instructions import Binutils
+from cpuwheels.wheel.limits import Limit
 
 if TYPE_CHECKING:
     from pathlib import Path

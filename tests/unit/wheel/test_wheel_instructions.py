@@ -9,7 +9,7 @@ import pytest
 from cpuwheels.acl import Acl
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.wheel.functions import Functions
-from cpuwheels.wheel.instructions import Limit, limit_for, limits_of
+from cpuwheels.wheel.limits import Limit, limit_for, limits_of
 
 
 def test_every_library_of_the_matrix_on_linux_has_a_limit(project_root: Path) -> None:
