@@ -23,6 +23,7 @@ _FAT = (b"\xca\xfe\xba\xbe", b"\xca\xfe\xba\xbf")
 _WEAK_REFERENCE = 0x40  # <mach-o/nlist.h> N_WEAK_REF
 _ORDINAL_SHIFT = 8  # <mach-o/nlist.h> GET_LIBRARY_ORDINAL
 _FLAT = ""
+_CODE = "__text"
 
 _SUPER_BLOB: Final = struct.Struct(">III")
 _BLOB_INDEX: Final = struct.Struct(">II")
@@ -49,6 +50,21 @@ class Import:
 
 
 @dataclass(frozen=True)
+class Code:
+    """Where a file's instructions are.
+
+    Attributes:
+        address: Of the first, when it is loaded.
+        start: Of the first, in the file.
+        size: Bytes.
+    """
+
+    address: int
+    start: int
+    size: int
+
+
+@dataclass(frozen=True)
 class MachOFacts:
     """Facts of one Mach-O file.
 
@@ -61,6 +77,7 @@ class MachOFacts:
         imports: Undefined symbols, sorted.
         exports: Symbols that it offers to others.
         signature_faults: What is wrong with its signature; empty if every page is as it was signed.
+        code: Where its instructions are; None if it has none.
     """
 
     machine: str
@@ -71,6 +88,7 @@ class MachOFacts:
     imports: tuple[Import, ...]
     exports: frozenset[str]
     signature_faults: tuple[str, ...]
+    code: Code | None
 
 
 def is_macho(start: bytes) -> bool:
@@ -105,21 +123,10 @@ def read_macho(content: bytes) -> MachOFacts:
         signature_faults=("is not signed",)
         if signature is None
         else tuple(signature_faults(content, signature.data_offset)),
+        code=next(
+            (Code(each.virtual_address, each.offset, each.size) for each in binary.sections if each.name == _CODE), None
+        ),
     )
-
-
-def read_code(content: bytes) -> tuple[int, bytes]:
-    """Return address and bytes of a file's instructions.
-
-    Raises:
-        ValueError: It has none, or is damaged.
-    """
-    binary, _owner = _parsed(content)
-    section = next((each for each in binary.sections if each.name == "__text"), None)
-    if section is None:
-        msg = "a Mach-O file without instructions"
-        raise ValueError(msg)
-    return int(section.virtual_address), bytes(section.content)
 
 
 def signature_faults(content: bytes, start: int) -> Iterator[str]:

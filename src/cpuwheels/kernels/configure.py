@@ -80,7 +80,7 @@ def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launcher
         "CPUWHEELS_TORCH": str(environment.torch_folder) if environment.foreign else "",
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
         "CPUWHEELS_BUILT": "" if workspace.is_first else str(workspace.first_build),
-        "CPUWHEELS_ACL": str(workspace.acl) if request.acl and request.acl.folder else "",
+        "CPUWHEELS_ACL": str(workspace.acl) if request.acl and request.acl.commit else "",
         "CPUWHEELS_ONEDNN_SOURCE": str(workspace.onednn),
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag if request.onednn else "",
         "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),

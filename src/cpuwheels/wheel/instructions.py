@@ -10,7 +10,7 @@ import fnmatch
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cpuwheels.errors import AuditError
 from cpuwheels.process import blocks, capture
@@ -30,6 +30,8 @@ _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
 _EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
 """How an assembler is told to take whatever it knows, where it does not do so by itself."""
 _SHOWN = 20
+
+Content = TypeVar("Content")
 
 
 @dataclass(frozen=True)
@@ -79,8 +81,8 @@ class Judged:
 
 
 def judge_contents(
-    contents: Iterable[tuple[str, bytes]],
-    write: Callable[[Path, bytes], object],
+    contents: Iterable[tuple[str, Content]],
+    write: Callable[[Path, Content], object],
     limits: Sequence[Limit],
     binutils: Binutils,
     *,
@@ -91,8 +93,8 @@ def judge_contents(
     """Judge what a wheel holds, laid out in a folder one file after the other.
 
     Args:
-        contents: The files by their path in the wheel.
-        write: Makes an ELF file, by its path, of a content.
+        contents: The files by their path in the wheel, as whoever calls has read them.
+        write: Makes an ELF file, by its path, of one.
         limits: What they may hold.
         binutils: Of the target's toolchain.
         folder: For these files and what the assembler reads; emptied first, and removed.

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import AuditError
-from cpuwheels.macho import is_macho, read_code, read_macho
+from cpuwheels.macho import is_macho, read_macho
 from cpuwheels.policy import macos_floor
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cpuwheels.macho import MachOFacts
+    from cpuwheels.macho import Code, MachOFacts
     from cpuwheels.wheel.audited import AuditPolicy
     from cpuwheels.wheel.macos_symbols import Providers
 
@@ -58,7 +58,8 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             log=log,
             next_step="remove torch's and zig's entries from the store and build again",
         ) from error
-    faults = list(wheel_faults(members, oldest=oldest, machine=terms.machine, offered=offered))
+    binaries, faults = read_binaries(members)
+    faults += wheel_faults(binaries, oldest=oldest, machine=terms.machine, offered=offered)
     if faults:
         raise AuditError(
             f"{len(faults)} things are wrong with the binaries of {wheel.name}",
@@ -68,7 +69,7 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             next_step="each line names the file; most come from how the kernels were compiled and linked",
         )
     judged = judge_contents(
-        ((name, content) for name, content in sorted(members.items()) if is_macho(content)),
+        ((name, (code, members[name])) for name, facts in binaries.items() if (code := facts.code)),
         partial(_write_elf, terms.binutils.objcopy, log), terms.limits, terms.binutils,
         folder=out.with_name(f"{out.name}-files"), where=wheel, log=log,
     ) if terms.binutils else ()  # fmt: skip
@@ -84,21 +85,27 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
     )  # fmt: skip
 
 
+def read_binaries(members: dict[str, bytes]) -> tuple[dict[str, MachOFacts], list[str]]:
+    """Return the facts of a wheel's Mach-O files, sorted by their path, and what cannot be one in it."""
+    binaries, faults = {}, []
+    for name, content in sorted(members.items()):
+        if content[:4] == b"\x7fELF":
+            faults.append(f"{name} is a file for Linux")
+        elif is_macho(content):
+            try:
+                binaries[name] = read_macho(content)
+            except ValueError as error:
+                faults.append(f"{name} is {error}")
+    if not any(map(is_macho, members.values())):
+        faults.append("there is no Mach-O file in it: the kernels were not installed")
+    return binaries, faults
+
+
 def wheel_faults(
-    members: dict[str, bytes], *, oldest: tuple[int, int], machine: str, offered: Providers
+    binaries: dict[str, MachOFacts], *, oldest: tuple[int, int], machine: str, offered: Providers
 ) -> Iterator[str]:
     """Yield everything wrong with a wheel's Mach-O files, one line each."""
-    binaries = {name: content for name, content in sorted(members.items()) if is_macho(content)}
-    foreign = (name for name, content in sorted(members.items()) if content[:4] == b"\x7fELF")
-    yield from (f"{name} is a file for Linux" for name in foreign)
-    if not binaries:
-        yield "there is no Mach-O file in it: the kernels were not installed"
-    for name, content in binaries.items():
-        try:
-            facts = read_macho(content)
-        except ValueError as error:
-            yield f"{name} is {error}"
-            continue
+    for name, facts in binaries.items():
         yield from (f"{name} {fault}" for fault in macho_faults(facts, oldest, machine, offered))
 
 
@@ -110,6 +117,8 @@ def macho_faults(facts: MachOFacts, oldest: tuple[int, int], machine: str, offer
         yield "does not say which macOS it is for"
     elif facts.minimum_os != oldest:
         yield f"is for macOS {_text(facts.minimum_os)} or newer, the floor is {_text(oldest)}"
+    if facts.code is None:
+        yield "holds no instructions"
     yield from path_faults(facts)
     for library in facts.needed:
         if not offered.has(library):
@@ -118,14 +127,14 @@ def macho_faults(facts: MachOFacts, oldest: tuple[int, int], machine: str, offer
     yield from facts.signature_faults
 
 
-def _write_elf(objcopy: Path, log: Path, path: Path, content: bytes) -> None:
+def _write_elf(objcopy: Path, log: Path, path: Path, of: tuple[Code, bytes]) -> None:
     """Write a Mach-O file's instructions as an ELF file with the same code at the same addresses."""
-    address, code = read_code(content)
+    code, content = of
     raw = path.with_suffix(".bin")
-    raw.write_bytes(code)
+    raw.write_bytes(content[code.start : code.start + code.size])
     form = ["-I", "binary", "-O", "elf64-littleaarch64", "-B", "aarch64"]
     flags = ".data=.text,contents,alloc,load,readonly,code"
-    place = ["--rename-section", flags, f"--change-section-address=.data={address:#x}"]
+    place = ["--rename-section", flags, f"--change-section-address=.data={code.address:#x}"]
     # A function in place of objcopy's own symbols, which objdump would take for data.
     names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
     run([objcopy, *form, *place, *names, raw, path], log=log, env=closed_environment())

@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from cpuwheels.errors import AuditError
-from cpuwheels.macho import Import, MachOFacts
+from cpuwheels.macho import Code, Import, MachOFacts
 from cpuwheels.wheel.audited import AuditPolicy
-from cpuwheels.wheel.macos_audit import audit_macos_wheel, macho_faults, wheel_faults
+from cpuwheels.wheel.macos_audit import audit_macos_wheel, macho_faults, read_binaries
 from cpuwheels.wheel.macos_symbols import SYSTEM, Providers, relied_on, stub_symbols
 
 CXX = "/usr/lib/libc++.1.dylib"
@@ -30,6 +30,7 @@ GOOD = MachOFacts(
     ),
     exports=frozenset({"_PyInit__C"}),
     signature_faults=(),
+    code=Code(0x4000, 0x4000, 16),
 )
 STUB = """\
 --- !tapi-tbd
@@ -77,6 +78,7 @@ def test_a_good_file_has_no_faults():
         ({"imports": (Import("_malloc", SYSTEM, weak=True),)}, f"takes from {SYSTEM}"),
         ({"imports": (Import("_c10_error", "@rpath/libomp.dylib"),)}, "takes from @rpath/libomp.dylib"),
         ({"signature_faults": ("is not signed",)}, "is not signed"),
+        ({"code": None}, "holds no instructions"),
     ],
 )
 def test_each_fault_is_said(changes, said):
@@ -114,7 +116,8 @@ def test_another_file_is_no_stub_file(text):
 
 
 def test_a_wheel_without_kernels_and_one_with_linux_kernels_are_refused():
-    said = list(wheel_faults({"vllm/_C.abi3.so": b"\x7fELF..."}, oldest=(14, 0), machine="arm64", offered=OFFERED))
+    binaries, said = read_binaries({"vllm/_C.abi3.so": b"\x7fELF..."})
+    assert not binaries
     assert said == [
         "vllm/_C.abi3.so is a file for Linux",
         "there is no Mach-O file in it: the kernels were not installed",
