@@ -43,6 +43,7 @@ class _Options(TypedDict):
     """The options of a build, as click names them."""
 
     source: str | None
+    repo: Path | None
     sha256: str | None
     toolchain: ToolchainChoice
     memory: str | None
@@ -82,7 +83,8 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that describe a build."""
     for option in reversed(
         [
-            click.option("--source", help="vLLM version, or the path of a local tree (default: matrix.yaml)."),
+            click.option("--source", help="vLLM version, path of a tree, or commit by hash, tag or branch."),
+            click.option("--repo", type=click.Path(path_type=Path), help="Clone of vLLM to look --source up in."),
             click.option("--sha256", help="Digest of the sdist, for a version that matrix.yaml does not pin."),
             click.option(
                 "--toolchain", type=click.Choice(["auto", "host", "debian"]), default="auto", show_default=True,

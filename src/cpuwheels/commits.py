@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.archives import tarfile
 from cpuwheels.errors import CommandError
+from cpuwheels.git import PATIENCE, git_environment
 from cpuwheels.keys import make_key
-from cpuwheels.process import closed_environment, run
+from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors
 
 if TYPE_CHECKING:
@@ -18,9 +19,6 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError
     from cpuwheels.store import Store
-
-_PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=20")
-"""Git gives up on a connection that moves less than 1,000 bytes/s for 20 s."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +119,7 @@ class _Clone:
         self._source = source
         self._folder = store.root / "git" / source.kind
         self._log = logs / f"{source.kind}.log"
-        self._env = closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}, network=True)
+        self._env = git_environment()
 
     def open(self) -> None:
         """Make it, unless it is there."""
@@ -202,7 +200,7 @@ class _Clone:
         )
 
     def _command(self, *arguments: str) -> list[str | Path]:
-        return ["git", "-C", self._folder, *_PATIENCE, *arguments]
+        return ["git", "-C", self._folder, *PATIENCE, *arguments]
 
     def _git(self, *arguments: str) -> tuple[int, str]:
         done = run(self._command(*arguments), log=self._log, env=self._env, check=False)

@@ -18,7 +18,8 @@ class BuildOptions:
     """What the user may choose for one build.
 
     Attributes:
-        source: Version or path; the matrix's default when None.
+        source: Version, path or commit; the matrix's default when None.
+        repo: Clone in which the commit is looked up; the matrix's repositories when None.
         sha256: Digest of the sdist, for a version the matrix does not pin.
         toolchain: Which compilers may be used.
         memory: Cap as given, such as ``8G``; what the machine has when None.
@@ -29,6 +30,7 @@ class BuildOptions:
     """
 
     source: str | None = None
+    repo: Path | None = None
     sha256: str | None = None
     toolchain: ToolchainChoice = "auto"
     memory: str | None = None
@@ -39,8 +41,9 @@ class BuildOptions:
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
-        named = {"--source": self.source, "--sha256": self.sha256, "--toolchain": self.toolchain,
-                 "--memory": self.memory, "--jobs": self.jobs, "--compiler-cache": self.compiler_cache}  # fmt: skip
+        named = {"--source": self.source, "--repo": str(self.repo) if self.repo else None, "--sha256": self.sha256,
+                 "--toolchain": self.toolchain, "--memory": self.memory, "--jobs": self.jobs,
+                 "--compiler-cache": self.compiler_cache}  # fmt: skip
         flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]

@@ -99,7 +99,10 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         check_debug_symbols(target)
     check_choice(target, options.toolchain, places.root, os.environ)
     plan = run.plan(places.root, target, options)
-    request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
+    request = request_source(
+        options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
+        locked=options.locked,
+    )  # fmt: skip
     this = run.start(places, matrix, target, options, reporter)
     inputs = gather(this, request)
     chooser = chooser_key(target, inputs.toolchain, places.root) if target.chooser else None
@@ -125,7 +128,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             reporter.info("this very wheel was built and checked before; nothing to do")
         else:
             with (
-                this.work_folder() as work,
+                this.store.scratch("wheel") as work,
                 publish.staging(places, name, version) as staged,
                 _bench(this, inputs, work) as bench,
             ):

@@ -48,7 +48,12 @@ def provenance(
     return {
         "format": FORMAT,
         "target": target,
-        "source": {"version": source.version, "digest": source.digest, "epoch": source.epoch},
+        "source": {
+            "version": source.version,
+            "digest": source.digest,
+            "epoch": source.epoch,
+            **({"commit": source.commit} if source.commit else {}),
+        },
         "patches": [asdict(patch) for patch in prepared.patches],
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},

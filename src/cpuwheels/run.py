@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
-from contextlib import contextmanager
 from dataclasses import dataclass
 from operator import itemgetter
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels import publish
@@ -23,13 +21,14 @@ from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits
 from cpuwheels.native import native_tools
 from cpuwheels.platforms import is_foreign, own_target, this_machine
 from cpuwheels.runtime import separate_environment
-from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.storage import storage_errors
 from cpuwheels.store import Store
 from cpuwheels.toolchain.select import resolve_toolchain
 from cpuwheels.torch_foreign import ForeignRequest, foreign_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
+    from pathlib import Path
 
     from cpuwheels.compiler_cache.settings import CompilerCache
     from cpuwheels.config import Places
@@ -178,18 +177,6 @@ class Run:
             store=self.store, reporter=self.reporter,
         )  # fmt: skip
         return compiler_cache(program, self.store.root, os.environ) if program else None
-
-    @contextmanager
-    def work_folder(self) -> Iterator[Path]:
-        """Yield a folder for intermediate files, on the stores' file system so that links work."""
-        base = self.store.root / "work"
-        with storage_errors(base):
-            base.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix="wheel-", dir=base))
-        try:
-            yield folder
-        finally:
-            remove_tree(folder)
 
 
 def helpers_choice(choice: Choice) -> Choice:

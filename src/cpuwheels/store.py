@@ -13,6 +13,7 @@ import logging
 import os
 import shutil
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ from cpuwheels.keys import entry_digest, tree_names
 from cpuwheels.storage import link_or_copy, remove_tree, storage_errors, sync_folder, write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
 MANIFEST = ".cpuwheels-manifest.json"
 
@@ -64,6 +65,18 @@ class Store:
     def work(self, kind: str, key: str) -> Path:
         """Return the folder in which an entry's making may be interrupted and resumed."""
         return self.root / "work" / f"{kind}-{key}"
+
+    @contextlib.contextmanager
+    def scratch(self, name: str) -> Iterator[Path]:
+        """Yield a new folder for intermediate files, on the stores' file system so that links work; then remove it."""
+        base = self.root / "work"
+        with storage_errors(base):
+            base.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=base))
+        try:
+            yield folder
+        finally:
+            remove_tree(folder)
 
     def lock(self, kind: str, key: str) -> FileLock:
         """Return the lock of one entry, not yet taken."""

@@ -51,7 +51,7 @@ def check_wheel(
     target = matrix.buildable(name)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    with this.work_folder() as work:
+    with this.store.scratch("wheel") as work:
         bench = parity_bench(this, found, options, work)
         with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
             if target.chooser is not None and target.chooser not in found.libraries:
@@ -83,7 +83,7 @@ def compare_speed(
     request = SpeedRequest(
         options.library, options.operators, options.rounds, options.cases, options.threads or usable_cpus().count
     )
-    with this.work_folder() as work:
+    with this.store.scratch("wheel") as work:
         with reporter.stage("environment", "both wheels, each with the torch it requires"):
             own, other = [
                 _side(this, each, work / place) for each, place in zip(wheels, ("wheel", "against"), strict=True)

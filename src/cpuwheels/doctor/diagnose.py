@@ -92,7 +92,10 @@ def diagnose(
     store = Store(places.cache)
     checks = [_machine(target, places.root), machine.judge_python(sys.version_info[:3])]
     try:
-        request = request_source(options.source or matrix.source_of(target), options.sha256, matrix)
+        request = request_source(
+            options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
+            locked=options.locked,
+        )  # fmt: skip
         pins = _pins(matrix, request, target, store)
         context = sources.Context(
             root=places.root,

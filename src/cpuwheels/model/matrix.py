@@ -139,6 +139,8 @@ class Matrix(Strict):
     python: tuple[str, ...] = Field(min_length=1)
     """Build interpreters in order of preference; the wheels are abi3."""
     debian: Debian
+    repositories: tuple[str, ...] = ()
+    """Git remotes of vLLM, tried in order. ``CPUWHEELS_VLLM_REPO`` puts one in front."""
     releases: tuple[Release, ...] = Field(min_length=1)
     torch: dict[PepVersion, TorchPin]
     onednn: dict[str, OneDnnPin]

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.errors import SourceError
+from cpuwheels.commits import repositories_of
+from cpuwheels.errors import LockedError, SourceError
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository
+from cpuwheels.source.commit import CommitRequest
+from cpuwheels.source.repository import FULL_HASH
 from cpuwheels.source.sdist import SdistRequest, check_sha256
 from cpuwheels.source.tree import TreeRequest, check_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Matrix
     from cpuwheels.source.result import Source
     from cpuwheels.store import Store
+
+_HASH = re.compile(r"[0-9a-f]{7,64}")
+"""Seven digits are what git shows at least; no version of vLLM is such a number."""
 
 
 class SourceRequest(Protocol):
@@ -25,26 +36,63 @@ class SourceRequest(Protocol):
         """Return the source, fetching it if needed."""
 
 
-def request_source(text: str | None, sha256: str | None, matrix: Matrix) -> SourceRequest:
-    """Return the request for what ``--source`` and ``--sha256`` say.
+def request_source(
+    text: str | None,
+    sha256: str | None,
+    matrix: Matrix,
+    *,
+    default: str | None = None,
+    clone: Path | None = None,
+    locked: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> SourceRequest:
+    """Return the request for what ``--source``, ``--sha256`` and ``--repo`` say.
 
     Args:
-        text: A version or a path; the matrix's default when None. Text with a slash, and ``.``, is a path.
+        text: A version, a folder, or a commit by its hash, a tag or a branch.
         sha256: Digest of the sdist, for a version that the matrix does not pin.
-        matrix: Pinned releases.
+        matrix: Pinned releases, and where commits come from.
+        default: What is taken without a text; the matrix's own default when None.
+        clone: A clone of this machine in which text is looked up, whatever it looks like; its HEAD without a text.
+        locked: Refuse a name that may mean another commit tomorrow.
+        environ: Where ``CPUWHEELS_VLLM_REPO`` is looked up.
 
     Raises:
-        SourceError: It is neither a version nor a folder, the version is not pinned, or the digest given
-            contradicts the pinned one.
+        SourceError: The version is not pinned, the digest given contradicts the pinned one or has nothing to be the
+            digest of, the folder is no vLLM tree, or the clone is none.
+        LockedError: A commit is not named by its full hash, and ``locked`` is set.
     """
-    wanted = text or matrix.default_source
-    if "/" in wanted or wanted in {".", ".."} or _is_folder(wanted):
+    if clone is not None:
+        _refuse(sha256, "a commit")
+        folder = clone.expanduser().resolve()
+        local_repository(folder)
+        return _commit(text or "HEAD", folder, (), locked=locked)
+    wanted = (text or default or matrix.default_source).strip()
+    if wanted in {".", ".."} or wanted.startswith(("/", "./", "../", "~")) or _is_folder(wanted):
+        _refuse(sha256, "a local tree")
         folder = Path(wanted).expanduser().resolve()
         check_tree(folder)
-        if sha256 is not None:
-            raise SourceError("a local tree has no sha256 to check", where="--sha256", next_step="leave --sha256 out")
         return TreeRequest(folder)
-    version = _parse(wanted)
+    version = None if _HASH.fullmatch(wanted) else _version(wanted)
+    release = matrix.release(version) if version else None
+    if version is None or (release is None and sha256 is None and wanted.startswith("v")):
+        _refuse(sha256, "a commit")
+        remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, environ)
+        return _commit(wanted, None, remotes, locked=locked)
+    return _release(version, sha256, matrix)
+
+
+def _commit(revision: str, clone: Path | None, remotes: tuple[str, ...], *, locked: bool) -> CommitRequest:
+    if locked and not FULL_HASH.fullmatch(revision):
+        raise LockedError(
+            f"{revision!r} may mean another commit tomorrow and --locked refuses that",
+            where="--source",
+            next_step="give the commit's full hash, or build without --locked",
+        )
+    return CommitRequest(revision, clone, remotes)
+
+
+def _release(version: str, sha256: str | None, matrix: Matrix) -> SdistRequest:
     given = check_sha256(sha256) if sha256 is not None else None
     release = matrix.release(version)
     if release is None:
@@ -53,7 +101,8 @@ def request_source(text: str | None, sha256: str | None, matrix: Matrix) -> Sour
             raise SourceError(
                 f"vLLM {version} is not pinned",
                 where="--source",
-                next_step=f"pass its sdist's digest with --sha256, or use one of: {known}",
+                next_step=f"pass its sdist's digest with --sha256, give its tag v{version} for the commit, or use one "
+                f"of: {known}",
             )
         return SdistRequest(version, given, None, (), "pinned by --sha256")
     if given is not None and given != release.sdist.sha256:
@@ -65,6 +114,11 @@ def request_source(text: str | None, sha256: str | None, matrix: Matrix) -> Sour
     return SdistRequest(version, release.sdist.sha256, release.sdist.size, release.sdist.urls, "pinned in matrix.yaml")
 
 
+def _refuse(sha256: str | None, what: str) -> None:
+    if sha256 is not None:
+        raise SourceError(f"{what} has no sha256 to check", where="--sha256", next_step="leave --sha256 out")
+
+
 def _is_folder(text: str) -> bool:
     try:
         return Path(text).is_dir()
@@ -72,19 +126,15 @@ def _is_folder(text: str) -> bool:
         return False  # too long for a file name
 
 
-def _parse(text: str) -> str:
+def _version(text: str) -> str | None:
     try:
         version = Version(text.removeprefix("v"))
-    except InvalidVersion as error:
-        raise SourceError(
-            f"{text!r} is neither a version nor a folder",
-            where="--source",
-            next_step="give a version such as 0.32.0, or the path of a vLLM tree (with a slash in it)",
-        ) from error
+    except InvalidVersion:
+        return None
     if version.local:
         raise SourceError(
             f"{text!r} has a local part; sdists have none",
             where="--source",
-            next_step=f"use {version.public}",
+            next_step=f"use {version.public}, or the hash of a commit",
         )
     return str(version)

@@ -26,6 +26,7 @@ class Source:
         epoch: Seconds since 1970 of its newest file or commit; used for ``SOURCE_DATE_EPOCH``.
         origin: For people: where it came from.
         version_from: For people: how the version was found.
+        commit: Hash of the commit that it is, if that is known.
     """
 
     version: str
@@ -34,6 +35,7 @@ class Source:
     epoch: int
     origin: str
     version_from: str
+    commit: str | None = None
 
 
 def with_epoch(source: Source, environ: Mapping[str, str]) -> Source:

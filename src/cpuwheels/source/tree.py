@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import setuptools_scm
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.errors import SourceError
-from cpuwheels.keys import digest_of_entries, entry_digest, make_key, text_digest
-from cpuwheels.process import capture, closed_environment
-from cpuwheels.source.result import KIND, Source
+from cpuwheels.git import Git
 from cpuwheels.source.sdist import sdist_version
-from cpuwheels.store import sealed_digests
+from cpuwheels.source.snapshot import take_snapshot
+from cpuwheels.source.version import Described, describe
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.source.result import Source
     from cpuwheels.store import Store
-
-DESCRIBE = ("git", "describe", "--dirty", "--tags", "--long", "--abbrev=40", "--match", "v[0-9]*")
-"""Release tags only, as upstream's setup.py asks for them; crate tags such as ``proto-v0.3.0`` do not count."""
 
 _NEEDED = ("CMakeLists.txt", "setup.py", "csrc/cpu", "requirements/cpu.txt", "vllm")
 _NOT_SOURCE = {".git", "__pycache__", ".deps", "build", "dist", ".venv", ".mypy_cache", ".ruff_cache"}
@@ -53,63 +46,20 @@ class TreeRequest:
                 changed meanwhile.
         """
         check_tree(self.folder)
-        version, version_from = tree_version(self.folder)
+        described = tree_version(self.folder)
         names = _source_files(self.folder)
         epoch = _epoch(self.folder, names)
-        digests = _digests(self.folder, names)
-        digest = text_digest(f"{digest_of_entries(digests)} {version} {epoch}")
-        key = make_key(tree=digest, layout=1)
-        copy = store.find(KIND, key)
-        if copy is None:
-            before = store.latest(KIND)
-            reporter.info(f"taking a snapshot of {len(names)} files of {self.folder}")
-            copy = store.get(KIND, key, lambda fresh: _snapshot(self.folder, digests, fresh, before), of=before)
-        return Source(
-            version=version,
-            folder=copy,
-            digest=digest,
-            epoch=epoch,
-            origin=f"local tree, content {digest[:16]}",
-            version_from=version_from,
-        )
+        return take_snapshot(
+            self.folder, names, described, epoch=epoch, origin="local tree", store=store, reporter=reporter,
+        )  # fmt: skip
 
 
-def _digests(folder: Path, names: list[str]) -> dict[str, str]:
-    try:
-        return {name: entry_digest(f"{folder}/{name}") for name in names}
-    except OSError as error:
-        raise SourceError(
-            f"cannot read {error.filename}: {error.strerror}",
-            where=folder,
-            next_step="make it readable, or build again when nothing writes to the tree",
-        ) from error
-
-
-def _snapshot(folder: Path, digests: Mapping[str, str], copy: Path, before: Path | None) -> None:
-    """Copy a tree; what an earlier snapshot has is linked from there, nobody writes to either.
-
-    Raises:
-        SourceError: A file was changed meanwhile.
-    """
-    known = sealed_digests(before) if before else {}
-    for parent in {os.path.dirname(name) for name in digests}:  # noqa: PTH120  (thousands of files)
-        (copy / parent).mkdir(parents=True, exist_ok=True)
-    for name, digest in digests.items():
-        if known.get(name) == digest and not digest.startswith("link:"):
-            with contextlib.suppress(OSError):  # a file system without hard links, or the snapshot was just removed
-                os.link(f"{before}/{name}", f"{copy}/{name}")
-                continue
-        shutil.copy2(f"{folder}/{name}", f"{copy}/{name}", follow_symlinks=False)
-        if entry_digest(f"{copy}/{name}") != digest:
-            raise SourceError(
-                f"{name} was changed while the tree was read",
-                where=folder / name,
-                next_step="build again when nothing writes to the tree",
-            )
-
-
-def check_tree(folder: Path) -> None:
+def check_tree(folder: Path, name: str | None = None) -> None:
     """Check that a folder is a vLLM source tree with CPU kernels.
+
+    Args:
+        folder: The folder.
+        name: What a message calls it; its path if not given.
 
     Raises:
         SourceError: It is not; the missing parts are named.
@@ -123,18 +73,16 @@ def check_tree(folder: Path) -> None:
     missing = [name for name in _NEEDED if not (folder / name).exists()]
     if missing:
         raise SourceError(
-            f"{folder} is not a vLLM source tree: it lacks {', '.join(missing)}",
+            f"{name or folder} is not a vLLM source tree: it lacks {', '.join(missing)}",
             where="--source",
             next_step="give the folder that holds vLLM's CMakeLists.txt and setup.py",
         )
 
 
-def tree_version(folder: Path) -> tuple[str, str]:
-    """Return a tree's version and how it was found.
+def tree_version(folder: Path) -> Described:
+    """Return a tree's version.
 
-    A checkout's version follows upstream's setuptools-scm rules; without git the tree must be an unpacked
-    sdist. A dirty checkout's local part is ``+g<hash>.dirty`` instead of setuptools-scm's date, so that the
-    same tree has the same version tomorrow.
+    A checkout's version follows upstream's rules; without git the tree must be an unpacked sdist.
 
     Raises:
         SourceError: Neither is there.
@@ -147,25 +95,8 @@ def tree_version(folder: Path) -> tuple[str, str]:
                 where="--source",
                 next_step="use a checkout with its tags, or an sdist, which has a PKG-INFO",
             )
-        return version, "PKG-INFO"
-    describe = capture(["git", "-C", folder, *DESCRIBE[1:]])
-    dirty = describe.returncode == 0 and describe.output.strip().endswith("-dirty")
-    try:
-        version = setuptools_scm.get_version(
-            root=folder,
-            scm={"git": {"describe_command": list(DESCRIBE)}},
-            local_scheme="no-local-version" if dirty else "node-and-date",
-        )
-    except LookupError as error:
-        raise SourceError(
-            f"cannot tell the version of {folder} from git: {error}",
-            where="--source",
-            next_step="fetch the release tags: git fetch --tags",
-        ) from error
-    if dirty:
-        head = capture(["git", "-C", folder, "rev-parse", "--short", "HEAD"]).output.strip()
-        version = f"{version}+g{head}.dirty"
-    return version, f"git describe: {describe.output.strip() if describe.returncode == 0 else 'no release tag found'}"
+        return Described(version, "PKG-INFO")
+    return describe(Git(folder))
 
 
 def _is_version(text: str) -> bool:
@@ -178,10 +109,7 @@ def _is_version(text: str) -> bool:
 
 def _source_files(folder: Path) -> list[str]:
     if (folder / ".git").exists():
-        listing = capture(
-            ["git", "-C", folder, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-            env=closed_environment(),
-        )
+        listing = Git(folder).ask("ls-files", "-z", "--cached", "--others", "--exclude-standard")
         if listing.returncode != 0:
             raise SourceError(
                 "git cannot list the tree's files",
@@ -202,7 +130,7 @@ def _source_files(folder: Path) -> list[str]:
 
 
 def _epoch(folder: Path, names: list[str]) -> int:
-    commit = capture(["git", "-C", folder, "log", "-1", "--format=%ct"])
+    commit = Git(folder).ask("log", "-1", "--format=%ct")
     if (folder / ".git").exists() and commit.returncode == 0:
         return int(commit.output)
     return max(int((folder / name).lstat().st_mtime) for name in names)

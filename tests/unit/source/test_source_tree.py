@@ -10,6 +10,7 @@ from sample_source import EPOCH, commit, git, write_tree
 
 from cpuwheels.errors import SourceError
 from cpuwheels.source.tree import TreeRequest, check_tree, tree_version
+from cpuwheels.source.version import Described
 from cpuwheels.store import check_entry
 
 if TYPE_CHECKING:
@@ -98,7 +99,8 @@ def _untracked(folder: Path) -> None:
 )
 def test_a_checkouts_version(checkout: Path, change, version: str) -> None:
     change(checkout)
-    found, how = tree_version(checkout)
+    described = tree_version(checkout)
+    found, how = described.version, described.version_from
     head = git(checkout, "rev-parse", "HEAD")
     public, _, local = found.partition("+")
     wanted_public, _, wanted_local = version.partition("+")
@@ -111,6 +113,7 @@ def test_a_checkouts_version(checkout: Path, change, version: str) -> None:
     else:
         assert local == ""
     assert Version(found)
+    assert described.commit == (None if found.endswith(".dirty") else head)
     assert "v0.32.0-" in how
 
 
@@ -125,14 +128,14 @@ def test_a_checkout_without_release_tags_says_so(tmp_path: Path) -> None:
     folder = write_tree(tmp_path / "vllm")
     head = commit(folder)
     git(folder, "tag", "proto-v0.3.0")
-    version, how = tree_version(folder)
-    assert Version(version).is_devrelease
-    assert head[:7] in version
-    assert "no release tag found" in how
+    described = tree_version(folder)
+    assert Version(described.version).is_devrelease
+    assert head[:7] in described.version
+    assert "no release tag found" in described.version_from
 
 
 def test_an_sdists_version(tmp_path: Path) -> None:
-    assert tree_version(write_tree(tmp_path, INFO)) == ("0.32.0", "PKG-INFO")
+    assert tree_version(write_tree(tmp_path, INFO)) == Described("0.32.0", "PKG-INFO")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,47 @@
+"""git, asked about one repository in an environment of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cpuwheels.process import capture, closed_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.process import Completed
+
+PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=20")
+"""Git gives up on a connection that moves less than 1,000 bytes/s for 20 s."""
+
+_SECONDS = 600.0
+
+
+def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the environment of git commands: nobody is asked for a password, this system's settings do not count."""
+    return closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", **(extra or {})}, network=True)
+
+
+@dataclass(frozen=True)
+class Git:
+    """A repository that is asked.
+
+    Attributes:
+        folder: A work tree, or a bare repository.
+    """
+
+    folder: Path
+    _env: dict[str, str] = field(default_factory=git_environment, repr=False, compare=False)
+
+    def ask(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = _SECONDS) -> Completed:
+        """Return what a git command answers.
+
+        Args:
+            arguments: After ``git``.
+            env: Variables on top of the environment.
+            timeout: Seconds after which it is ended, with status 124.
+        """
+        command = ["git", "-C", self.folder, *PATIENCE, *arguments]
+        return capture(command, env=self._env | dict(env or {}), timeout=timeout)

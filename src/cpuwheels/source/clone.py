@@ -1,0 +1,135 @@
+"""The store's own clone of vLLM: its history, fetched once, and contents as they are needed."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import SourceError
+from cpuwheels.git import Git
+from cpuwheels.keys import make_key
+from cpuwheels.source.repository import FULL_HASH, Repository
+from cpuwheels.storage import storage_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.console import Reporter
+    from cpuwheels.store import Store
+
+REPOSITORY_VARIABLE = "CPUWHEELS_VLLM_REPO"
+_REMOTE = "origin"
+_FETCH_SECONDS = 3600.0
+_REFERENCES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
+
+
+def local_repository(folder: Path) -> Repository:
+    """Return a repository of this machine.
+
+    Raises:
+        SourceError: There is none.
+    """
+    git = Git(folder)
+    found = git.ask("rev-parse", "--git-dir")
+    if not folder.is_dir() or found.returncode != 0:
+        raise SourceError(
+            f"{folder} is not a git repository",
+            where="--repo",
+            output=found.output if folder.is_dir() else "",
+            next_step="give the path of a clone of vLLM",
+        )
+    return Repository(git, str(folder))
+
+
+def remote_repository(
+    addresses: Sequence[str], wanted: Sequence[str], *, store: Store, reporter: Reporter
+) -> Repository:
+    """Return the store's clone of the first remote that answers, with the commits that are wanted.
+
+    It is a blobless partial clone: history and names are fetched, a file's content when a commit is checked out. The
+    remote is asked unless every wanted commit is named by a full hash or a tag that is there. Where it does not
+    answer, the clone is taken as it was last fetched, and that is said.
+
+    Args:
+        addresses: Remotes, tried in order.
+        wanted: Hashes, tags or branches.
+        store: Where the clones are kept.
+        reporter: Told which remote is asked.
+
+    Raises:
+        SourceError: None of them answers and none was fetched before.
+    """
+    clones = [_Clone(address, store) for address in addresses]
+    faults = []
+    for clone in clones:
+        with store.lock("git", clone.folder.name):
+            fault = clone.update(wanted, reporter)
+        if not fault:
+            return clone.repository
+        faults.append(f"{clone.repository.name}: {fault}")
+    for clone in clones:
+        if when := clone.fetched():
+            reporter.announce(f"{clone.repository.name} cannot be reached; its commits are as they were on {when}")
+            return clone.repository
+    raise SourceError(
+        "vLLM cannot be fetched",
+        where=", ".join(addresses),
+        output="\n".join(faults),
+        next_step=f"make one of them reachable, or name a clone with --repo or in {REPOSITORY_VARIABLE}",
+    )
+
+
+class _Clone:
+    def __init__(self, address: str, store: Store) -> None:
+        local = Path(address).expanduser()
+        self._address = str(local.resolve()) if local.is_dir() else address
+        self.folder = store.root / "git" / f"vllm-{make_key(address=self._address)}"
+        self.repository = Repository(Git(self.folder), address)
+
+    def update(self, wanted: Sequence[str], reporter: Reporter) -> str:
+        """Fetch what is not there; return what git said if that cannot be."""
+        if self.fetched() and all(map(self._is_settled, wanted)):
+            return ""
+        reporter.info(f"fetching vLLM's history from {self.repository.name}")
+        if fault := self._make() or self._fetch(*_REFERENCES):
+            return fault
+        for name in wanted:
+            # Of no branch and no tag, such as a pull request's. If the remote has none, that is said when it is used.
+            if FULL_HASH.fullmatch(name) and not self._has(name):
+                self._fetch(name)
+        return ""
+
+    def fetched(self) -> str:
+        """Return when it was last fetched; nothing if it never was."""
+        stamp = self.folder / "fetched"
+        if not stamp.is_file():
+            return ""
+        return datetime.fromtimestamp(stamp.stat().st_mtime, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+    def _make(self) -> str:
+        with storage_errors(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        settings = {"url": self._address, "promisor": "true", "partialclonefilter": "blob:none"}
+        commands = [["init", "--quiet", "--bare"]]  # does no harm to one that is there
+        commands += [["config", f"remote.{_REMOTE}.{name}", value] for name, value in settings.items()]
+        return next(filter(None, (self._do(command) for command in commands)), "")
+
+    def _fetch(self, *references: str) -> str:
+        fault = self._do(["fetch", "--quiet", "--no-tags", "--filter=blob:none", _REMOTE, *references])
+        if not fault:
+            with storage_errors(self.folder):
+                (self.folder / "fetched").touch()
+        return fault
+
+    def _do(self, command: Sequence[str]) -> str:
+        done = self.repository.git.ask(*command, timeout=_FETCH_SECONDS)
+        said = done.output.strip().splitlines() or [f"git status {done.returncode}"]
+        return said[0] if done.returncode else ""
+
+    def _is_settled(self, name: str) -> bool:
+        """Return whether a name means the same for ever, and is there."""
+        return self._has(name) if FULL_HASH.fullmatch(name) else self._has(f"refs/tags/{name}")
+
+    def _has(self, name: str) -> bool:
+        return self.repository.git.ask("cat-file", "-e", f"{name}^{{commit}}").returncode == 0

@@ -1,0 +1,128 @@
+"""A repository of vLLM: which commit a name means, and a commit's files; nothing in it is changed."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import SourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.git import Git
+
+FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+_HASH = re.compile(r"[0-9a-fA-F]{4,64}")
+_OWN, _REMOTE = ("refs/tags/{}", "refs/heads/{}"), ("refs/remotes/origin/{}",)
+_SHOWN = 5
+
+# Whatever a repository or its owner has configured, files are checked out as they were committed.
+_PLAIN = tuple(
+    part
+    for setting in (
+        "core.autocrlf=false", "core.eol=lf", "core.symlinks=true", "core.fileMode=true",
+        "core.sparseCheckout=false", "core.fsmonitor=false", "core.hooksPath=/dev/null",
+    )
+    for part in ("-c", setting)
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Repository:
+    """A repository that is asked for commits.
+
+    Attributes:
+        git: How it is asked.
+        name: For people: its path or address.
+    """
+
+    git: Git
+    name: str
+
+    def commit(self, text: str) -> str:
+        """Return the full hash of the commit that a hash, a tag, a branch or another revision means.
+
+        Raises:
+            SourceError: None, or more than one.
+        """
+        if FULL_HASH.fullmatch(text):
+            if self.git.ask("cat-file", "-e", f"{text}^{{commit}}").returncode == 0:
+                return text
+            raise self._unknown(text)
+        named = self._named(text, _OWN) or self._named(text, _REMOTE)
+        if len(set(named.values())) > 1:
+            raise SourceError(
+                f"{text!r} is the name of {' and of '.join(named)}, which are different commits",
+                where=self.name,
+                next_step=f"give the whole name, such as {next(iter(named))}",
+            )
+        if named:
+            return next(iter(named.values()))
+        found = self.git.ask("rev-parse", "--verify", "--quiet", "--end-of-options", f"{text}^{{commit}}")
+        if found.returncode == 0:
+            return found.output.strip()
+        if _HASH.fullmatch(text) and len(candidates := self._beginning_with(text)) > 1:
+            more = [f"and {len(candidates) - _SHOWN} more"] * (len(candidates) > _SHOWN)
+            raise SourceError(
+                f"{len(candidates)} commits begin with {text}",
+                where=self.name,
+                output="\n".join([*candidates[:_SHOWN], *more]),
+                next_step="give more digits",
+            )
+        raise self._unknown(text)
+
+    def epoch(self, commit: str) -> int:
+        """Return when a commit was made, in seconds since 1970.
+
+        Raises:
+            SourceError: It is not there.
+        """
+        answer = self.git.ask("log", "-1", "--format=%ct", commit)
+        if answer.returncode != 0:
+            raise self._unknown(commit)
+        return int(answer.output)
+
+    def check_out(self, commit: str, folder: Path) -> list[str]:
+        """Write a commit's files into an empty folder, with an index of its own, and return their names.
+
+        Raises:
+            SourceError: git cannot.
+        """
+        tree = folder.with_name(f"{folder.name}.tree")
+        index = {"GIT_INDEX_FILE": str(tree)}
+        place: list[str] = [*_PLAIN, f"--work-tree={folder}"]
+        try:
+            for command in (["read-tree", "--reset", "-u", commit], ["ls-files", "-z"]):
+                answer = self.git.ask(*place, *command, env=index)
+                if answer.returncode != 0:
+                    raise SourceError(
+                        f"git cannot check out {commit}",
+                        where=self.name,
+                        output=answer.output,
+                        next_step="read what git says; git fsck tells whether the repository is whole",
+                    )
+        finally:
+            tree.unlink(missing_ok=True)
+        return sorted(name for name in answer.output.split("\0") if name)
+
+    def _named(self, text: str, patterns: Sequence[str]) -> dict[str, str]:
+        """Return the commits of the references that a name can be short for."""
+        names = [pattern.format(text) for pattern in patterns]
+        asked = self.git.ask("for-each-ref", "--format=%(refname) %(objectname) %(*objectname)", *names)
+        rows = [line.split() for line in asked.output.splitlines()] if asked.returncode == 0 else []
+        return {row[0]: row[-1] for row in rows if row[0] in names}
+
+    def _beginning_with(self, digits: str) -> list[str]:
+        found = self.git.ask("rev-parse", f"--disambiguate={digits.lower()}").output.split()
+        kinds = (self.git.ask("cat-file", "-t", name).output.strip() for name in found)
+        return [name for name, kind in zip(found, kinds, strict=True) if kind == "commit"]
+
+    def _unknown(self, text: str) -> SourceError:
+        return SourceError(
+            f"there is no commit {text!r}",
+            where=self.name,
+            next_step="give a hash, a tag or a branch that is there; git log shows them",
+        )

@@ -1,0 +1,90 @@
+"""The version of a commit, by upstream's rules: setuptools-scm's, with release tags alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from setuptools_scm.version import format_version, meta
+from vcs_versioning import VcsEnvironment
+
+from cpuwheels.errors import SourceError
+
+if TYPE_CHECKING:
+    from cpuwheels.git import Git
+
+DESCRIBE = ("describe", "--always", "--tags", "--long", "--abbrev=40", "--match", "v[0-9]*")
+"""Release tags only, as upstream's setup.py asks for them; crate tags such as ``proto-v0.3.0`` do not count."""
+
+NO_TAG = "0.0"
+"""What setuptools-scm counts from where there is no tag."""
+
+_NODE_DIGITS = 9
+"""As many as setuptools-scm writes."""
+_DESCRIBED = re.compile(r"(?:(?P<tag>.+)-(?P<distance>\d+)-g)?(?P<node>[0-9a-f]{40,64})(?P<dirty>-dirty)?")
+
+
+@dataclass(frozen=True)
+class Described:
+    """What a source is called.
+
+    Attributes:
+        version: PEP 440 version without the ``+cpu`` label.
+        version_from: For people: how it was found.
+        commit: The commit that it is without any change, if it is one.
+    """
+
+    version: str
+    version_from: str
+    commit: str | None = None
+
+
+def describe(git: Git, commit: str | None = None) -> Described:
+    """Return the version of a commit, or of a work tree.
+
+    The local part of a work tree with changes is ``+g<hash>.dirty`` instead of setuptools-scm's date, so that the same
+    tree has the same version tomorrow.
+
+    Args:
+        git: The repository.
+        commit: Its full hash; the work tree's, with its changes, if not given.
+
+    Raises:
+        SourceError: git cannot tell.
+    """
+    asked = git.ask(*DESCRIBE, commit or "--dirty")
+    match = _DESCRIBED.fullmatch(asked.output.strip()) if asked.returncode == 0 else None
+    if match is None:
+        raise _unknown(git, asked.output)
+    node, dirty = match["node"], match["dirty"] is not None
+    how = f"git describe: {match[0]}"
+    tag, distance = match["tag"], int(match["distance"] or 0)
+    if tag is None:
+        counted = git.ask("rev-list", "--count", node)
+        if counted.returncode != 0:
+            raise _unknown(git, counted.output)
+        tag, distance = NO_TAG, int(counted.output)
+        shallow = git.ask("rev-parse", "--is-shallow-repository").output.strip() == "true"
+        how = (
+            f"no release tag found: {distance} commits from {NO_TAG}"
+            + " of a shallow clone, whose count depends on its depth" * shallow
+        )
+    # An environment without variables: none of this machine's may change a version.
+    config = VcsEnvironment().build_config(local_scheme="no-local-version" if dirty else "node-and-date")
+    try:
+        version = format_version(meta(tag, distance=distance, dirty=dirty, node=f"g{node}", config=config))
+    except ValueError as error:
+        raise _unknown(git, str(error)) from error
+    if dirty:
+        return Described(f"{version}+g{node[:_NODE_DIGITS]}.dirty", how)
+    return Described(version, how, node)
+
+
+def _unknown(git: Git, output: str) -> SourceError:
+    return SourceError(
+        f"cannot tell the version of {git.folder} from git",
+        where="--source",
+        output=output,
+        next_step="fetch the release tags: git fetch --tags",
+    )
