@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.commits import GitSource, get_commit, learn_commit, repositories_of
+from cpuwheels.commits import GitSource, repositories_of, settle
 from cpuwheels.errors import AclError, LockedError
 
 if TYPE_CHECKING:
@@ -46,20 +46,13 @@ class Acl:
 def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
     """Return the pin for the tags that a source names, with its tag; None if the machine has no use for it.
 
-    Raises:
-        AclError: The source asks for a version that the matrix does not pin.
+    For a tag that the matrix does not pin it is the machine's newest pin without the commit.
     """
     meant = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
     if not meant or not tags:
         return None
-    found = next(((tag, meant[tag]) for tag in tags if tag in meant), None)
-    if found is None:
-        raise AclError(
-            f"the source asks for {NAME} {' or '.join(tags)}, which the matrix does not pin",
-            where="matrix.yaml: acl",
-            next_step=f"add it there; known: {', '.join(meant)}",
-        )
-    return found
+    newest = next(reversed(meant.values())).model_copy(update={"commit": None})
+    return next(((tag, meant[tag]) for tag in tags if tag in meant), (tags[0], newest))
 
 
 def get_acl(
@@ -89,17 +82,12 @@ def get_acl(
     Raises:
         LockedError: ``locked`` is set, and the commit is not known or cannot be had.
     """
-    if locked and pin.commit is None:
-        raise LockedError(
-            f"{NAME} {tag} is pinned by its tag alone and --locked refuses that",
-            where="matrix.yaml: acl",
-            next_step=f"write what `git rev-parse '{tag}^{{commit}}'` says in a clone there, or build without --locked",
-        )
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
     try:
-        commit = pin.commit or learn_commit(source, store=store, reporter=reporter, logs=logs)
-        folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
+        found = settle(
+            source, pin.commit, store=store, reporter=reporter, logs=logs, locked=locked, where="matrix.yaml: acl"
+        )
     except AclError as error:
         if locked:
             raise LockedError(
@@ -113,8 +101,4 @@ def get_acl(
             f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
         )
         return Acl(None, tag, None, "absent", pin.options, pin.march)
-    if pin.commit is None:
-        reporter.announce(
-            f"{NAME} {tag} is pinned by its tag alone, which names commit {commit} here; write that into matrix.yaml"
-        )
-    return Acl(folder, tag, commit, "tag" if pin.commit is None else "pinned", pin.options, pin.march)
+    return Acl(found.folder, tag, found.commit, found.kind, pin.options, pin.march)

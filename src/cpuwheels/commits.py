@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.archives import tarfile
-from cpuwheels.errors import CommandError
-from cpuwheels.git import PATIENCE, git_environment
+from cpuwheels.errors import CommandError, LockedError
+from cpuwheels.git import FULL_HASH, PATIENCE, git_environment
 from cpuwheels.keys import make_key
 from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors
@@ -46,6 +46,59 @@ def repositories_of(pinned: Sequence[str], variable: str, environ: Mapping[str, 
     """Return the repositories of a pin, after the one that the user named."""
     chosen = environ.get(variable)
     return (chosen, *pinned) if chosen else tuple(pinned)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The sources of a project in the store; read only.
+
+    Attributes:
+        folder: The tree.
+        commit: Names the content.
+        kind: Whether the commit was pinned, or is what the tag named when it was asked for.
+    """
+
+    folder: Path
+    commit: str
+    kind: Literal["pinned", "tag"]
+
+
+def settle(
+    source: GitSource, pinned: str | None, *, store: Store, reporter: Reporter, logs: Path, locked: bool, where: str
+) -> Settled:
+    """Return a project's sources: of the pinned commit, else of the commit that the tag names, and say so.
+
+    A tag that is itself a full hash pins the content.
+
+    Args:
+        source: Where it can be had.
+        pinned: The commit, if it is known.
+        store: Where sources are kept.
+        reporter: Told which repository is asked, and of a tag that had to be believed, aloud.
+        logs: Folder for git's log.
+        locked: Refuse a tag alone.
+        where: Where the commit should stand.
+
+    Raises:
+        LockedError: ``locked``, and the commit is not known.
+        CpuwheelsError: The source's own error: no repository has it, or git does not work.
+    """
+    known = pinned or (source.tag if FULL_HASH.fullmatch(source.tag) else None)
+    if locked and known is None:
+        raise LockedError(
+            f"{source.name} {source.tag} is pinned by its tag alone and --locked refuses that",
+            where=where,
+            next_step=f"write what `git rev-parse '{source.tag}^{{commit}}'` says in a clone there, or build without "
+            "--locked",
+        )
+    commit = known or learn_commit(source, store=store, reporter=reporter, logs=logs)
+    folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
+    if known is None:
+        reporter.announce(
+            f"{source.name} {source.tag} is pinned by its tag alone, which names commit {commit} here; write that into "
+            "matrix.yaml"
+        )
+    return Settled(folder, commit, "pinned" if known else "tag")
 
 
 def commit_key(commit: str) -> str:

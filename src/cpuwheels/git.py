@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.process import Completed
+
+FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
+"""A commit's whole name: SHA-1, or SHA-256 in repositories of that kind."""
 
 PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=20")
 """Git gives up on a connection that moves less than 1,000 bytes/s for 20 s."""

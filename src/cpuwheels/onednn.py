@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.commits import GitSource, get_commit, repositories_of
+from cpuwheels.commits import GitSource, repositories_of, settle
 from cpuwheels.download import Pinned, fetch, mirrored
 from cpuwheels.errors import DownloadError, LockedError, OneDnnError
 from cpuwheels.keys import make_key
+from cpuwheels.model.pins import OneDnnPin
 from cpuwheels.source.unpack import unpack_tar
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError
-    from cpuwheels.model.pins import OneDnnAlternate, OneDnnPin
+    from cpuwheels.model.pins import OneDnnAlternate
     from cpuwheels.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ONEDNN_REPO"
@@ -34,14 +35,14 @@ class OneDnn:
         tag: The GIT_TAG upstream asks for.
         version: The commit, or the alternate's version.
         digest: Names the content: the commit, or the archive's sha256.
-        kind: Whether it is the pinned commit or an alternate.
+        kind: Whether it is the pinned commit, what the tag named when it was asked for, or an alternate.
     """
 
     folder: Path
     tag: str
     version: str
     digest: str
-    kind: Literal["pinned", "alternate"]
+    kind: Literal["pinned", "tag", "alternate"]
 
 
 def get_onednn(
@@ -77,16 +78,19 @@ def get_onednn(
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource("oneDNN", "onednn", tag, repositories, REPOSITORY_VARIABLE, OneDnnError)
     try:
-        folder = get_commit(source, pin.commit, store=store, reporter=reporter, logs=logs)
+        found = settle(
+            source, pin.commit, store=store, reporter=reporter, logs=logs, locked=locked, where="matrix.yaml: onednn"
+        )
     except OneDnnError as error:
         return _alternate(tag, pin, mirrors, error, store=store, reporter=reporter, locked=locked)
-    return OneDnn(folder, tag, pin.commit, pin.commit, "pinned")
+    return OneDnn(found.folder, tag, found.commit, found.commit, found.kind)
 
 
 def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: str) -> tuple[str, OneDnnPin] | None:
-    """Return the pin that upstream uses on a machine, and its GIT_TAG, or None.
+    """Return the pin that upstream uses on a machine, and its GIT_TAG; None if the source names none.
 
-    Of several that a source names, one may be for some machines alone; steering checks that CMake asks for it.
+    Of several that a source names, one may be for some machines alone; steering checks that CMake asks for it. For one
+    that the matrix does not pin it is a pin without commit and alternate, with the repositories of all others.
 
     Args:
         tags: GIT_TAGs that a source names.
@@ -94,7 +98,11 @@ def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: s
         machine: As ``platform.machine()`` says on the target.
     """
     meant = onednn_pins({tag: pins[tag] for tag in tags if tag in pins}, machine)
-    return next(iter(meant.items()), None)
+    if meant:
+        return next(iter(meant.items()))
+    unknown = next((tag for tag in tags if tag not in pins), None)
+    repositories = tuple(dict.fromkeys(place for pin in pins.values() for place in pin.repositories))
+    return (unknown, OneDnnPin(repositories=repositories)) if unknown and repositories else None
 
 
 def onednn_pins(pins: Mapping[str, OneDnnPin], machine: str) -> dict[str, OneDnnPin]:
@@ -131,7 +139,7 @@ def _alternate(
             fault = error
             continue
         reporter.announce(
-            f"oneDNN {tag} ({pin.commit[:12]}) cannot be reached; building with the alternate {alternate.version} "
+            f"oneDNN {tag} cannot be reached; building with the alternate {alternate.version} "
             "instead. The build record and the wheel's metadata say so."
         )
         return OneDnn(folder, tag, alternate.version, alternate.sha256, "alternate")

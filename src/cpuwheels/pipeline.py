@@ -151,7 +151,7 @@ def gather(this: Run, request: SourceRequest) -> Inputs:
         patches = [patch for patch in load_series(root).patches if patch.is_for(source.version, this.target.id)]
         prepared = prepare_source(source, patches, root / "patches", store, reporter)
         pins = read_pins(prepared.folder, markers(this.target, this.matrix.python[0]))
-        this.torch_pin(pins.torch)  # before anything is fetched for it
+        this.check_torch(pins.torch)
         chosen = _chosen_onednn(this.matrix, pins, this.target)
         asked = choose_acl(pins.acl, this.matrix.acl, this.target.machine)
     with reporter.stage("toolchain", f"a compiler that passes the gate of {this.target.id}, and its sysroot"):
@@ -273,8 +273,8 @@ def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[st
     chosen = choose_onednn(pins.onednn, matrix.onednn, target.machine)
     if chosen is None:
         raise OneDnnError(
-            f"the source asks for oneDNN {' or '.join(pins.onednn) or '(none)'}, which the matrix does not pin",
-            where="matrix.yaml: onednn",
-            next_step=f"add its commit there; known: {', '.join(matrix.onednn)}",
+            f"the source names no oneDNN for {target.machine}",
+            where="cmake/cpu_extension.cmake of the source",
+            next_step="if upstream's kernels do without it, set 'onednn: false' for the target in matrix.yaml",
         )
     return chosen

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from cpuwheels import publish
 from cpuwheels.compiler_cache.program import find_ccache
 from cpuwheels.compiler_cache.settings import compiler_cache
 from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.environment import EnvironmentRequest, build_environment
-from cpuwheels.errors import ToolchainError, TorchError
+from cpuwheels.errors import LockedError, ToolchainError
 from cpuwheels.gate.costs import read_costs
 from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
@@ -118,24 +120,37 @@ class Run:
         )  # fmt: skip
 
     def torch_pin(self, torch: str) -> TorchPin:
-        """Return what the matrix says of a torch version.
+        """Return what the matrix says of a torch version; of one that it does not know, where to look for it."""
+        if torch in self.matrix.torch:
+            return self.matrix.torch[torch]
+        newest = self.matrix.torch[max(self.matrix.torch, key=Version)]
+        return newest.model_copy(update={"wheels": (), "alternates": ()})
+
+    def check_torch(self, torch: str) -> None:
+        """Say aloud, before anything is fetched, that a torch version is not one that the matrix knows.
 
         Raises:
-            TorchError: It does not know the version.
+            LockedError: It is not, and the run is locked.
         """
-        if torch not in self.matrix.torch:
-            raise TorchError(
+        if torch in self.matrix.torch:
+            return
+        if self.options.locked:
+            raise LockedError(
                 f"the source pins torch {torch}, which the matrix does not know",
                 where="matrix.yaml: torch",
-                next_step=f"add it there; known: {', '.join(self.matrix.torch)}",
+                next_step=f"add it there, or build without --locked; known: {', '.join(self.matrix.torch)}",
             )
-        return self.matrix.torch[torch]
+        self.reporter.announce(
+            f"the source pins torch {torch}, which matrix.yaml does not know: whatever CPU build of it is to be had is "
+            "taken; the build record has its digest"
+        )
 
     def environment(self, torch: str) -> Environment:
         """Return the build environment with a torch version.
 
         Raises:
-            TorchError: The matrix does not know the version, or no place has a CPU build of it.
+            TorchError: No place has a CPU build of it.
+            LockedError: It is not pinned by content, and the run is locked.
         """
         pin, locked = self.torch_pin(torch), self.options.locked
         foreign = None

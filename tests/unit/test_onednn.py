@@ -10,7 +10,7 @@ from sample_source import add, commit, git, sha256
 from cpuwheels.commits import commit_key
 from cpuwheels.errors import DigestMismatchError, LockedError, OneDnnError
 from cpuwheels.model.pins import OneDnnAlternate, OneDnnPin
-from cpuwheels.onednn import REPOSITORY_VARIABLE, get_onednn
+from cpuwheels.onednn import REPOSITORY_VARIABLE, choose_onednn, get_onednn
 
 if TYPE_CHECKING:
     import io
@@ -178,3 +178,43 @@ def test_without_git_and_alternate_that_is_told(get: Get, clone: Path, monkeypat
         get(pin)
     assert "git" in raised.value.output
     assert raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("machine", "tags", "chosen"),
+    [
+        ("x86_64", ["v3.13"], "v3.13"),
+        ("x86_64", [ABSENT, "v3.13"], "v3.13"),
+        ("aarch64", [ABSENT, "v3.13"], ABSENT),
+        ("aarch64", ["v3.13"], "v3.13"),
+        ("x86_64", ["v9.9"], "v9.9"),
+        ("x86_64", [ABSENT, "v9.9"], "v9.9"),
+        ("x86_64", [], None),
+    ],
+)
+def test_the_tag_that_a_machine_uses(machine: str, tags: list[str], chosen: str | None) -> None:
+    pins = {
+        "v3.13": OneDnnPin(commit="1" * 40, repositories=("a", "b")),
+        ABSENT: OneDnnPin(commit=ABSENT, repositories=("b", "c"), machines=("aarch64",)),
+    }
+    unknown = OneDnnPin(repositories=("a", "b", "c"))
+    assert choose_onednn(tags, pins, machine) == (None if chosen is None else (chosen, pins.get(chosen, unknown)))
+
+
+def test_a_tag_that_the_matrix_does_not_know_is_believed_and_said(get: Get, clone: Path, reporter: Reporter) -> None:
+    found = get(OneDnnPin(repositories=(str(clone),)))
+    wanted = git(clone, "rev-parse", "v3.13^{commit}")
+    assert (found.kind, found.version, found.digest) == ("tag", wanted, wanted)
+    assert (found.folder / "src" / "a.cpp").read_text() == "one\n"
+    (announcement,) = reporter.announcements
+    assert f"oneDNN v3.13 is pinned by its tag alone, which names commit {wanted}" in announcement
+    with pytest.raises(LockedError, match="pinned by its tag alone"):
+        get(OneDnnPin(repositories=(str(clone),)), locked=True)
+
+
+def test_a_tag_that_is_a_hash_pins_the_content(store: Store, reporter: Reporter, logs: Path, clone: Path) -> None:
+    wanted = git(clone, "rev-parse", "HEAD")
+    pin = OneDnnPin(repositories=(str(clone),))
+    found = get_onednn(wanted, pin, (), store=store, reporter=reporter, logs=logs, locked=True, environ={})
+    assert (found.kind, found.version) == ("pinned", wanted)
+    assert reporter.announcements == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import platform
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,7 +13,7 @@ from rich.console import Console
 
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
-from cpuwheels.errors import ToolchainError
+from cpuwheels.errors import LockedError, ToolchainError
 from cpuwheels.model.matrix import CompilerGate, Matrix, load_matrix
 from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
@@ -60,3 +61,22 @@ def test_nothing_compiles_them_where_the_matrix_has_no_such_machine(make: Make) 
 @pytest.mark.parametrize(("choice", "helpers"), [("auto", "auto"), ("host", "auto"), ("debian", "debian")])
 def test_a_cross_compiler_that_is_asked_for_does_not_make_the_helpers(choice, helpers) -> None:
     assert helpers_choice(choice) == helpers
+
+
+def test_a_torch_that_the_matrix_does_not_know_is_said_and_looked_for(make: Make) -> None:
+    run = make()
+    run.check_torch("2.13.0")
+    assert run.reporter.announcements == []
+    run.check_torch("2.99.0")
+    (said,) = run.reporter.announcements
+    assert "torch 2.99.0, which matrix.yaml does not know" in said
+    pin = run.torch_pin("2.99.0")
+    assert pin.index == run.matrix.torch["2.14.0"].index
+    assert (pin.wheels, pin.alternates) == ((), ())
+
+
+def test_a_torch_that_the_matrix_does_not_know_is_refused_if_locked(make: Make) -> None:
+    run = replace(make(), options=BuildOptions(locked=True))
+    run.check_torch("2.13.0")
+    with pytest.raises(LockedError, match=r"torch 2\.99\.0, which the matrix does not know"):
+        run.check_torch("2.99.0")

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import uv
 
 from cpuwheels.acl import choose_acl
-from cpuwheels.commits import commit_key
 from cpuwheels.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.doctor import machine, sources
 from cpuwheels.doctor.check import Check, from_error
@@ -186,7 +185,7 @@ def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, st
 
 
 def _programs(pins: _Pins, store: Store) -> list[Check]:
-    git_needed = any(not store.path("onednn", commit_key(pin.commit)).is_dir() for pin in pins.onednn.values())
+    git_needed = not all(sources.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
     done = capture(["git", "--version"])
     git = machine.judge_program(
         "git", done.returncode, done.output, needed=git_needed,

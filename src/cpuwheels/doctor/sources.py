@@ -93,13 +93,18 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     return Need(
         f"oneDNN {tag}",
         "the matrix products",
-        context.store.path("onednn", commit_key(pin.commit)).is_dir(),
+        has_commit(context.store, "onednn", pin.commit),
         tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
         f"make one of the repositories reachable, or name a clone in {REPOSITORY_VARIABLE}",
         alternate,
         context.locked,
         context.certain,
     )
+
+
+def has_commit(store: Store, kind: str, commit: str | None) -> bool:
+    """Return whether the sources of a commit are in the store; one that is not known has to be asked for."""
+    return commit is not None and store.path(kind, commit_key(commit)).is_dir()
 
 
 def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
@@ -112,7 +117,7 @@ def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
     return Need(
         f"{acl.NAME} {tag}",
         "oneDNN's matrix products; a build goes on without it unless --locked refuses that",
-        pin.commit is not None and context.store.path(acl.KIND, commit_key(pin.commit)).is_dir(),
+        has_commit(context.store, acl.KIND, pin.commit),
         tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
         step,
         certain=context.certain and context.locked,

@@ -82,9 +82,10 @@ class OneDnnAlternate(Strict):
 
 
 class OneDnnPin(Strict):
-    """OneDNN by commit."""
+    """OneDNN by commit, or by its tag alone."""
 
-    commit: Commit
+    commit: Commit | None = None
+    """Without it the tag is believed: announced, recorded, and refused if locked."""
     repositories: tuple[str, ...] = Field(min_length=1)
     """Git remotes, tried in order. ``CPUWHEELS_ONEDNN_REPO`` puts one in front."""
     machines: tuple[str, ...] = ()

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import SourceError
-from cpuwheels.git import Git
+from cpuwheels.git import FULL_HASH, Git
 from cpuwheels.keys import make_key
-from cpuwheels.source.repository import FULL_HASH, Repository
+from cpuwheels.source.repository import Repository
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import SourceError
+from cpuwheels.git import FULL_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.git import Git
 
-FULL_HASH = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 _OWN, _REMOTE = ("refs/tags/{}", "refs/heads/{}"), ("refs/remotes/origin/{}",)
 _SHOWN = 5

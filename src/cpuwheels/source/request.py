@@ -11,9 +11,9 @@ from packaging.version import InvalidVersion, Version
 
 from cpuwheels.commits import repositories_of
 from cpuwheels.errors import LockedError, SourceError
+from cpuwheels.git import FULL_HASH
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository
 from cpuwheels.source.commit import CommitRequest
-from cpuwheels.source.repository import FULL_HASH
 from cpuwheels.source.sdist import SdistRequest, check_sha256
 from cpuwheels.source.tree import TreeRequest, check_tree
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 """Seven digits are what git shows at least; no version of vLLM is such a number."""
+
+
+_NUMBERED = re.compile(r"v?[0-9]+\.")
+"""What begins like this is meant to be a version; history need not be fetched for a slip of the pen."""
 
 
 class SourceRequest(Protocol):
@@ -59,7 +63,7 @@ def request_source(
 
     Raises:
         SourceError: The version is not pinned, the digest given contradicts the pinned one or has nothing to be the
-            digest of, the folder is no vLLM tree, or the clone is none.
+            digest of, a version is badly written, the folder is no vLLM tree, or the clone is none.
         LockedError: A commit is not named by its full hash, and ``locked`` is set.
     """
     if clone is not None:
@@ -129,7 +133,14 @@ def _is_folder(text: str) -> bool:
 def _version(text: str) -> str | None:
     try:
         version = Version(text.removeprefix("v"))
-    except InvalidVersion:
+    except InvalidVersion as error:
+        if _NUMBERED.match(text):
+            raise SourceError(
+                f"{text!r} is neither a version nor a folder",
+                where="--source",
+                next_step="give a version such as 0.32.0, the path of a vLLM tree (with a slash in it), or a commit by "
+                "its hash, branch or tag",
+            ) from error
         return None
     if version.local:
         raise SourceError(

@@ -59,7 +59,7 @@ def test_another_version_needs_a_digest(matrix: Matrix, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["main", "v0.27.1", "1234567", "4bd2a2f", "a" * 40, "releases/v0.32.0", "pr-12345", "0.32.0-oops"]
+    "text", ["main", "v0.27.1", "1234567", "4bd2a2f", "a" * 40, "releases/v0.32.0", "pr-12345", "0-oops"]
 )
 def test_anything_else_is_a_commit(matrix: Matrix, text: str) -> None:
     assert request_source(text, None, matrix, environ={}) == CommitRequest(text, None, matrix.repositories)
@@ -93,6 +93,8 @@ def test_a_clone_that_is_none(matrix: Matrix, tmp_path: Path, folder: str) -> No
 @pytest.mark.parametrize(
     ("text", "sha256", "message"),
     [
+        ("0.32.", None, "neither a version nor a folder"),
+        ("v0.32.0-oops", None, "neither a version nor a folder"),
         ("0.32.0+cpu", None, "has a local part"),
         ("0.32.0", A, "is not what matrix.yaml pins for vLLM 0.32.0"),
         ("0.33.0", "abc", "'abc' is not a sha256: 64 hex digits are needed, got 3 characters"),
