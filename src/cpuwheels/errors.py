@@ -223,6 +223,12 @@ class AclError(CpuwheelsError):
     exit_code = 37
 
 
+class BisectError(CpuwheelsError):
+    """A bisection cannot begin or cannot go on."""
+
+    exit_code = 38
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

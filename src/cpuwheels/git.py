@@ -39,13 +39,16 @@ class Git:
     folder: Path
     _env: dict[str, str] = field(default_factory=git_environment, repr=False, compare=False)
 
-    def ask(self, *arguments: str | Path, env: Mapping[str, str] | None = None, timeout: float = _SECONDS) -> Completed:
+    def ask(
+        self, *arguments: str | Path, text: str = "", env: Mapping[str, str] | None = None, timeout: float = _SECONDS
+    ) -> Completed:
         """Return what a git command answers.
 
         Args:
             arguments: After ``git``.
+            text: What it reads.
             env: Variables on top of the environment.
             timeout: Seconds after which it is ended, with status 124.
         """
         command = ["git", "-C", self.folder, *PATIENCE, *arguments]
-        return capture(command, env=self._env | dict(env or {}), timeout=timeout)
+        return capture(command, env=self._env | dict(env or {}), timeout=timeout, text=text)

@@ -174,17 +174,18 @@ def capture(
     env: Mapping[str, str] | None = None,
     timeout: float = 60,
     both: bool = False,
+    text: str = "",
 ) -> Completed:
     """Run a short question such as ``g++ --version`` and return its stdout; a missing program is status 127.
 
     A program that does not answer within ``timeout`` seconds is ended and counts as status 124. With
-    ``both``, stderr follows stdout even when the program succeeds.
+    ``both``, stderr follows stdout even when the program succeeds. It reads ``text`` from its stdin.
     """
     command = [str(part) for part in argv]
     try:
         done = subprocess.run(
             command,
-            stdin=subprocess.DEVNULL,
+            input=text,
             capture_output=True,
             text=True,
             encoding="utf-8",

@@ -67,17 +67,17 @@ def sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
-def git(folder: Path, *arguments: str) -> str:
+def git(folder: Path, *arguments: str, date: str = f"{EPOCH} +0000") -> str:
     """Run git with an identity and a date of its own."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         "GIT_CONFIG_GLOBAL": os.devnull,
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_AUTHOR_NAME": "a",
         "GIT_AUTHOR_EMAIL": "a@example.invalid",
-        "GIT_AUTHOR_DATE": f"{EPOCH} +0000",
+        "GIT_AUTHOR_DATE": date,
         "GIT_COMMITTER_NAME": "a",
         "GIT_COMMITTER_EMAIL": "a@example.invalid",
-        "GIT_COMMITTER_DATE": f"{EPOCH} +0000",
+        "GIT_COMMITTER_DATE": date,
     }
     command = ["git", "-C", str(folder), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True, env=env).stdout.strip()
@@ -89,4 +89,11 @@ def commit(folder: Path, message: str = "change") -> str:
         git(folder, "init", "--quiet", "--initial-branch=main")
     git(folder, "add", "--all")
     git(folder, "commit", "--quiet", "--allow-empty", "--message", message)
+    return git(folder, "rev-parse", "HEAD")
+
+
+def dated_commit(folder: Path, date: str) -> str:
+    """Commit as `commit` does, at another time."""
+    commit(folder, date)
+    git(folder, "commit", "--quiet", "--amend", "--no-edit", "--allow-empty", "--date", date, date=date)
     return git(folder, "rev-parse", "HEAD")
