@@ -1,0 +1,142 @@
+"""A bisection's one file: what was asked and what was found so far, whole after every probe."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Literal
+
+from filelock import FileLock, Timeout
+from pydantic import ValidationError
+
+from cpuwheels.bisect.search import Verdict  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.errors import BisectError
+from cpuwheels.keys import make_key
+from cpuwheels.model.base import Commit, Strict
+from cpuwheels.storage import storage_errors, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+FORMAT = 1
+"""Version of the file's layout; raised when a field changes its meaning."""
+
+STATE = "state.json"
+
+WheelFrom = Literal["index", "stored kernels", "build", "none"]
+"""How a probe's wheel was got."""
+
+
+class Question(Strict):
+    """What is asked of each commit, and between which.
+
+    The same question is the same bisection, which goes on where it was stopped.
+    """
+
+    target: str
+    good: Commit
+    bad: Commit
+    first_parent: bool
+    repository: str
+    judge: dict[str, str | float]
+    """How a wheel is judged: ``run``, ``parity`` or ``bench`` with what belongs to it."""
+    options: tuple[str, ...] = ()
+    """Options of the builds that change the wheel."""
+
+    def key(self) -> str:
+        """Return the name of the bisection."""
+        return make_key(question=self)[:12]
+
+
+class Probe(Strict):
+    """One commit that was tried."""
+
+    commit: Commit
+    verdict: Verdict
+    reason: str
+    """Why, for people."""
+    seconds: float
+    """From its beginning to its verdict."""
+    wheel_from: WheelFrom
+    wheel: str = ""
+    """File name."""
+    sha256: str = ""
+    log: str = ""
+    """Folder of its logs, below the bisection's."""
+
+
+class State(Strict):
+    """All of a bisection."""
+
+    format: Literal[1] = 1
+    question: Question
+    probes: tuple[Probe, ...] = ()
+
+    @property
+    def verdicts(self) -> dict[str, Verdict]:
+        """The verdicts by commit; the last word on a commit counts."""
+        return {probe.commit: probe.verdict for probe in self.probes}
+
+    def with_probe(self, probe: Probe) -> State:
+        """Return the state after one more probe."""
+        return self.model_copy(update={"probes": (*self.probes, probe)})
+
+
+def read_state(folder: Path, question: Question) -> State:
+    """Return what a bisection has found so far; nothing if it has not begun.
+
+    Raises:
+        BisectError: The file is damaged, of a newer layout, or of another question.
+    """
+    path = folder / STATE
+    try:
+        state = State.model_validate_json(path.read_bytes())
+    except FileNotFoundError:
+        return State(question=question)
+    except (OSError, ValidationError) as error:
+        raise BisectError(
+            f"the bisection's file cannot be read: {str(error).splitlines()[0]}",
+            where=path,
+            next_step="move it away to begin anew",
+        ) from error
+    if state.question != question:
+        raise BisectError(
+            "the folder is of another bisection",
+            where=path,
+            next_step="give another --out, or repeat the command that began it",
+        )
+    return state
+
+
+def write_state(folder: Path, state: State) -> None:
+    """Write a bisection's file, in one rename.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    with storage_errors(folder):
+        write_atomic(folder / STATE, state.model_dump_json(indent=1) + "\n")
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Keep other runs of the same bisection out.
+
+    Raises:
+        BisectError: One is at it.
+    """
+    with storage_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / ".lock")
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise BisectError(
+            "this bisection is already running",
+            where=folder,
+            next_step="wait for it, or end it: the same command then goes on from what it has found",
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
