@@ -78,7 +78,9 @@ class Inputs:
     acl: Acl | None
 
 
-def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> Finished:
+def build(
+    places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter, *, check: bool = True
+) -> Finished:
     """Build the wheel of one target and put it into the output folder.
 
     What can be judged without work (target, machine, memory, source request) is judged first.
@@ -89,6 +91,8 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         name: Target id.
         options: What the user chose.
         reporter: Told of every step.
+        check: Whether the wheel is installed and its libraries are loaded; if not, one that cannot be loaded is a
+            result like any other.
 
     Raises:
         CpuwheelsError: Any stage's own error.
@@ -121,7 +125,7 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,
         environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl, kernels=kernels, chooser=chooser,
     )  # fmt: skip
-    key = wheel_key(note, target, this.lock(run.TOOLS_LOCK))
+    key = wheel_key(note, target, this.lock(run.TOOLS_LOCK)) + " not tried" * (not check)
     output = places.output(target.id, version)
     with this.store.lock("dist", f"{name}-{version}"):
         if finished := find_finished(output, key):
@@ -130,9 +134,9 @@ def build(places: Places, matrix: Matrix, name: str, options: BuildOptions, repo
             with (
                 this.store.scratch("wheel") as work,
                 publish.staging(places, name, version) as staged,
-                _bench(this, inputs, work) as bench,
+                _bench(this, inputs, work) if check else nullcontext() as bench,
             ):
-                _assemble(this, inputs, kernels, plan, note, key, work, staged, bench)
+                _assemble(this, inputs, kernels, plan, note, key, work, staged, bench, check=check)
                 publish.publish(staged, output)
             finished = read_finished(output)
         return finished
@@ -183,6 +187,8 @@ def _assemble(
     work: Path,
     staged: Path,
     bench: InstallBench | None,
+    *,
+    check: bool,
 ) -> None:
     target, source, reporter, logs = this.target, inputs.source, this.reporter, this.logs
     with reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
@@ -202,8 +208,7 @@ def _assemble(
         )  # fmt: skip
         for moved in built.moved_requirements:
             reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
-    with reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
-        tried = _check(this, kernels, built, bench)
+    tried = _check(this, kernels, built, bench) if check else []
     with storage_errors(staged):
         if kernels.debug_folder:
             shutil.copytree(kernels.debug_folder, staged / DEBUG)
@@ -244,11 +249,12 @@ def _check(this: Run, kernels: Kernels, built: BuiltWheel, bench: InstallBench |
         return []
     libraries = {library.name: library.needs for library in target.libraries}
     modules = [name for name in (*kernels.modules, target.chooser) if name and name not in libraries]
-    check = check_install(
-        built.path, loader=bench.loader, libraries=libraries,
-        modules=modules, features=bench.features,
-        manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
-    )  # fmt: skip
+    with this.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
+        check = check_install(
+            built.path, loader=bench.loader, libraries=libraries,
+            modules=modules, features=bench.features,
+            manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
+        )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
     cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)

@@ -1,0 +1,123 @@
+"""The loop of a bisection: both ends first, then the commits that tell most, until no verdict can tell more."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.search import ContradictionError, Search, Verdict
+from cpuwheels.errors import BisectError
+from cpuwheels.together import side_by_side
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cpuwheels.bisect.history import History
+    from cpuwheels.bisect.search import State as Left
+    from cpuwheels.bisect.state import Probe, State
+
+
+@dataclass(frozen=True)
+class Bisection:
+    """What a bisection is made of.
+
+    Attributes:
+        history: The range.
+        try_commit: Returns what was found at a commit.
+        cost: Seconds that trying a commit is expected to take.
+        keep: Called with the state after every probe.
+        tell: Called with the commits left and the commits that are tried next.
+        at_once: Commits tried side by side.
+    """
+
+    history: History
+    try_commit: Callable[[str], Probe]
+    cost: Callable[[str], float]
+    keep: Callable[[State], None]
+    tell: Callable[[Left, Sequence[str]], None]
+    at_once: int = 1
+
+
+def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] | None = None) -> tuple[State, Left]:
+    """Search until no verdict can tell more.
+
+    Args:
+        bisection: The range, and how commits are tried.
+        state: What is known from earlier runs; its probes are not repeated.
+        replayed: Verdicts from elsewhere, believed unless a commit was tried here.
+
+    Returns:
+        The state with every probe, and the commits that are left.
+
+    Raises:
+        BisectError: An end is not what it was said to be, or verdicts contradict each other.
+        CpuwheelsError: Whatever trying a commit raises.
+    """
+    keeper = _Keeper(bisection, state)
+    _check_ends(bisection, keeper)
+    search = Search(bisection.history.commits)
+    names = {commit.name for commit in bisection.history.commits}
+    while True:
+        known = {name: verdict for name, verdict in (replayed or {}).items() if name in names}
+        verdicts = known | {name: verdict for name, verdict in keeper.state.verdicts.items() if name in names}
+        try:
+            left = search.state(verdicts)
+        except ContradictionError as error:
+            raise BisectError(
+                f"the verdicts contradict each other: {error}",
+                where=keeper.state.question.repository,
+                next_step="more than one commit changes the verdict, or the command does not always give the same one: "
+                "bisect a smaller range, or make the command decide by more than one attempt",
+            ) from error
+        wanted = search.next_probes(verdicts, cost=bisection.cost, count=bisection.at_once)
+        bisection.tell(left, wanted)
+        if not wanted:
+            return keeper.state, left
+        keeper.try_all(wanted)
+
+
+class _Keeper:
+    """Tries commits and keeps what was found, whichever thread found it."""
+
+    def __init__(self, bisection: Bisection, state: State) -> None:
+        self.state = state
+        self._bisection = bisection
+        self._lock = threading.Lock()
+
+    def try_all(self, names: Sequence[str]) -> None:
+        side_by_side([partial(self._try, name) for name in names], self._bisection.at_once)
+
+    def _try(self, name: str) -> None:
+        probe = self._bisection.try_commit(name)
+        with self._lock:
+            self.state = self.state.with_probe(probe)
+            self._bisection.keep(self.state)
+
+
+def _check_ends(bisection: Bisection, keeper: _Keeper) -> None:
+    """Try both ends, and the commit where their branches parted, unless that was done before."""
+    question = keeper.state.question
+    ends = {question.good: Verdict.GOOD, bisection.history.base: Verdict.GOOD, question.bad: Verdict.BAD}
+    names = list(ends)
+    for start in range(0, len(names), bisection.at_once):
+        chunk = names[start : start + bisection.at_once]
+        keeper.try_all([name for name in chunk if name not in keeper.state.verdicts])
+        for name in chunk:
+            _require(name, ends[name], keeper.state)
+
+
+def _require(name: str, said: Verdict, state: State) -> None:
+    found = state.verdicts[name]
+    if found is said:
+        return
+    ends = {state.question.good, state.question.bad}
+    whole = name if name in ends else f"{name}, where the branches of good and bad part,"
+    reason = next(probe.reason for probe in reversed(state.probes) if probe.commit == name)
+    meaning = "cannot be judged" if found is Verdict.SKIP else f"is {found}"
+    raise BisectError(
+        f"{whole} should be {said} and {meaning}: {reason}",
+        where="--good" if said is Verdict.GOOD else "--bad",
+        next_step="give another commit for this end, or a command that tells the two ends apart",
+    )
