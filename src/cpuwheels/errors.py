@@ -85,6 +85,12 @@ class SourceError(CpuwheelsError):
     exit_code = 13
 
 
+class UnsuitableSourceError(SourceError):
+    """A source is there, but it is no vLLM that can be built for CPUs."""
+
+    exit_code = 39
+
+
 class DigestMismatchError(CpuwheelsError):
     """Bytes do not have the pinned sha256."""
 

@@ -29,6 +29,12 @@ class _Wheel(Strict):
     policy: str
 
 
+class _Jobs(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    compiled_in_this_run: bool
+
+
 class _Record(Strict):
     """The part of a build record that says whether the wheel beside it is still the one to build."""
 
@@ -37,6 +43,7 @@ class _Record(Strict):
     wheel_key: str
     wheel: _Wheel
     beside: tuple[str, ...]
+    jobs: _Jobs
 
 
 class Finished(Strict):
@@ -52,6 +59,8 @@ class Finished(Strict):
     """Platform policy it fits."""
     key: str
     """See `wheel_key`."""
+    compiled: bool
+    """Whether its kernels were compiled for it."""
 
 
 def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
@@ -95,5 +104,5 @@ def read_finished(output: Path) -> Finished:
     wheel = record.wheel
     return Finished(
         path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
-        key=record.wheel_key,
+        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run,
     )  # fmt: skip

@@ -121,7 +121,7 @@ def project(
         (errors.SourceError, ["x86", "--source", "0.27.1", "--sha256", "xyz"], ["'xyz' is not a sha256"]),
         (errors.SourceError, ["x86", "--sha256", A], [f"--sha256 {A} is not what matrix.yaml pins"]),
         (errors.SourceError, ["x86", "--source", "./gone"], ["no folder", "gone"]),
-        (errors.SourceError, ["x86", "--source", "."], ["is not a vLLM source tree", "setup.py"]),
+        (errors.UnsuitableSourceError, ["x86", "--source", "."], ["is not a vLLM source tree", "setup.py"]),
         (errors.MemoryCapError, ["x86", "--memory", "plenty"], ["--memory", "'plenty' is not a size", "--memory 8G"]),
         (errors.MemoryCapError, ["x86", "--memory", "0G"], ["is not above zero"]),
         (errors.MemoryCapError, ["x86", "--memory", "512K"], ["512 KiB is below the 1 MiB", "at least 1 MiB"]),

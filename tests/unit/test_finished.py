@@ -22,7 +22,7 @@ def output(tmp_path: Path) -> Path:
     (tmp_path / WHEEL).write_bytes(b"wheel")
     (tmp_path / "operators.json").write_text("{}")
     record = {
-        "wheel_key": "key", "beside": ["operators.json"], "more": 1,
+        "wheel_key": "key", "beside": ["operators.json"], "more": 1, "jobs": {"compiled_in_this_run": True},
         "wheel": {
             "file": WHEEL, "sha256": hashlib.sha256(b"wheel").hexdigest(), "size": 5, "versions": ["GLIBC_2.27"],
             "policy": "manylinux_2_28_x86_64", "tags": [],
@@ -36,6 +36,7 @@ def test_a_whole_wheel_is_found(output: Path) -> None:
     found = find_finished(output, "key")
     assert found is not None
     assert (found.path, found.size, found.versions) == (output / WHEEL, 5, ("GLIBC_2.27",))
+    assert found.compiled
 
 
 def test_another_key_is_another_wheel(output: Path) -> None:

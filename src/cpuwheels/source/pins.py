@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.version import Version
 
-from cpuwheels.errors import SourceError
+from cpuwheels.errors import UnsuitableSourceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,12 +44,12 @@ def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
         markers: PEP 508 environment of the target, such as ``platform_machine``.
 
     Raises:
-        SourceError: A file is missing or names no pin.
+        UnsuitableSourceError: A file is missing or names no pin.
     """
     requirements = folder / "requirements" / "cpu.txt"
     torch = _torch_pin(_read(requirements), markers)
     if torch is None:
-        raise SourceError(
+        raise UnsuitableSourceError(
             f"the source pins no torch for {markers.get('platform_machine')}",
             where=requirements,
             next_step="give a source whose requirements/cpu.txt has torch==<version> for this target",
@@ -80,7 +80,7 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except OSError as error:
-        raise SourceError(
+        raise UnsuitableSourceError(
             f"cannot read {path.name} of the source: {error.strerror}",
             where=path,
             next_step="give a whole vLLM source",

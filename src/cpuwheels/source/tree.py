@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.errors import SourceError
+from cpuwheels.errors import SourceError, UnsuitableSourceError
 from cpuwheels.git import Git
 from cpuwheels.source.sdist import sdist_version
 from cpuwheels.source.snapshot import take_snapshot
@@ -62,7 +62,8 @@ def check_tree(folder: Path, name: str | None = None) -> None:
         name: What a message calls it; its path if not given.
 
     Raises:
-        SourceError: It is not; the missing parts are named.
+        SourceError: There is no such folder.
+        UnsuitableSourceError: It is not; the missing parts are named.
     """
     if not folder.is_dir():
         raise SourceError(
@@ -72,7 +73,7 @@ def check_tree(folder: Path, name: str | None = None) -> None:
         )
     missing = [name for name in _NEEDED if not (folder / name).exists()]
     if missing:
-        raise SourceError(
+        raise UnsuitableSourceError(
             f"{name or folder} is not a vLLM source tree: it lacks {', '.join(missing)}",
             where="--source",
             next_step="give the folder that holds vLLM's CMakeLists.txt and setup.py",
