@@ -13,9 +13,17 @@ import click
 from rich.console import Console
 
 from cpuwheels import commands
+from cpuwheels.cli_bisect import bisect
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
-from cpuwheels.options import BuildOptions, CacheChoice, Level, ParityOptions, SpeedOptions, ToolchainChoice
+from cpuwheels.options import (
+    BuildOptions,
+    CacheChoice,
+    Level,
+    ParityOptions,
+    SpeedOptions,
+    ToolchainChoice,
+)
 from cpuwheels.speed.ratio import FEWEST
 from cpuwheels.storage import storage_errors
 from cpuwheels.store import default_root
@@ -180,6 +188,9 @@ def schema(places: Places, only_check: bool) -> None:
 def lock(places: Places) -> None:
     """Resolve the Debian package locks anew."""
     commands.lock(places)
+
+
+cli.add_command(bisect)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

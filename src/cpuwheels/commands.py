@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from cpuwheels import pipeline, trials
+from cpuwheels.bisect.report import probe_table, write_bisection
+from cpuwheels.bisect.session import run_bisection
 from cpuwheels.console import Reporter
 from cpuwheels.debian.lock import relock
 from cpuwheels.debian.mirrors import mirrors
@@ -35,7 +37,7 @@ from cpuwheels.verify import require_identical
 if TYPE_CHECKING:
     from cpuwheels.config import Places
     from cpuwheels.finished import Finished
-    from cpuwheels.options import BuildOptions, ParityOptions, SpeedOptions
+    from cpuwheels.options import BisectOptions, BuildOptions, ParityOptions, SpeedOptions
 
 
 def build(places: Places, target: str, options: BuildOptions) -> Finished:
@@ -102,6 +104,19 @@ def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:
             where=report,
             next_step="run it again with more --rounds, and nothing else running, before you believe it",
         )
+
+
+def bisect(places: Places, target: str | None, options: BisectOptions) -> None:
+    """Find the commit that made a target's wheel bad, write the reports and show them."""
+    matrix = load_matrix(places.root)
+    name = target or default_target(matrix).id
+    reporter, console = Reporter(name), Console()
+    outcome = run_bisection(places, matrix, name, options, reporter)
+    reports = write_bisection(outcome)
+    console.print(probe_table(outcome))
+    for line in outcome.as_lines():
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
 
 
 def diagnose(places: Places, target: str | None, *, as_json: bool) -> int:

@@ -73,6 +73,58 @@ class ParityOptions:
 
 
 @dataclass(frozen=True)
+class BisectOptions:
+    """What the user may choose for one bisection.
+
+    Attributes:
+        good: The good end: a hash, tag, branch, version or date.
+        bad: The bad end, likewise.
+        run: Shell command that decides.
+        parity: Operator whose results decide.
+        bench: Operator whose speed decides.
+        slower: How many times as long as at the good end is too slow.
+        library: Kernel library whose speed decides.
+        level: How many cases of the operator decide.
+        branch: Where dates are looked up.
+        all_parents: Whether what was merged is searched too, and not only merges.
+        jobs: Commits tried side by side.
+        timeout: Seconds after which a command is ended and counts as bad.
+        requirements: Whether the command's environment has all that the wheel requires, or torch alone.
+        log: A bisection's file or ``git bisect log`` whose verdicts are believed.
+        out: Folder of the bisection; below dist/bisect/ when None.
+        repo: Clone of vLLM; the matrix's repositories when None.
+        toolchain: Which compilers may be used.
+        memory: Cap of the builds as given.
+        locked: Refuse alternates and anything not pinned by content.
+    """
+
+    good: str
+    bad: str
+    run: str | None = None
+    parity: str | None = None
+    bench: str | None = None
+    slower: float = 1.2
+    library: str = "_C"
+    level: Level = "smoke"
+    branch: str = "main"
+    all_parents: bool = False
+    jobs: int = 1
+    timeout: float | None = None
+    requirements: bool = True
+    log: Path | None = None
+    out: Path | None = None
+    repo: Path | None = None
+    toolchain: ToolchainChoice = "auto"
+    memory: str | None = None
+    locked: bool = False
+
+    @property
+    def build(self) -> BuildOptions:
+        """How wheels are built."""
+        return BuildOptions(repo=self.repo, toolchain=self.toolchain, memory=self.memory, locked=self.locked)
+
+
+@dataclass(frozen=True)
 class SpeedOptions:
     """What the user may choose for one comparison of speed.
 

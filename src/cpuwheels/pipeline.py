@@ -16,6 +16,7 @@ from cpuwheels.debian.mirrors import mirrors
 from cpuwheels.errors import OneDnnError
 from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
 from cpuwheels.install_check import check_install
+from cpuwheels.kernels.classes import keep_class
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.stage import get_kernels
@@ -120,6 +121,7 @@ def build(
             cap=this.cap(plan, inputs.native.memgate), cache=this.compiler_cache,
             store=this.store, reporter=reporter, logs=this.logs,
         )  # fmt: skip
+    keep_class(this.store, target.id, inputs.source.folder, kernels)
     version = inputs.source.version
     note = provenance(
         target=target.id, source=inputs.source, prepared=inputs.prepared, toolchain=inputs.toolchain,

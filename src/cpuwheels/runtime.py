@@ -77,6 +77,35 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
     return python
 
 
+def complete_environment(environment: Environment, wheel: Path, folder: Path, logs: Path) -> Path:
+    """Make a venv of its own with a wheel, the same torch, and everything else that the wheel requires.
+
+    Args:
+        environment: The build environment; only read.
+        wheel: The wheel.
+        folder: The venv; emptied first.
+        logs: Folder for uv's output.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    log = logs / "runtime-environment.log"
+    offer = environment.offer()
+    try:
+        python = _venv(environment, folder, log)
+        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
+        _install_cached(["--python", python, *torch], offer_environment(), log)
+        _install_cached(["--python", python, wheel], uv_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
+    with storage_errors(folder):
+        link_bytecode(environment.site_packages, site_packages(folder))
+    return python
+
+
 def _venv(environment: Environment, folder: Path, log: Path) -> Path:
     with storage_errors(folder.parent):
         remove_tree(folder)

@@ -82,7 +82,12 @@ def make_sdist(tree: Path, archive: Path) -> Path:
 def make_repository(tree: Path, folder: Path) -> tuple[Path, str]:
     """Commit a tree with the tag v0.1 and return the clone and the commit."""
     shutil.copytree(tree, folder)
-    env = os.environ | {
+    return folder, commit_all(folder, "v0.1", tag="v0.1")
+
+
+def commit_all(folder: Path, message: str, *, tag: str = "") -> str:
+    """Commit everything in a folder on main, making it a repository first, and return the commit."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | {
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")
         for what, value in {"NAME": "t", "EMAIL": "t@example.invalid", "DATE": f"{EPOCH} +0000"}.items()
@@ -92,8 +97,10 @@ def make_repository(tree: Path, folder: Path) -> tuple[Path, str]:
         command = ["git", "-C", str(folder), *arguments]
         return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
-    git("init", "--quiet")
-    git("add", ".")
-    git("commit", "--quiet", "-m", "v0.1")
-    git("tag", "v0.1")
-    return folder, git("rev-parse", "HEAD")
+    if not (folder / ".git").exists():
+        git("init", "--quiet", "--initial-branch=main")
+    git("add", "--all")
+    git("commit", "--quiet", "-m", message)
+    if tag:
+        git("tag", tag)
+    return git("rev-parse", "HEAD")

@@ -9,6 +9,7 @@ from kernel_request import environment, toolchain
 from cpuwheels.acl import Acl
 from cpuwheels.gate.costs import WrongPrediction
 from cpuwheels.gate.session import MemoryUse
+from cpuwheels.kernels.reads import Reads
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.memory import JobPlan
 from cpuwheels.onednn import OneDnn
@@ -24,7 +25,8 @@ ACL = Acl(Path("/store/acl"), "v52.6.0", "e" * 40, "pinned", {})
 WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
 JOBS = ({"output": "b.o", "peak": 2}, {"output": "a.o", "peak": 1}, {"peak": 3})
 MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30, (WrongPrediction("a.o", 5, 9),))
-KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True, memory=MEMORY)
+READS = Reads(files=("csrc/a.cpp",), folders=("csrc",))
+KERNELS = Kernels("key", Path("/store/kernels"), ("_C",), JOBS, built=True, memory=MEMORY, reads=READS)
 
 
 def note(

@@ -1,21 +1,21 @@
-"""Which commits have the same kernels, told from the repository without checking anything out."""
+"""Which commits have the same kernels, told from the repository without checking anything out.
+
+A class is a prediction of what a commit will cost. Which kernels it really gets is decided by their key.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import BisectError
-from cpuwheels.kernels.request import KERNEL_INPUTS
+from cpuwheels.kernels.classes import PARTS, class_digest
 from cpuwheels.keys import text_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cpuwheels.kernels.reads import Reads
     from cpuwheels.source.repository import Repository
-
-PINS = "requirements/cpu.txt"
-"""Names torch, which kernels are compiled for."""
 
 
 def kernel_classes(repository: Repository, commits: Sequence[str], reads: Reads | None) -> dict[str, str]:
@@ -29,15 +29,14 @@ def kernel_classes(repository: Repository, commits: Sequence[str], reads: Reads 
     Raises:
         BisectError: git cannot tell.
     """
-    parts = (*KERNEL_INPUTS, PINS)
-    found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in parts])
-    rows = [tuple(found[start : start + len(parts)]) for start in range(0, len(found), len(parts))]
+    found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in PARTS])
+    rows = [tuple(found[start : start + len(PARTS)]) for start in range(0, len(found), len(PARTS))]
     if reads is None:
         return {commit: text_digest("\n".join(row)) for commit, row in zip(commits, rows, strict=True)}
     known: dict[tuple[str, ...], str] = {}
     for commit, row in zip(commits, rows, strict=True):
         if row not in known:
-            known[row] = _digest(_listing(repository, commit, parts), reads)
+            known[row] = class_digest(_listing(repository, commit), reads)
     return {commit: known[row] for commit, row in zip(commits, rows, strict=True)}
 
 
@@ -55,9 +54,9 @@ def _objects(repository: Repository, names: Sequence[str]) -> list[str]:
     return ["missing" if line.endswith(" missing") else line for line in lines]
 
 
-def _listing(repository: Repository, commit: str, parts: Sequence[str]) -> dict[str, str]:
-    """Return mode and object of each file below some parts of a commit."""
-    listed = repository.git.ask("ls-tree", "-r", "-z", commit, "--", *parts)
+def _listing(repository: Repository, commit: str) -> dict[str, str]:
+    """Return mode and object of each file that kernels could depend on."""
+    listed = repository.git.ask("ls-tree", "-r", "-z", commit, "--", *PARTS)
     if listed.returncode != 0:
         raise BisectError(
             f"git does not list the files of {commit}",
@@ -67,14 +66,3 @@ def _listing(repository: Repository, commit: str, parts: Sequence[str]) -> dict[
         )
     rows = (row.partition("\t") for row in listed.output.split("\0") if row)
     return {name: " ".join(about.split()[::2]) for about, _, name in rows}
-
-
-def _digest(files: Mapping[str, str], reads: Reads) -> str:
-    names: dict[str, set[str]] = {folder: set() for folder in reads.folders}
-    for path in files:
-        parts = path.split("/")
-        for depth in range(len(parts)):
-            if (folder := "/".join(parts[:depth])) in names:
-                names[folder].add(parts[depth])
-    content = [f"{name} {files.get(name, 'missing')}" for name in (*reads.files, PINS)]
-    return text_digest("\n".join([*content, *(f"{folder}/ {sorted(found)}" for folder, found in names.items())]))

@@ -57,6 +57,17 @@ def kind_of(text: str) -> Literal["hash", "name", "version", "date"]:
     return "name" if text.startswith("v") else "version"
 
 
+def git_name(text: str, branch: str) -> str:
+    """Return the hash, tag or branch that a text is looked up by."""
+    kind = kind_of(text)
+    if kind == "date":
+        return branch
+    if kind == "version":
+        node = _NODE.search(Version(text).local or "")
+        return node["hash"] if node else f"v{Version(text).public}"
+    return text
+
+
 def resolve(repository: Repository, text: str, *, branch: str) -> Revision:
     """Return the commit that a text means.
 
@@ -72,11 +83,7 @@ def resolve(repository: Repository, text: str, *, branch: str) -> Revision:
     kind = kind_of(text)
     if kind == "date":
         return Revision(text, kind, _commit_at(repository, text, branch))
-    name = text
-    if kind == "version":
-        node = _NODE.search(Version(text).local or "")
-        name = node["hash"] if node else f"v{Version(text).public}"
-    return Revision(text, kind, repository.commit(name))
+    return Revision(text, kind, repository.commit(git_name(text, branch)))
 
 
 def _commit_at(repository: Repository, text: str, branch: str) -> str:

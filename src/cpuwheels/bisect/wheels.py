@@ -54,7 +54,9 @@ class Wheels:
             options: Options of the builds; their source is each time the commit.
         """
         self._root, self._cache, self._folder = root, cache, folder
-        self._matrix, self._target, self._options = matrix, target, options
+        self.matrix = matrix
+        self._target, self._options = target, options
+        self._got: dict[str, Got] = {}
         self._lock = threading.Lock()
 
     def places(self, commit: str) -> Places:
@@ -71,7 +73,11 @@ class Wheels:
         Raises:
             CpuwheelsError: Any stage's own error; those of `UNBUILDABLE` mean the commit.
         """
-        options = replace(self._options, source=commit)
         with self._lock:
-            finished = pipeline.build(self.places(commit), self._matrix, self._target, options, reporter, check=False)
-        return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
+            if commit not in self._got:
+                options = replace(self._options, source=commit)
+                places = self.places(commit)
+                finished = pipeline.build(places, self.matrix, self._target, options, reporter, check=False)
+                how: WheelFrom = "build" if finished.compiled else "stored kernels"
+                self._got[commit] = Got(finished.path, finished.sha256, how)
+            return self._got[commit]

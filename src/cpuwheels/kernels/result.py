@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.gate.session import MemoryUse
+    from cpuwheels.kernels.reads import Reads
 
 MODULES = "vllm"
 LIBRARIES = "libraries"
@@ -29,6 +30,7 @@ class Kernels:
         jobs: One record for each compilation and link; `read_records` says what stands in it.
         built: Whether this run compiled them.
         memory: What the build that compiled them did with its memory.
+        reads: What of the source they depend on.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Kernels:
     jobs: tuple[dict[str, object], ...]
     built: bool
     memory: MemoryUse
+    reads: Reads
 
     @property
     def libraries_folder(self) -> Path:

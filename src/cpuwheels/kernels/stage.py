@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.compiler_cache.settings import CompilerCache
     from cpuwheels.console import Reporter
     from cpuwheels.gate.session import CapPlan
+    from cpuwheels.kernels.reads import Reads
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.store import Store
 
@@ -62,12 +63,12 @@ def get_kernels(
         OutOfMemoryError: A compiler was killed for memory.
     """
     if found := _find(request, store):
-        reporter.info(f"kernels {found} are in the store; nothing to compile")
-        return _kernels(store, found, built=False)
+        reporter.info(f"kernels {found[0]} are in the store; nothing to compile")
+        return _kernels(store, *found, built=False)
     build = request.key()
     with store.lock("kernel-build", build):
         if found := _find(request, store):
-            return _kernels(store, found, built=False)
+            return _kernels(store, *found, built=False)
         work = store.work(KIND, build)
         workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
         memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), store, reporter, logs)
@@ -82,13 +83,15 @@ def get_kernels(
         keep_reads(request, store, reads)
         remove_tree(work)
     report_memory(memory, reporter)
-    return _kernels(store, key, built=True)
+    return _kernels(store, key, reads, built=True)
 
 
-def _find(request: KernelRequest, store: Store) -> str | None:
-    """Return the key of kernels in the store that this request would come to."""
-    keys = dict.fromkeys(kernels_key(request, reads) for reads in known_reads(request, store))
-    return next((key for key in keys if store.find(KIND, key)), None)
+def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
+    """Return the key of kernels in the store that this request would come to, and what they depend on."""
+    known: dict[str, Reads] = {}
+    for reads in known_reads(request, store):
+        known.setdefault(kernels_key(request, reads), reads)
+    return next(((key, reads) for key, reads in known.items() if store.find(KIND, key)), None)
 
 
 def _build(
@@ -145,7 +148,7 @@ def _compile(
     return session.finished()
 
 
-def _kernels(store: Store, key: str, *, built: bool) -> Kernels:
+def _kernels(store: Store, key: str, reads: Reads, *, built: bool) -> Kernels:
     folder = store.path(KIND, key)
     return Kernels(
         key=key,
@@ -154,6 +157,7 @@ def _kernels(store: Store, key: str, *, built: bool) -> Kernels:
         jobs=read_records(folder / LEDGER),
         built=built,
         memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
+        reads=reads,
     )
 
 

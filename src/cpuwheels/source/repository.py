@@ -85,6 +85,17 @@ class Repository:
             raise self._unknown(commit)
         return int(answer.output)
 
+    def subject(self, commit: str) -> str:
+        """Return the first line of a commit's message; nothing if the commit is not there."""
+        return self.git.ask("log", "-1", "--format=%s", commit).output.strip()
+
+    def changed(self, commit: str) -> list[str]:
+        """Return the names of the files that a commit changed against its first parent, sorted."""
+        asked = self.git.ask(
+            "diff-tree", "-r", "-z", "-m", "--first-parent", "--root", "--no-commit-id", "--name-only", commit
+        )
+        return sorted(name for name in asked.output.split("\0") if name) if asked.returncode == 0 else []
+
     def check_out(self, commit: str, folder: Path) -> list[str]:
         """Write a commit's files into an empty folder, with an index of its own, and return their names.
 

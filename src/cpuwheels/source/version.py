@@ -70,8 +70,9 @@ def describe(git: Git, commit: str | None = None) -> Described:
             f"no release tag found: {distance} commits from {NO_TAG}"
             + " of a shallow clone, whose count depends on its depth" * shallow
         )
-    # An environment without variables: none of this machine's may change a version.
-    config = VcsEnvironment().build_config(local_scheme="no-local-version" if dirty else "node-and-date")
+    # Neither this machine's variables nor a pyproject.toml in the working folder may change a version.
+    scheme = {"local_scheme": "no-local-version" if dirty else "node-and-date"}
+    config = VcsEnvironment().build_config_from_data(relative_to=git.folder / "pyproject.toml", data=scheme)
     try:
         version = format_version(meta(tag, distance=distance, dirty=dirty, node=f"g{node}", config=config))
     except ValueError as error:

@@ -10,6 +10,7 @@ from sample_source import commit, git, write_tree
 from cpuwheels.bisect.classes import kernel_classes
 from cpuwheels.errors import BisectError
 from cpuwheels.git import Git
+from cpuwheels.kernels.classes import folder_class
 from cpuwheels.kernels.reads import Reads
 from cpuwheels.source.repository import Repository
 
@@ -74,3 +75,14 @@ def test_a_commit_that_is_not_there_counts_as_empty_or_is_told(folder: Path) -> 
     assert len(kernel_classes(repository, ["0" * 40], None)) == 1
     with pytest.raises(BisectError, match="git does not list the files"):
         kernel_classes(repository, ["0" * 40], READS)
+
+
+def test_a_tree_has_the_class_of_its_commit(folder: Path) -> None:
+    (folder / "csrc" / "cpu" / "generate.py").write_text("#!/usr/bin/env python3\n")
+    (folder / "csrc" / "cpu" / "generate.py").chmod(0o755)
+    (folder / "csrc" / "link.h").symlink_to("cpu/ops.cpp")
+    name = commit(folder)
+    files = (*READS.files, "csrc/cpu/generate.py", "csrc/link.h", "csrc/gone.h")
+    reads = Reads(files=files, folders=("csrc", "csrc/cpu", "csrc/gone"))
+    repository = Repository(Git(folder), str(folder))
+    assert folder_class(folder, reads) == kernel_classes(repository, [name], reads)[name]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from sample_source import commit, git, write_tree
 
-from cpuwheels.bisect.judge import verdict_of
+from cpuwheels.bisect.judges import verdict_of
 from cpuwheels.bisect.log import git_log, replayed
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe, Question, State, alone, read_state, write_state

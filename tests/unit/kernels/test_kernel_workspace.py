@@ -7,6 +7,7 @@ from kernel_request import FIRST, kernel_request
 
 from cpuwheels.gate.records import read_records
 from cpuwheels.gate.session import MemoryUse
+from cpuwheels.kernels.reads import Reads
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.store import MANIFEST
@@ -112,10 +113,11 @@ def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None
 
 
 MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30)
+READS = Reads(files=("csrc/a.cpp",), folders=("csrc",))
 
 
 def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:
-    kernels = Kernels("key", tmp_path, ("_C",), (), built=True, memory=MEMORY)
+    kernels = Kernels("key", tmp_path, ("_C",), (), built=True, memory=MEMORY, reads=READS)
     assert kernels.debug_folder is None
     (tmp_path / "debug").mkdir()
     assert kernels.debug_folder == tmp_path / "debug"

@@ -73,6 +73,16 @@ def test_changes_that_are_not_committed_stay_where_they_are(get: Get, clone: Pat
     assert "dirty" not in source.version
 
 
+def test_the_working_folder_has_no_say_in_the_version(
+    get: Get, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("SETUPTOOLS_SCM_PRETEND_VERSION", "9.9")
+    assert get("v0.32.0", clone).version == "0.32.0"
+    (tmp_path / "pyproject.toml").write_text('[tool.setuptools_scm]\nlocal_scheme = "no-local-version"\n')
+    assert get("main", clone).version.startswith("0.32.1.dev1+g")
+
+
 def test_crate_tags_do_not_count(get: Get, clone: Path) -> None:
     git(clone, "tag", "proto-v0.3.0")
     assert get("main", clone).version.startswith("0.32.1.dev1+g")

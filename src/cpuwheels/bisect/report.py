@@ -1,0 +1,73 @@
+"""The result of a bisection as a table, as files and as a page."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from cpuwheels.bisect.log import git_log
+from cpuwheels.bisect.result import is_kernel_file
+from cpuwheels.console import clock
+from cpuwheels.parity.files import write_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.bisect.result import Outcome
+
+_STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
+
+
+def write_bisection(outcome: Outcome) -> list[Path]:
+    """Write ``bisect.log`` (for ``git bisect replay``), ``result.html`` and, last, ``result.json``.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    texts = {
+        "bisect.log": git_log(outcome.state, outcome.subjects),
+        "result.html": result_page(outcome),
+        "result.json": json.dumps(outcome.as_json(), indent=1) + "\n",
+    }
+    return write_files(outcome.folder, texts)
+
+
+def probe_table(outcome: Outcome) -> Table:
+    """Return a table of the commits that were tried, in the order in which they were."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column("commit", no_wrap=True)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("wheel", no_wrap=True)
+    table.add_column("why", overflow="fold")
+    table.add_column("subject", overflow="ellipsis", no_wrap=True)
+    for probe in outcome.state.probes:
+        table.add_row(
+            probe.commit[:9],
+            Text(probe.verdict, style=_STYLES[probe.verdict]),
+            clock(probe.seconds),
+            probe.wheel_from,
+            Text(probe.reason),
+            Text(outcome.subjects.get(probe.commit, "")),
+        )
+    return table
+
+
+def result_page(outcome: Outcome) -> str:
+    """Return a self-contained page."""
+    environment = Environment(
+        loader=PackageLoader("cpuwheels.bisect", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"seconds": clock}
+    environment.tests |= {"kernel_file": is_kernel_file}
+    return environment.get_template("result.html.j2").render(
+        outcome=outcome, found=outcome.found, question=outcome.state.question, probes=outcome.state.probes,
+        places={commit.name: number for number, commit in enumerate(outcome.history.commits, 1)},
+        count=len(outcome.history.commits),
+    )  # fmt: skip

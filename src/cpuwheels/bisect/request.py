@@ -1,0 +1,75 @@
+"""What a bisection is asked, judged before any work is done."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.state import Question
+from cpuwheels.errors import UsageError
+from cpuwheels.process import capture
+
+if TYPE_CHECKING:
+    from cpuwheels.bisect.revisions import Revision
+    from cpuwheels.options import BisectOptions
+    from cpuwheels.source.repository import Repository
+
+
+def check_options(options: BisectOptions) -> None:
+    """Refuse options that make no question.
+
+    Raises:
+        UsageError: They do not.
+    """
+    ways = [name for name in ("run", "parity", "bench") if getattr(options, name)]
+    if len(ways) != 1:
+        raise UsageError(
+            f"{len(ways)} ways to judge a commit are given, one is needed",
+            where="--run, --parity, --bench",
+            next_step="give a command with --run, or an operator with --parity or --bench",
+        )
+    if options.bench and options.jobs > 1:
+        raise UsageError("speeds cannot be judged side by side", where="--jobs", next_step="leave it out with --bench")
+    if options.run:
+        _check_command(options.run)
+
+
+def _check_command(command: str) -> None:
+    """Refuse a command that the shell cannot read, or whose program is named by a path and is not there."""
+    done = capture(["sh", "-n", "-c", command])
+    if done.returncode != 0:
+        raise UsageError(
+            "the shell cannot read the command", where=f"--run {command}", output=done.output, next_step="correct it"
+        )
+    try:
+        words = shlex.split(command)
+    except ValueError:
+        return  # the shell takes it, so it knows better
+    program = next((word for word in words if "=" not in word), "")
+    if "/" in program and "$" not in program and not os.access(program, os.X_OK):
+        raise UsageError(
+            f"the command {program} is not there or cannot be run",
+            where=f"--run {command}",
+            next_step=f"correct its path; commands run in {Path.cwd()}",
+        )
+
+
+def make_question(
+    target: str, good: Revision, bad: Revision, repository: Repository, options: BisectOptions
+) -> Question:
+    """Return what is asked: all that the verdicts depend on."""
+    judge: dict[str, str | float] = {}
+    if options.run:
+        judge = {"run": options.run, "timeout": options.timeout or 0, "requirements": str(options.requirements)}
+    elif options.parity:
+        judge = {"parity": options.parity, "level": options.level}
+    elif options.bench:
+        judge = {"bench": options.bench, "slower": options.slower, "library": options.library}
+    build = replace(options.build, source=None, sha256=None, repo=None, memory=None)
+    return Question(
+        target=target, good=good.commit, bad=bad.commit, first_parent=not options.all_parents,
+        repository=repository.name, judge=judge, options=tuple(build.as_arguments()),
+    )  # fmt: skip

@@ -1,0 +1,143 @@
+"""What a bisection has found: the commit, what it changed, every probe, and how to see it again."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels.bisect.state import FORMAT
+from cpuwheels.kernels.classes import PARTS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.bisect.history import History
+    from cpuwheels.bisect.search import State as Left
+    from cpuwheels.bisect.state import State
+    from cpuwheels.source.repository import Repository
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A commit that may be the first bad one.
+
+    Attributes:
+        commit: Full hash.
+        subject: First line of its message.
+        files: What it changed, files that kernels are made from first.
+    """
+
+    commit: str
+    subject: str
+    files: tuple[str, ...]
+
+    @property
+    def kernel_files(self) -> tuple[str, ...]:
+        """Those of its files that kernels could depend on."""
+        return tuple(name for name in self.files if is_kernel_file(name))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a bisection has found.
+
+    Attributes:
+        history: The range.
+        state: The question and every probe.
+        suspects: The commits one of which is the first bad one, oldest first; the one found if there is one.
+        subjects: First lines of the messages of all commits that were tried.
+        folder: Where its file, its logs and its wheels are.
+        clone: The clone that was asked, if it is one of this machine.
+    """
+
+    history: History
+    state: State
+    suspects: tuple[Suspect, ...]
+    subjects: dict[str, str]
+    folder: Path
+    clone: Path | None
+
+    @property
+    def found(self) -> Suspect | None:
+        """The first bad commit, if it could be told."""
+        return self.suspects[0] if len(self.suspects) == 1 else None
+
+    @property
+    def seconds(self) -> float:
+        """All probes together."""
+        return sum(probe.seconds for probe in self.state.probes)
+
+    def again(self) -> str:
+        """Return the command that shows the result between the last good commit and the first bad one."""
+        question = self.state.question
+        before = {commit.name: commit.parents for commit in self.history.commits}
+        first, last = self.suspects[0].commit, self.suspects[-1].commit
+        parents = before.get(first, ())
+        ends = ["--good", parents[0] if parents else question.good, "--bad", last]
+        judge = question.judge
+        for name in ("run", "parity", "bench"):
+            if name in judge:
+                ends += [f"--{name}", str(judge[name])]
+        if "bench" in judge:
+            ends += ["--slower", f"{judge['slower']:g}", "--library", str(judge["library"])]
+        if "parity" in judge:
+            ends += ["--level", str(judge["level"])]
+        if judge.get("timeout"):
+            ends += ["--timeout", f"{judge['timeout']:g}"]
+        if judge.get("requirements") == str(False):
+            ends.append("--no-requirements")
+        if self.clone:
+            ends += ["--repo", str(self.clone)]
+        if not question.first_parent:
+            ends.append("--all-parents")
+        return f"nox -s bisect -- --target {question.target} {shlex.join(ends)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result for ``result.json``."""
+        question = self.state.question
+        return {
+            "format": FORMAT,
+            "question": question.model_dump(),
+            "range": {"base": self.history.base, "commits": len(self.history.commits), "merges": self.history.merges},
+            "first_bad": self.found and self.found.commit,
+            "suspects": [
+                {"commit": suspect.commit, "subject": suspect.subject, "files": list(suspect.files)}
+                for suspect in self.suspects
+            ],
+            "probes": [
+                probe.model_dump() | {"subject": self.subjects.get(probe.commit, "")} for probe in self.state.probes
+            ],
+            "seconds": self.seconds,
+            "again": self.again(),
+        }
+
+    def as_lines(self) -> list[str]:
+        """Return the result in words, one line each."""
+        if self.found:
+            lines = [f"{self.found.commit} is the first bad commit", f"  {self.found.subject}"]
+            lines += [f"  {name}{' (kernels)' if is_kernel_file(name) else ''}" for name in self.found.files]
+        else:
+            lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be judged:"]
+            lines += [f"  {suspect.commit[:12]} {suspect.subject}" for suspect in self.suspects]
+        return [*lines, f"to see it again: {self.again()}"]
+
+
+def outcome_of(repository: Repository, history: History, state: State, left: Left, folder: Path) -> Outcome:
+    """Return the result of a search that has ended."""
+    suspects = tuple(
+        Suspect(name, repository.subject(name), tuple(sorted(repository.changed(name), key=_kernels_first)))
+        for name in left.suspects
+    )
+    subjects = {probe.commit: repository.subject(probe.commit) for probe in state.probes}
+    clone = repository.git.folder if repository.name == str(repository.git.folder) else None
+    return Outcome(history, state, suspects, subjects, folder, clone)
+
+
+def is_kernel_file(name: str) -> bool:
+    """Return whether kernels could depend on a file of a source."""
+    return any(name == part or name.startswith(f"{part}/") for part in PARTS)
+
+
+def _kernels_first(name: str) -> tuple[bool, str]:
+    return not is_kernel_file(name), name

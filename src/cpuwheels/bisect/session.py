@@ -1,0 +1,126 @@
+"""One bisection from its ends to its result."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.costs import costs_of
+from cpuwheels.bisect.history import history_between
+from cpuwheels.bisect.log import replayed
+from cpuwheels.bisect.loop import Bisection, bisect
+from cpuwheels.bisect.request import check_options, make_question
+from cpuwheels.bisect.result import outcome_of
+from cpuwheels.bisect.revisions import git_name, resolve
+from cpuwheels.bisect.search import rounds
+from cpuwheels.bisect.state import alone, read_state, write_state
+from cpuwheels.bisect.trier import Trier, make_judge
+from cpuwheels.bisect.wheels import Wheels
+from cpuwheels.commits import repositories_of
+from cpuwheels.platforms import check_own_machine
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository, remote_repository
+from cpuwheels.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.bisect.history import History
+    from cpuwheels.bisect.result import Outcome
+    from cpuwheels.bisect.revisions import Revision
+    from cpuwheels.bisect.search import State as Left
+    from cpuwheels.bisect.state import Probe, State
+    from cpuwheels.config import Places
+    from cpuwheels.console import Reporter
+    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.options import BisectOptions
+    from cpuwheels.source.repository import Repository
+
+
+def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOptions, reporter: Reporter) -> Outcome:
+    """Find the first bad commit between two ends, going on where an earlier run of the same question stopped.
+
+    Args:
+        places: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Raises:
+        BisectError: The ends make no range, are not what they were said to be, or verdicts contradict each other.
+        CpuwheelsError: Any stage's own error that says nothing of a commit.
+    """
+    target = matrix.buildable(name)
+    check_own_machine(target)
+    check_options(options)
+    known = replayed(options.log) if options.log else {}
+    store = Store(places.cache)
+    repository = _repository(matrix, options, store, reporter)
+    good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
+    _tell_ends(good, bad, reporter)
+    history = history_between(repository, good.commit, bad.commit, first_parent=not options.all_parents)
+    question = make_question(target.id, good, bad, repository, options)
+    folder = (options.out or places.dist / "bisect" / question.key()).resolve()
+    with alone(folder):
+        state = read_state(folder, question)
+        costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
+        _tell_range(history, state, costs.different, folder, options, reporter)
+        wheels = Wheels(places.root, places.cache, folder, matrix, target.id, options.build)
+        trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter)
+
+        for probe in state.probes:
+            costs.learn(probe)
+
+        def try_commit(commit: str) -> Probe:
+            probe = trier(commit)
+            costs.learn(probe)
+            return probe
+
+        bisection = Bisection(
+            history, try_commit, costs, keep=lambda now: write_state(folder, now),
+            tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter), at_once=options.jobs,
+        )  # fmt: skip
+        state, left = bisect(bisection, state, known)
+    return outcome_of(repository, history, state, left, folder)
+
+
+def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: Reporter) -> Repository:
+    if options.repo is not None:
+        folder = options.repo.expanduser().resolve()
+        repository = local_repository(folder)
+        if repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
+            reporter.announce(f"{folder} has changes that are not committed; they are part of no commit that is tried")
+        return repository
+    remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
+    names = [git_name(text, options.branch) for text in (options.good, options.bad)]
+    return remote_repository(remotes, names, store=store, reporter=reporter)
+
+
+def _tell_ends(good: Revision, bad: Revision, reporter: Reporter) -> None:
+    reporter.info(f"good: {good}")
+    reporter.info(f"bad: {bad}")
+    if good.kind != bad.kind and {good.kind, bad.kind} != {"hash", "name"}:
+        reporter.announce(f"the ends are named in two ways, by {good.kind} and by {bad.kind}")
+
+
+def _tell_range(
+    history: History, state: State, kernels: int, folder: Path, options: BisectOptions, reporter: Reporter
+) -> None:
+    count = len(history.commits)
+    reporter.info(
+        f"{count} commits with about {kernels} different kernels, at most {rounds(count, options.jobs)} "
+        f"{'rounds' if options.jobs > 1 else 'probes'} if none is skipped; all is kept in {folder}"
+    )
+    if history.merges and not options.all_parents:
+        reporter.info(f"{history.merges} of them are merges, each taken as one change; --all-parents looks into them")
+    if state.probes:
+        reporter.info(f"going on: {len(state.probes)} commits were tried before")
+
+
+def _tell_left(left: Left, wanted: Sequence[str], repository: Repository, reporter: Reporter) -> None:
+    if wanted:
+        more = rounds(len(left.suspects))
+        reporter.info(f"{len(left.suspects)} commits are left, about {more} more probes")
+    for commit in wanted:
+        reporter.info(f"trying {commit[:9]} {repository.subject(commit)}")

@@ -1,0 +1,100 @@
+"""Trying a commit: its wheel, and the judge's word on it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels import run
+from cpuwheels.bisect.judges import CommandJudge
+from cpuwheels.bisect.kernel_judges import ParityJudge, SpeedJudge
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.bisect.state import Probe
+from cpuwheels.bisect.wheels import UNBUILDABLE
+from cpuwheels.console import Reporter, clock
+from cpuwheels.options import BuildOptions
+from cpuwheels.parity.install import install_wheel
+from cpuwheels.parity.wheel import read_wheel
+from cpuwheels.platforms import markers
+from cpuwheels.runtime import complete_environment, layered_environment
+from cpuwheels.storage import remove_tree
+
+if TYPE_CHECKING:
+    from cpuwheels.bisect.judges import Judge
+    from cpuwheels.bisect.state import Question
+    from cpuwheels.bisect.wheels import Wheels
+    from cpuwheels.model.matrix import Target
+    from cpuwheels.options import BisectOptions
+
+
+class Trier:
+    """Tries a commit: gets its wheel and lets the judge have it."""
+
+    def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter) -> None:
+        self._wheels, self._judge = wheels, judge
+        self._folder, self._reporter = folder, reporter
+
+    def __call__(self, commit: str) -> Probe:
+        """Return what is found at a commit.
+
+        Raises:
+            CpuwheelsError: What says nothing of the commit.
+        """
+        began = time.monotonic()
+        folder = self._wheels.places(commit).dist
+        reporter = Reporter(f"{self._reporter.target} {commit[:9]}", self._reporter.console)
+        try:
+            got = self._wheels.get(commit, reporter)
+        except UNBUILDABLE as error:
+            probe = Probe(
+                commit=commit, verdict=Verdict.SKIP, reason=f"no wheel: {error.what}", wheel_from="none",
+                seconds=time.monotonic() - began, log=folder.relative_to(self._folder).as_posix(),
+            )  # fmt: skip
+        else:
+            judgement = self._judge(got.path, commit, folder)
+            remove_tree(folder / "venv")
+            probe = Probe(
+                commit=commit, verdict=judgement.verdict, reason=judgement.reason, wheel_from=got.wheel_from,
+                seconds=time.monotonic() - began, wheel=got.path.name, sha256=got.sha256,
+                log=folder.relative_to(self._folder).as_posix(),
+            )  # fmt: skip
+        self._reporter.info(
+            f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
+        )
+        return probe
+
+
+def make_judge(target: Target, question: Question, options: BisectOptions, wheels: Wheels) -> Judge:
+    """Return what decides whether a wheel is good.
+
+    Args:
+        target: What is built.
+        question: What is asked.
+        options: What the user chose.
+        wheels: Gets the good end's wheel for a comparison of speed.
+    """
+    matrix = wheels.matrix
+    if options.parity:
+        return ParityJudge(options.parity, options.level, wheels.places, matrix, target.id)
+    if options.bench:
+        quiet = Reporter(f"{target.id} {question.good[:9]}")
+        return SpeedJudge(
+            options.bench, options.slower, options.library, lambda: wheels.get(question.good, quiet).path,
+            wheels.places, matrix, target.id,
+        )  # fmt: skip
+
+    def install(wheel: Path, folder: Path) -> Path:
+        places = replace(wheels.places(question.good), dist=folder.parent)
+        this = run.start(places, matrix, target, BuildOptions(), Reporter(f"{target.id} {folder.parent.name[:9]}"))
+        found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+        environment = this.environment(found.torch)
+        if options.requirements:
+            return complete_environment(environment, wheel, folder, this.logs)
+        python = layered_environment(environment, folder, this.logs)
+        install_wheel(wheel, python, None, this.logs)
+        return python
+
+    return CommandJudge(options.run or "", options.timeout, install, os.environ, Path.cwd())

@@ -1,0 +1,131 @@
+"""What a bisection has found, in words, as files and as a page."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import shlex
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+from sample_source import commit, git, write_tree
+
+from cpuwheels.bisect.history import history_between
+from cpuwheels.bisect.report import probe_table, write_bisection
+from cpuwheels.bisect.result import outcome_of
+from cpuwheels.bisect.search import Search, Verdict
+from cpuwheels.bisect.state import Probe, Question, State
+from cpuwheels.git import Git
+from cpuwheels.source.repository import Repository
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.bisect.result import Outcome
+
+pytestmark = pytest.mark.usefixtures("plain_git")
+
+
+def outcome(folder: Path, verdicts: dict[int, Verdict], judge: dict[str, str | float] | None = None) -> Outcome:
+    """Return the result of a search among nine commits, of which the fifth changes Python and kernels."""
+    tree = write_tree(folder / "vllm")
+    names = [commit(tree, "release <0>")]
+    for number in range(1, 9):
+        (tree / "vllm" / f"m{number}.py").write_text("")
+        if number == 5:
+            (tree / "csrc" / "cpu" / "ops.cpp").write_text("int one() { return 3; }\n")
+        names.append(commit(tree, f"change <{number}>"))
+    repository = Repository(Git(tree), str(tree))
+    history = history_between(repository, names[0], names[8], first_parent=True)
+    question = Question(
+        target="x86", good=names[0], bad=names[8], first_parent=True, repository=str(tree),
+        judge=judge or {"run": "test -e 'a b'", "timeout": 60.0, "requirements": "False"},
+    )  # fmt: skip
+    state = State(question=question)
+    for number, verdict in verdicts.items():
+        state = state.with_probe(
+            Probe(commit=names[number], verdict=verdict, reason=f"because <{number}>", seconds=61.0, wheel_from="build")
+        )
+    inside = {name: verdict for name, verdict in state.verdicts.items() if name != names[0]}
+    return outcome_of(repository, history, state, Search(history.commits).state(inside), folder / "out")
+
+
+ENDS = {0: Verdict.GOOD, 8: Verdict.BAD}
+FOUND = ENDS | {4: Verdict.GOOD, 5: Verdict.BAD}
+LEFT = ENDS | {3: Verdict.GOOD, 4: Verdict.SKIP, 5: Verdict.SKIP, 6: Verdict.BAD}
+
+
+def test_the_commit_is_told_with_what_it_changed_kernels_first(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND)
+    assert result.found is not None
+    assert result.found.files == ("csrc/cpu/ops.cpp", "vllm/m5.py")
+    assert result.found.kernel_files == ("csrc/cpu/ops.cpp",)
+    lines = result.as_lines()
+    assert lines[0] == f"{result.found.commit} is the first bad commit"
+    assert lines[1:4] == ["  change <5>", "  csrc/cpu/ops.cpp (kernels)", "  vllm/m5.py"]
+
+
+def test_what_could_not_be_told_apart_is_listed(tmp_path: Path) -> None:
+    result = outcome(tmp_path, LEFT)
+    assert result.found is None
+    assert [suspect.subject for suspect in result.suspects] == ["change <4>", "change <5>", "change <6>"]
+    assert result.as_lines()[0].startswith("one of these 3 commits is the first bad one")
+
+
+@pytest.mark.parametrize("verdicts", [FOUND, LEFT], ids=["found", "left"])
+def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> None:
+    result = outcome(tmp_path, verdicts)
+    words = shlex.split(result.again())
+    options = dict(zip(words[4::2], words[5::2], strict=False))
+    assert words[:4] == ["nox", "-s", "bisect", "--"]
+    tree = tmp_path / "vllm"
+    good, bad = ("4", "5") if result.found else ("3", "6")
+    assert options["--good"] == git(tree, "rev-parse", f"main~{8 - int(good)}")
+    assert options["--bad"] == git(tree, "rev-parse", f"main~{8 - int(bad)}")
+    assert (options["--run"], options["--timeout"]) == ("test -e 'a b'", "60")
+    assert "--no-requirements" in words
+    assert str(tree) in words
+
+
+@pytest.mark.parametrize(
+    ("judge", "words"),
+    [
+        ({"parity": "rms_norm", "level": "full"}, "--parity rms_norm --level full"),
+        ({"bench": "rms_norm", "slower": 1.2, "library": "_C"}, "--bench rms_norm --slower 1.2 --library _C"),
+    ],
+)
+def test_the_line_says_who_judged(tmp_path: Path, judge: dict[str, str | float], words: str) -> None:
+    assert words in outcome(tmp_path, FOUND, judge).again()
+
+
+def test_the_files(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND)
+    log, page, data = write_bisection(result)
+    found = json.loads(data.read_text())
+    assert found["first_bad"] == result.suspects[0].commit
+    assert [probe["verdict"] for probe in found["probes"]] == ["good", "bad", "good", "bad"]
+    assert [probe["subject"] for probe in found["probes"]][2:] == ["change <4>", "change <5>"]
+    assert found["range"] == {"base": result.history.base, "commits": 8, "merges": 0}
+    assert found["seconds"] == 4 * 61
+    git(tmp_path / "vllm", "bisect", "replay", str(log))
+    assert "first bad commit" in git(tmp_path / "vllm", "bisect", "log")
+    text = page.read_text()
+    assert "change &lt;5&gt;" in text
+    assert "because &lt;4&gt;" in text
+    assert not re.search(r"<[45]>|https?://|<script|<link|url\(", text)
+
+
+def test_the_page_of_what_is_left(tmp_path: Path) -> None:
+    _, page, data = write_bisection(outcome(tmp_path, LEFT))
+    assert json.loads(data.read_text())["first_bad"] is None
+    assert "One of 3 commits" in page.read_text()
+
+
+def test_the_table_has_every_probe(tmp_path: Path) -> None:
+    screen = io.StringIO()
+    Console(file=screen, width=120).print(probe_table(outcome(tmp_path, FOUND)))
+    rows = [line for line in screen.getvalue().splitlines() if "change" in line or "release" in line]
+    assert len(rows) == 4
+    assert all("1:01" in row for row in rows)
