@@ -44,8 +44,8 @@ def probe_table(outcome: Outcome) -> Table:
     table.add_column("verdict", no_wrap=True)
     table.add_column("time", justify="right", no_wrap=True)
     table.add_column("wheel", no_wrap=True)
-    table.add_column("why", overflow="fold")
-    table.add_column("subject", overflow="ellipsis", no_wrap=True)
+    table.add_column("why", overflow="fold", ratio=1)
+    table.add_column("subject", overflow="ellipsis", no_wrap=True, ratio=1)
     for probe in outcome.state.probes:
         table.add_row(
             probe.commit[:9],

@@ -63,7 +63,11 @@ def make_question(
     """Return what is asked: all that the verdicts depend on."""
     judge: dict[str, str | float] = {}
     if options.run:
-        judge = {"run": options.run, "timeout": options.timeout or 0, "requirements": str(options.requirements)}
+        judge = {"run": options.run}
+        if options.timeout:
+            judge["timeout"] = options.timeout
+        if not options.requirements:
+            judge["requirements"] = "none"
     elif options.parity:
         judge = {"parity": options.parity, "level": options.level}
     elif options.bench:

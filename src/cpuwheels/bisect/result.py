@@ -83,9 +83,9 @@ class Outcome:
             ends += ["--slower", f"{judge['slower']:g}", "--library", str(judge["library"])]
         if "parity" in judge:
             ends += ["--level", str(judge["level"])]
-        if judge.get("timeout"):
+        if "timeout" in judge:
             ends += ["--timeout", f"{judge['timeout']:g}"]
-        if judge.get("requirements") == str(False):
+        if "requirements" in judge:
             ends.append("--no-requirements")
         if self.clone:
             ends += ["--repo", str(self.clone)]
