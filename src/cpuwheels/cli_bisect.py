@@ -33,6 +33,7 @@ class _Bisect(TypedDict):
     log: Path | None
     out: Path | None
     repo: Path | None
+    index: str | None
     toolchain: ToolchainChoice
     memory: str | None
     locked: bool
@@ -63,6 +64,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--log", type=_PATH, help="Verdicts to believe: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
+@click.option("--index", help="Index of wheels by commit that is asked first, laid out as wheels.vllm.ai is.")
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")

@@ -93,6 +93,7 @@ class BisectOptions:
         log: A bisection's file or ``git bisect log`` whose verdicts are believed.
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
+        index: Index of wheels by commit that is asked before anything is built.
         toolchain: Which compilers may be used.
         memory: Cap of the builds as given.
         locked: Refuse alternates and anything not pinned by content.
@@ -114,6 +115,7 @@ class BisectOptions:
     log: Path | None = None
     out: Path | None = None
     repo: Path | None = None
+    index: str | None = None
     toolchain: ToolchainChoice = "auto"
     memory: str | None = None
     locked: bool = False

@@ -66,7 +66,7 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
         state = read_state(folder, question)
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
-        wheels = Wheels(places.root, places.cache, folder, matrix, target.id, options.build)
+        wheels = Wheels(places.root, places.cache, folder, matrix, target, options.build, options.index)
         trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter)
 
         for probe in state.probes:

@@ -7,15 +7,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cpuwheels import pipeline
+from cpuwheels.bisect.index import wheel_from_index
 from cpuwheels.config import Places
 from cpuwheels.errors import AuditError, CompileError, ConfigureError, PatchError, UnsuitableSourceError, WheelError
+from cpuwheels.keys import file_digest
+from cpuwheels.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.bisect.state import WheelFrom
     from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.options import BuildOptions
 
 UNBUILDABLE = (UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError)
@@ -41,7 +44,14 @@ class Wheels:
     """Gets the wheels of commits, one at a time: a compilation takes every CPU and the whole memory cap anyway."""
 
     def __init__(
-        self, root: Path, cache: Path, folder: Path, matrix: Matrix, target: str, options: BuildOptions
+        self,
+        root: Path,
+        cache: Path,
+        folder: Path,
+        matrix: Matrix,
+        target: Target,
+        options: BuildOptions,
+        index: str | None = None,
     ) -> None:
         """Take what the builds of a bisection have in common.
 
@@ -50,12 +60,13 @@ class Wheels:
             cache: Root of the stores.
             folder: The bisection's own; each commit has a folder in it.
             matrix: The configuration.
-            target: Target id.
+            target: What is built.
             options: Options of the builds; their source is each time the commit.
+            index: Address of an index that is asked first.
         """
         self._root, self._cache, self._folder = root, cache, folder
         self.matrix = matrix
-        self._target, self._options = target, options
+        self._target, self._options, self._index = target, options, index
         self._got: dict[str, Got] = {}
         self._lock = threading.Lock()
 
@@ -75,9 +86,19 @@ class Wheels:
         """
         with self._lock:
             if commit not in self._got:
-                options = replace(self._options, source=commit)
-                places = self.places(commit)
-                finished = pipeline.build(places, self.matrix, self._target, options, reporter, check=False)
-                how: WheelFrom = "build" if finished.compiled else "stored kernels"
-                self._got[commit] = Got(finished.path, finished.sha256, how)
+                self._got[commit] = self._from_index(commit, reporter) or self._made(commit, reporter)
             return self._got[commit]
+
+    def _from_index(self, commit: str, reporter: Reporter) -> Got | None:
+        if self._index is None:
+            return None
+        places = self.places(commit)
+        path = wheel_from_index(
+            self._index, commit, self._target, places.dist / "index", store=Store(places.cache), reporter=reporter
+        )
+        return Got(path, file_digest(path), "index") if path else None
+
+    def _made(self, commit: str, reporter: Reporter) -> Got:
+        options = replace(self._options, source=commit)
+        finished = pipeline.build(self.places(commit), self.matrix, self._target.id, options, reporter, check=False)
+        return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")

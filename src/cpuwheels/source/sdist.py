@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from typing import TYPE_CHECKING
-from urllib.parse import urljoin, urlsplit
 
-import httpx
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.download import Pinned, fetch
 from cpuwheels.errors import DownloadError, SourceError
 from cpuwheels.keys import make_key
+from cpuwheels.simple_index import index_files
 from cpuwheels.source.result import KIND, Source
 from cpuwheels.source.unpack import unpack_tar
 
@@ -28,7 +25,6 @@ if TYPE_CHECKING:
 
 PROJECT = "vllm"
 DEFAULT_INDEX = "https://pypi.org/simple"
-_FORMATS = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _EPOCH_FILE = ".cpuwheels-epoch"
 
@@ -132,42 +128,21 @@ def find_sdist(index: str, project: str, version: str) -> str | None:
         DownloadError: The index does not answer.
     """
     page = f"{index.rstrip('/')}/{project}/"
-    try:
-        answer = httpx.get(page, headers={"Accept": _FORMATS}, follow_redirects=True, timeout=30)
-        answer.raise_for_status()
-        links = _links(answer.text, answer.headers.get("content-type", ""))
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+    files = index_files(page, setting="CPUWHEELS_PYPI_INDEX")
+    if files is None:
         raise DownloadError(
-            f"cannot read the package index: {type(error).__name__}: {error}",
+            f"cannot read the package index: it has no {project}",
             where=page,
-            next_step="check the network, or set CPUWHEELS_PYPI_INDEX to an index that can be reached",
-        ) from error
-    for name, url in links:
+            next_step="set CPUWHEELS_PYPI_INDEX to an index that has it",
+        )
+    for file in files:
         try:
-            found = parse_sdist_filename(name)
+            found = parse_sdist_filename(file.name)
         except InvalidSdistFilename:
             continue
         if found == (project, Version(version)):
-            return urljoin(str(answer.url), url).split("#", 1)[0]
+            return file.url
     return None
-
-
-def _links(text: str, content_type: str) -> list[tuple[str, str]]:
-    if "json" in content_type:
-        return [(file["filename"], file["url"]) for file in json.loads(text)["files"]]
-    parser = _Anchors()
-    parser.feed(text)
-    return [(urlsplit(url).path.rsplit("/", 1)[-1], url) for url in parser.urls]
-
-
-class _Anchors(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.urls: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.urls.extend(value for name, value in attrs if name == "href" and value)
 
 
 def _check_version(folder: Path, version: str) -> None:
