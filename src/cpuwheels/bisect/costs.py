@@ -59,8 +59,10 @@ class Costs:
     def learn(self, probe: Probe) -> None:
         """Note that the kernels of a commit are there now, or that there is no way to have them."""
         with self._lock:
-            known = self._unbuildable if probe.wheel_from == "none" else self._at_hand
-            known |= self._of(probe.commit)
+            if probe.wheel_from == "none":
+                self._unbuildable |= self._of(probe.commit)
+            elif probe.wheel_from != "index":
+                self._at_hand |= self._of(probe.commit)
 
     def _of(self, commit: str) -> set[str]:
         return {classes[commit] for classes in self._classes if commit in classes}

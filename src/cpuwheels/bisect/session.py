@@ -67,7 +67,7 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
         wheels = Wheels(places.root, places.cache, folder, matrix, target, options.build, options.index)
-        trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter)
+        trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter, at_once=options.jobs)
 
         for probe in state.probes:
             costs.learn(probe)

@@ -8,8 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from cpuwheels import run
-from cpuwheels.bisect.judges import CommandJudge
+from cpuwheels.bisect.judges import CommandJudge, Judgement
 from cpuwheels.bisect.kernel_judges import ParityJudge, SpeedJudge
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
@@ -25,7 +27,7 @@ from cpuwheels.storage import remove_tree
 if TYPE_CHECKING:
     from cpuwheels.bisect.judges import Judge
     from cpuwheels.bisect.state import Question
-    from cpuwheels.bisect.wheels import Wheels
+    from cpuwheels.bisect.wheels import Got, Wheels
     from cpuwheels.model.matrix import Target
     from cpuwheels.options import BisectOptions
 
@@ -33,9 +35,11 @@ if TYPE_CHECKING:
 class Trier:
     """Tries a commit: gets its wheel and lets the judge have it."""
 
-    def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter) -> None:
+    def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter, *, at_once: int) -> None:
         self._wheels, self._judge = wheels, judge
         self._folder, self._reporter = folder, reporter
+        # Only one at a time can have a live line.
+        self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
 
     def __call__(self, commit: str) -> Probe:
         """Return what is found at a commit.
@@ -45,22 +49,20 @@ class Trier:
         """
         began = time.monotonic()
         folder = self._wheels.places(commit).dist
-        reporter = Reporter(f"{self._reporter.target} {commit[:9]}", self._reporter.console)
+        reporter = Reporter(f"{self._reporter.target} {commit[:9]}", self._console)
+        got: Got | None = None
         try:
             got = self._wheels.get(commit, reporter)
-        except UNBUILDABLE as error:
-            probe = Probe(
-                commit=commit, verdict=Verdict.SKIP, reason=f"no wheel: {error.what}", wheel_from="none",
-                seconds=time.monotonic() - began, log=folder.relative_to(self._folder).as_posix(),
-            )  # fmt: skip
-        else:
             judgement = self._judge(got.path, commit, folder)
+        except UNBUILDABLE as error:
+            judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
+        finally:
             remove_tree(folder / "venv")
-            probe = Probe(
-                commit=commit, verdict=judgement.verdict, reason=judgement.reason, wheel_from=got.wheel_from,
-                seconds=time.monotonic() - began, wheel=got.path.name, sha256=got.sha256,
-                log=folder.relative_to(self._folder).as_posix(),
-            )  # fmt: skip
+        probe = Probe(
+            commit=commit, verdict=judgement.verdict, reason=judgement.reason, seconds=time.monotonic() - began,
+            wheel_from=got.wheel_from if got else "none", wheel=got.path.name if got else "",
+            sha256=got.sha256 if got else "", log=folder.relative_to(self._folder).as_posix(),
+        )  # fmt: skip
         self._reporter.info(
             f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
         )

@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING
 from cpuwheels import pipeline
 from cpuwheels.bisect.index import wheel_from_index
 from cpuwheels.config import Places
-from cpuwheels.errors import AuditError, CompileError, ConfigureError, PatchError, UnsuitableSourceError, WheelError
+from cpuwheels.errors import (
+    AuditError,
+    CompileError,
+    ConfigureError,
+    PatchError,
+    UnsuitableSourceError,
+    UnusableWheelError,
+    WheelError,
+)
 from cpuwheels.keys import file_digest
 from cpuwheels.store import Store
 
@@ -21,8 +29,10 @@ if TYPE_CHECKING:
     from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.options import BuildOptions
 
-UNBUILDABLE = (UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError)
-"""What says of a commit that it makes no wheel. Any other error says something of this machine and stops the search."""
+UNBUILDABLE = (
+    UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
+)  # fmt: skip
+"""What says of a commit that it makes no usable wheel. Any other error says something of this machine, and stops all."""
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ def probe(name: str, wheel_from: WheelFrom) -> Probe:
 def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
     costs = Costs([{"a" * 40: "one", "b" * 40: "one", "c" * 40: "two", "d" * 40: "three"}], [])
     assert {costs(name * 40) for name in "abcd"} == {COMPILED_SECONDS}
+    costs.learn(probe("d", "index"))
     costs.learn(probe("a", "build"))
     costs.learn(probe("c", "none"))
     assert [costs(name * 40) for name in "abcd"] == [
