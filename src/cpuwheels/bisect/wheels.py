@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 UNBUILDABLE = (
     UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
 )  # fmt: skip
-"""What says of a commit that it makes no usable wheel. Any other error says something of this machine, and stops all."""
+"""What says of a commit that it makes no usable wheel. Any other error means this machine, and stops the search."""
 
 
 @dataclass(frozen=True)
