@@ -90,6 +90,7 @@ for _target in TARGETS:
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
 
 _command("kernel-bench", "Time the kernels of two wheels in turn", "kernel-bench", "x86", tags=["bench"])
+_command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
 _command("schema", "Write the JSON schemas and reference pages from the models", "schema", tags=["upkeep"])

@@ -131,6 +131,28 @@ def verify(places: Places, /, target: str, **options: Unpack[_Options]) -> None:
 
 
 @cli.command()
+@click.argument("checkout", type=click.Path(path_type=Path))
+@click.option("--target", help="Target id (default: this machine's own).")
+@click.option(
+    "--python", type=click.Path(path_type=Path), help="Interpreter to install into (default: CHECKOUT/.venv)."
+)
+@click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and vLLM alone.")
+@build_options
+@click.pass_obj
+def develop(
+    places: Places,
+    /,
+    checkout: Path,
+    target: str | None,
+    python: Path | None,
+    requirements: bool,
+    **options: Unpack[_Options],
+) -> None:
+    """Install the vLLM CHECKOUT editable, with kernels that fit it."""
+    commands.develop(places, target, checkout, BuildOptions(**options), python=python, requirements=requirements)
+
+
+@cli.command()
 @click.argument("target")
 @click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option("--smoke", "level", flag_value="smoke", type=str, help="Few cases: a minute.")

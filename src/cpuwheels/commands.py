@@ -19,6 +19,7 @@ from cpuwheels.bisect.session import run_bisection
 from cpuwheels.console import Reporter
 from cpuwheels.debian.lock import relock
 from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.develop import develop as install_checkout
 from cpuwheels.doctor import check as check_report
 from cpuwheels.doctor.diagnose import default_target
 from cpuwheels.doctor.diagnose import diagnose as doctor
@@ -117,6 +118,24 @@ def bisect(places: Places, target: str | None, options: BisectOptions) -> None:
     for line in outcome.as_lines():
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
+
+
+def develop(
+    places: Places,
+    target: str | None,
+    checkout: Path,
+    options: BuildOptions,
+    *,
+    python: Path | None,
+    requirements: bool,
+) -> None:
+    """Install a checkout editable, and say how to use it."""
+    matrix = load_matrix(places.root)
+    name = target or default_target(matrix).id
+    reporter = Reporter(name)
+    used = install_checkout(places, matrix, name, checkout, options, reporter, python=python, requirements=requirements)
+    reporter.info(f"{checkout} is installed; Python files are used where they are")
+    print(used)
 
 
 def diagnose(places: Places, target: str | None, *, as_json: bool) -> int:

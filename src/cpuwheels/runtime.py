@@ -9,7 +9,7 @@ import uv
 from cpuwheels.bytecode import link_bytecode
 from cpuwheels.errors import CommandError, EnvironmentError_
 from cpuwheels.process import run
-from cpuwheels.storage import remove_tree, storage_errors
+from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.torch_install import offer_environment, uv_environment
 from cpuwheels.venvs import run_uv, site_packages
 
@@ -93,17 +93,64 @@ def complete_environment(environment: Environment, wheel: Path, folder: Path, lo
         EnvironmentError_: It could not be made.
     """
     log = logs / "runtime-environment.log"
-    offer = environment.offer()
     try:
         python = _venv(environment, folder, log)
-        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
-        _install_cached(["--python", python, *torch], offer_environment(), log)
-        _install_cached(["--python", python, wheel], uv_environment(), log)
+        _install_torch(environment, python, log)
+        _install_cached(["--python", python, *_same_torch(environment, log), wheel], uv_environment(), log)
     except CommandError as error:
         raise _refusal(error) from error
     with storage_errors(folder):
         link_bytecode(environment.site_packages, site_packages(folder))
     return python
+
+
+def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
+    """Make a venv with the Python of a build environment and nothing in it, and return its interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    try:
+        return _venv(environment, folder, logs / "runtime-environment.log")
+    except CommandError as error:
+        raise _refusal(error) from error
+
+
+def install_editable(environment: Environment, wheel: Path, python: Path, logs: Path, *, requirements: bool) -> None:
+    """Install a wheel in the place of one with the same name, with the torch of a build environment.
+
+    Args:
+        environment: The build environment; only read.
+        wheel: The wheel.
+        python: Interpreter of the venv.
+        logs: Folder for uv's output.
+        requirements: Whether what the wheel requires is installed, too.
+
+    Raises:
+        EnvironmentError_: Something cannot be installed.
+    """
+    log = logs / "runtime-environment.log"
+    try:
+        _install_torch(environment, python, log)
+        rest = _same_torch(environment, log) if requirements else ["--no-deps"]
+        _install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
+
+
+def _install_torch(environment: Environment, python: Path, log: Path) -> None:
+    """Install a build environment's torch from where it came from, with what torch itself needs."""
+    wanted = f"torch=={environment.torch_version}"
+    offer = environment.offer()
+    _install_cached(["--python", python, "--no-deps", *offer.uv_options(), wanted], offer_environment(), log)
+    _install_cached(["--python", python, wanted], uv_environment(), log)
+
+
+def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
+    """Return the options under which nothing that is installed brings another torch along."""
+    constraint = log.with_name("torch-constraint.txt")
+    write_atomic(constraint, f"torch=={environment.torch_version}\n")
+    return ["--constraint", constraint]
 
 
 def _venv(environment: Environment, folder: Path, log: Path) -> Path:
