@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.archives import tarfile
 from cpuwheels.errors import CommandError, LockedError
-from cpuwheels.git import FULL_HASH, PATIENCE, git_environment
+from cpuwheels.git import FULL_HASH, PATIENCE, git_environment, place_of
 from cpuwheels.keys import make_key
 from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError
@@ -187,7 +187,7 @@ class _Clone:
         """Yield the repositories that answer; the faults of the others are kept."""
         for repository in self._source.repositories:
             reporter.info(f"fetching {self._source.name} {self._source.tag} from {repository}")
-            status, output = self._git("ls-remote", "--quiet", _place(repository), "HEAD")
+            status, output = self._git("ls-remote", "--quiet", place_of(repository), "HEAD")
             if status == 0:
                 yield repository
             else:
@@ -197,7 +197,7 @@ class _Clone:
         """Fetch a commit, by hash where the server allows it, else by its tag, else with all branches."""
         for reference in (commit, f"refs/tags/{self._source.tag}", "+refs/heads/*:refs/remotes/origin/*"):
             depth = [] if "*" in reference else ["--depth=1"]
-            self._git("fetch", "--quiet", "--no-tags", *depth, _place(repository), reference)
+            self._git("fetch", "--quiet", "--no-tags", *depth, place_of(repository), reference)
             if self._git("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0:
                 return True
         return False
@@ -205,7 +205,7 @@ class _Clone:
     def fetch_tag(self, repository: str) -> bool:
         """Fetch the tag with its commit, wherever it pointed before."""
         tag = f"refs/tags/{self._source.tag}"
-        return self._git("fetch", "--quiet", "--no-tags", "--depth=1", _place(repository), f"+{tag}:{tag}")[0] == 0
+        return self._git("fetch", "--quiet", "--no-tags", "--depth=1", place_of(repository), f"+{tag}:{tag}")[0] == 0
 
     def tagged(self) -> str | None:
         """Return the commit of the tag as it was last fetched, if it ever was."""
@@ -258,11 +258,6 @@ class _Clone:
     def _git(self, *arguments: str) -> tuple[int, str]:
         done = run(self._command(*arguments), log=self._log, env=self._env, check=False)
         return done.returncode, done.output
-
-
-def _place(repository: str) -> str:
-    local = Path(repository).expanduser()
-    return str(local.resolve()) if local.is_dir() else repository
 
 
 def _first_line(text: str) -> str:

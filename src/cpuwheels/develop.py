@@ -10,7 +10,7 @@ from cpuwheels import pipeline, run
 from cpuwheels.errors import UsageError
 from cpuwheels.parity.wheel import read_wheel
 from cpuwheels.platforms import check_own_machine, markers
-from cpuwheels.runtime import install_editable, new_environment
+from cpuwheels.runtime import install_with_torch, new_environment
 from cpuwheels.source.tree import check_tree
 from cpuwheels.wheel.editable import editable_wheel
 
@@ -82,5 +82,5 @@ def develop(
             reporter.info(f"making the environment {own.parent.parent}")
             new_environment(environment, own.parent.parent, this.logs)
         used = python or own
-        install_editable(environment, wheel, used, this.logs, requirements=requirements)
+        install_with_torch(environment, wheel, used, this.logs, requirements=requirements)
     return used

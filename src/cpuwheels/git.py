@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.process import capture, closed_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from cpuwheels.process import Completed
 
@@ -23,9 +23,15 @@ PATIENCE = ("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=20")
 _SECONDS = 600.0
 
 
-def git_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+def place_of(repository: str) -> str:
+    """Return what git takes for a repository: an absolute path if it is a folder of this machine."""
+    local = Path(repository).expanduser()
+    return str(local.resolve()) if local.is_dir() else repository
+
+
+def git_environment() -> dict[str, str]:
     """Return the environment of git commands: nobody is asked for a password, this system's settings do not count."""
-    return closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1", **(extra or {})}, network=True)
+    return closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}, network=True)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cpuwheels.environment import Environment
 
 _LAYER = "build-environment.pth"
+_LOG = "runtime-environment.log"
 
 
 def layered_environment(environment: Environment, folder: Path, logs: Path) -> Path:
@@ -39,10 +40,7 @@ def layered_environment(environment: Environment, folder: Path, logs: Path) -> P
     Raises:
         EnvironmentError_: It could not be made.
     """
-    try:
-        python = _venv(environment, folder, logs / "runtime-environment.log")
-    except CommandError as error:
-        raise _refusal(error) from error
+    python = new_environment(environment, folder, logs)
     with storage_errors(folder):
         (site_packages(folder) / _LAYER).write_text(f"{environment.site_packages}\n", encoding="utf-8")
     return python
@@ -63,13 +61,11 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
     Raises:
         EnvironmentError_: It could not be made.
     """
-    log = logs / "runtime-environment.log"
-    offer = environment.offer()
+    log = logs / _LOG
+    python = new_environment(environment, folder, logs)
     try:
-        python = _venv(environment, folder, log)
         _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
-        torch = ["--no-deps", *offer.uv_options(), f"torch=={environment.torch_version}"]
-        _install_cached(["--python", python, *torch], offer_environment(), log)
+        _install_torch(environment, python, log)
     except CommandError as error:
         raise _refusal(error) from error
     with storage_errors(folder):
@@ -92,13 +88,8 @@ def complete_environment(environment: Environment, wheel: Path, folder: Path, lo
     Raises:
         EnvironmentError_: It could not be made.
     """
-    log = logs / "runtime-environment.log"
-    try:
-        python = _venv(environment, folder, log)
-        _install_torch(environment, python, log)
-        _install_cached(["--python", python, *_same_torch(environment, log), wheel], uv_environment(), log)
-    except CommandError as error:
-        raise _refusal(error) from error
+    python = new_environment(environment, folder, logs)
+    install_with_torch(environment, wheel, python, logs, requirements=True)
     with storage_errors(folder):
         link_bytecode(environment.site_packages, site_packages(folder))
     return python
@@ -110,13 +101,16 @@ def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
     Raises:
         EnvironmentError_: It could not be made.
     """
+    with storage_errors(folder.parent):
+        remove_tree(folder)
     try:
-        return _venv(environment, folder, logs / "runtime-environment.log")
+        run_uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], logs / _LOG)
     except CommandError as error:
         raise _refusal(error) from error
+    return folder / "bin" / "python"
 
 
-def install_editable(environment: Environment, wheel: Path, python: Path, logs: Path, *, requirements: bool) -> None:
+def install_with_torch(environment: Environment, wheel: Path, python: Path, logs: Path, *, requirements: bool) -> None:
     """Install a wheel in the place of one with the same name, with the torch of a build environment.
 
     Args:
@@ -129,9 +123,10 @@ def install_editable(environment: Environment, wheel: Path, python: Path, logs: 
     Raises:
         EnvironmentError_: Something cannot be installed.
     """
-    log = logs / "runtime-environment.log"
+    log = logs / _LOG
     try:
         _install_torch(environment, python, log)
+        _install_cached(["--python", python, f"torch=={environment.torch_version}"], uv_environment(), log)
         rest = _same_torch(environment, log) if requirements else ["--no-deps"]
         _install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
     except CommandError as error:
@@ -139,11 +134,9 @@ def install_editable(environment: Environment, wheel: Path, python: Path, logs: 
 
 
 def _install_torch(environment: Environment, python: Path, log: Path) -> None:
-    """Install a build environment's torch from where it came from, with what torch itself needs."""
-    wanted = f"torch=={environment.torch_version}"
-    offer = environment.offer()
-    _install_cached(["--python", python, "--no-deps", *offer.uv_options(), wanted], offer_environment(), log)
-    _install_cached(["--python", python, wanted], uv_environment(), log)
+    """Install a build environment's torch from where it came from, without what torch itself needs."""
+    torch = ["--no-deps", *environment.offer().uv_options(), f"torch=={environment.torch_version}"]
+    _install_cached(["--python", python, *torch], offer_environment(), log)
 
 
 def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
@@ -151,13 +144,6 @@ def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
     constraint = log.with_name("torch-constraint.txt")
     write_atomic(constraint, f"torch=={environment.torch_version}\n")
     return ["--constraint", constraint]
-
-
-def _venv(environment: Environment, folder: Path, log: Path) -> Path:
-    with storage_errors(folder.parent):
-        remove_tree(folder)
-    run_uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], log)
-    return folder / "bin" / "python"
 
 
 def _refusal(error: CommandError) -> EnvironmentError_:

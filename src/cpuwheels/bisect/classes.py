@@ -18,26 +18,28 @@ if TYPE_CHECKING:
     from cpuwheels.source.repository import Repository
 
 
-def kernel_classes(repository: Repository, commits: Sequence[str], reads: Reads | None) -> dict[str, str]:
-    """Return a digest for each commit; commits with the same digest have the same kernels.
+def kernel_classes(
+    repository: Repository, commits: Sequence[str], ways: Sequence[Reads | None]
+) -> list[dict[str, str]]:
+    """Return, for each way to tell, a digest for each commit; commits with the same digest have the same kernels.
 
     Args:
         repository: Where the commits are.
         commits: Full hashes.
-        reads: What an earlier build depended on; without it every file that kernels could depend on counts.
+        ways: What earlier builds depended on; with None every file that kernels could depend on counts.
 
     Raises:
         BisectError: git cannot tell.
     """
     found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in PARTS])
     rows = [tuple(found[start : start + len(PARTS)]) for start in range(0, len(found), len(PARTS))]
-    if reads is None:
-        return {commit: text_digest("\n".join(row)) for commit, row in zip(commits, rows, strict=True)}
-    known: dict[tuple[str, ...], str] = {}
-    for commit, row in zip(commits, rows, strict=True):
-        if row not in known:
-            known[row] = class_digest(_listing(repository, commit), reads)
-    return {commit: known[row] for commit, row in zip(commits, rows, strict=True)}
+    first = {row: commit for commit, row in zip(commits, rows, strict=True)}
+    listings = {row: _listing(repository, commit) for row, commit in first.items()} if any(ways) else {}
+    classes = []
+    for reads in ways:
+        known = {row: class_digest(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first}
+        classes.append({commit: known[row] for commit, row in zip(commits, rows, strict=True)})
+    return classes
 
 
 def _objects(repository: Repository, names: Sequence[str]) -> list[str]:

@@ -81,8 +81,7 @@ def costs_of(repository: Repository, commits: Sequence[str], store: Store, targe
     """
     marks = {path.name: path for path in store.path(CLASSES, target).glob("[!.]*")}
     at_hand = [name for name, path in marks.items() if store.path(KERNELS, path.read_text().strip()).is_dir()]
-    ways = [kernel_classes(repository, commits, reads) for reads in _latest_reads(store)]
-    return Costs([*ways, kernel_classes(repository, commits, None)], at_hand)
+    return Costs(kernel_classes(repository, commits, [*_latest_reads(store), None]), at_hand)
 
 
 def _latest_reads(store: Store) -> list[Reads]:

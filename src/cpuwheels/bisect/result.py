@@ -32,11 +32,6 @@ class Suspect:
     subject: str
     files: tuple[str, ...]
 
-    @property
-    def kernel_files(self) -> tuple[str, ...]:
-        """Those of its files that kernels could depend on."""
-        return tuple(name for name in self.files if is_kernel_file(name))
-
 
 @dataclass(frozen=True)
 class Outcome:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
@@ -15,6 +14,7 @@ from cpuwheels.commits import commit_key, repositories_of
 from cpuwheels.doctor.needs import Need, Place
 from cpuwheels.doctor.reach import Answer, ask_git, ask_url
 from cpuwheels.download import is_stored, mirrored
+from cpuwheels.git import place_of
 from cpuwheels.model.lock import load_lock
 from cpuwheels.onednn import REPOSITORY_VARIABLE
 from cpuwheels.source.result import KIND
@@ -23,6 +23,7 @@ from cpuwheels.torch_source import TorchOffer, offered_files, pip_configs, torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.model.matrix import Target
     from cpuwheels.model.pins import AclPin, OneDnnPin, TorchPin
@@ -94,7 +95,7 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
         f"oneDNN {tag}",
         "the matrix products",
         has_commit(context.store, "onednn", pin.commit),
-        tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
+        tuple(Place(repository, partial(ask_git, place_of(repository))) for repository in repositories),
         f"make one of the repositories reachable, or name a clone in {REPOSITORY_VARIABLE}",
         alternate,
         context.locked,
@@ -118,7 +119,7 @@ def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
         f"{acl.NAME} {tag}",
         "oneDNN's matrix products; a build goes on without it unless --locked refuses that",
         has_commit(context.store, acl.KIND, pin.commit),
-        tuple(Place(repository, partial(ask_git, _local(repository))) for repository in repositories),
+        tuple(Place(repository, partial(ask_git, place_of(repository))) for repository in repositories),
         step,
         certain=context.certain and context.locked,
     )
@@ -189,11 +190,6 @@ def _ask_offer(offer: TorchOffer, wanted: str, tags: Sequence[str], machine: str
         return Answer(True, f"has {name}")
     listed = f"it lists {', '.join(names[-2:])}" if names else "it lists no torch"
     return Answer(False, f"has no {wanted} for {', '.join(tags) or 'any Python of this machine'}; {listed}")
-
-
-def _local(repository: str) -> str:
-    path = Path(repository).expanduser()
-    return str(path.resolve()) if path.is_dir() else repository
 
 
 def _urls(urls: Iterable[str]) -> tuple[Place, ...]:

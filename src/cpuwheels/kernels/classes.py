@@ -55,11 +55,12 @@ def folder_class(folder: Path, reads: Reads) -> str:
         folder: The tree as upstream has it.
         reads: What a build of it depended on.
     """
+    counted = {*reads.files, PINS}  # of the others only the names do
     listing: dict[str, str] = {}
     for part in PARTS:
         place = folder / part
         names = [f"{part}/{name}" for name in tree_names(place)] if place.is_dir() else [part] * place.is_file()
-        listing |= {name: _entry(f"{folder}/{name}") for name in names}
+        listing |= {name: _entry(f"{folder}/{name}") if name in counted else "" for name in names}
     return class_digest(listing, reads)
 
 

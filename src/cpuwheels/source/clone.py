@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import SourceError
-from cpuwheels.git import FULL_HASH, Git
+from cpuwheels.git import FULL_HASH, Git, place_of
 from cpuwheels.keys import make_key
 from cpuwheels.source.repository import Repository
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
@@ -82,8 +82,7 @@ def remote_repository(
 
 class _Clone:
     def __init__(self, address: str, store: Store) -> None:
-        local = Path(address).expanduser()
-        self._address = str(local.resolve()) if local.is_dir() else address
+        self._address = place_of(address)
         self.folder = store.root / "git" / f"vllm-{make_key(address=self._address)}"
         self.repository = Repository(Git(self.folder), address)
 
