@@ -15,13 +15,12 @@ from cpuwheels import run
 from cpuwheels.config import Places
 from cpuwheels.errors import UsageError
 from cpuwheels.gate.costs import read_costs
-from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.inputs import compiler, gather, upstream
 from cpuwheels.keys import make_key
 from cpuwheels.memory import usable_cpus
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
-from cpuwheels.pipeline import gather
 from cpuwheels.platforms import check_host
 from cpuwheels.source.request import request_source
 from cpuwheels.storage import storage_errors
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
+    from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.model.matrix import Target
 
 _SHARED = ("downloads", "onednn")
@@ -126,24 +126,23 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
     check_host(target, places.root)
     Store(default_root()).share(_SHARED, places.cache)
     this = run.start(places, matrix, target, BuildOptions(source=source), reporter)
-    inputs = gather(this, request_source(source, None, matrix))
+    found = upstream(this, request_source(source, None, matrix))
+    toolchain, native = compiler(this)
+    inputs = gather(this, found)
     this.compiler_cache()  # unpacked before anything is measured
-    request = KernelRequest(
-        root=places.root, target=target, source=inputs.prepared, toolchain=inputs.toolchain,
-        environment=inputs.environment, onednn=inputs.onednn,
-    )  # fmt: skip
+    request = inputs.request(this, toolchain)
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
-        compiler=inputs.toolchain.description, torch=inputs.environment.torch_version,
+        compiler=toolchain.description, torch=inputs.environment.torch_version,
         onednn=inputs.onednn.version if inputs.onednn else "none", built=_built(request),
         beside_source=request.key_beside_source(),
     )  # fmt: skip
     cpus = usable_cpus().count
     machine = Machine(
-        processor=probe(inputs.native.isaprobe).model, cpus=cpus, memory=psutil.virtual_memory().total,
+        processor=probe(native.isaprobe).model, cpus=cpus, memory=psutil.virtual_memory().total,
         system=f"{platform.system()} {platform.release()}",
     )  # fmt: skip
-    return Setting(places, work, inputs.source.folder, request, inputs.native.memgate, cpus, machine, subject, reporter)
+    return Setting(places, work, inputs.source.folder, request, native.memgate, cpus, machine, subject, reporter)
 
 
 def _built(request: KernelRequest) -> str:

@@ -61,13 +61,13 @@ def emulated(this: Run) -> EmulatedMachine:
     )  # fmt: skip
 
 
-def install_bench(this: Run, environment: Environment, isaprobe: Path, work: Path) -> InstallBench | None:
+def install_bench(this: Run, environment: Environment, features: frozenset[str], work: Path) -> InstallBench | None:
     """Return where a wheel of the run is installed and loaded; None if nothing here can run it.
 
     Args:
         this: The run.
         environment: The build environment.
-        isaprobe: Tells this machine's CPU features.
+        features: What this machine's CPU has.
         work: Folder for what is needed during the check only.
 
     Raises:
@@ -76,12 +76,12 @@ def install_bench(this: Run, environment: Environment, isaprobe: Path, work: Pat
     log = this.logs / "install-check.log"
     if not is_foreign(this.target):
         loader = Loader(lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log)
-        return InstallBench(loader, (), probe(isaprobe).features)
+        return InstallBench(loader, (), features)
     if this.target.root is None:
         return None
     cpus = emulated(this).environment(work / "venv")
-    features = frozenset[str]().union(*(cpu.features for cpu in cpus))
-    return InstallBench(CpuLoaders(cpus, work / "check", log), cpus, features)
+    emulated_features = frozenset[str]().union(*(cpu.features for cpu in cpus))
+    return InstallBench(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
 
 
 def parity_bench(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:

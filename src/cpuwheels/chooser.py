@@ -41,19 +41,29 @@ def file_name(module: str) -> str:
     return f"{module}.abi3.so"
 
 
+def chooser_digest(target: Target, root: Path) -> str | None:
+    """Return a digest of what a target's chooser is compiled from; None if it has none.
+
+    Raises:
+        MatrixError: The target's chooser and libraries do not go together.
+    """
+    if target.chooser is None:
+        return None
+    return make_key(
+        sources=tree_digest(root / "csrc", list(SOURCES)),
+        table=render_table(target),
+        baseline=target.baseline,
+        flags=[*_FLAGS, *_LINK],
+    )
+
+
 def chooser_key(target: Target, toolchain: Toolchain, root: Path) -> str:
     """Return the key of a target's chooser: a digest of everything that its bytes depend on.
 
     Raises:
         MatrixError: The target's chooser and libraries do not go together.
     """
-    return make_key(
-        sources=tree_digest(root / "csrc", list(SOURCES)),
-        table=render_table(target),
-        baseline=target.baseline,
-        flags=[*_FLAGS, *_LINK],
-        toolchain=toolchain.digest,
-    )
+    return make_key(sources=chooser_digest(target, root), toolchain=toolchain.digest)
 
 
 def beside_kernels(target: Target, toolchain: Toolchain, *, root: Path, store: Store, logs: Path) -> dict[str, Path]:

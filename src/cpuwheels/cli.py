@@ -59,6 +59,7 @@ class _Options(TypedDict):
     locked: bool
     debug_symbols: bool
     compiler_cache: CacheChoice
+    kernels_from: str | None
 
 
 class _Parity(TypedDict):
@@ -105,6 +106,10 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
                 help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
+            ),
+            click.option(
+                "--kernels-from", metavar="PLACE",
+                help="Compile nothing: take the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
         ]
     ):  # fmt: skip

@@ -235,6 +235,12 @@ class BisectError(CpuwheelsError):
     exit_code = 38
 
 
+class PrecompiledError(CpuwheelsError):
+    """No wheel given with ``--kernels-from`` has the kernels of this source."""
+
+    exit_code = 40
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

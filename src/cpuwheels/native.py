@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 KIND = "native"
 PROGRAMS = ("isaprobe", "memgate")
+CPUINFO = Path("/proc/cpuinfo")
 _FLAGS = ("-std=c17", "-O2", "-Wall", "-Wextra")
 
 
@@ -121,6 +122,33 @@ def find_helper(name: str, store: Store | None = None) -> Path | None:
     if store is not None:
         candidates += sorted(store.root.glob(f"{KIND}/*/{name}"), key=lambda path: -path.stat().st_mtime)
     return next((path for path in candidates if os.access(path, os.X_OK)), None)
+
+
+def features_here(store: Store, cpuinfo: Path = CPUINFO) -> frozenset[str]:
+    """Return what this machine's CPU has, without compiling anything.
+
+    Args:
+        store: Where an earlier build may have left isaprobe.
+        cpuinfo: Asked where there is none.
+
+    Raises:
+        ToolchainError: There is no isaprobe, and this system has no such file.
+        CommandError: As `probe`.
+    """
+    if helper := find_helper("isaprobe", store):
+        return probe(helper).features
+    try:
+        lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise ToolchainError(
+            "nothing here tells what this CPU has",
+            where="isaprobe",
+            next_step="install a C compiler and then cpuwheels anew, which compiles isaprobe",
+        ) from error
+    # Linux names them "flags" on x86, "Features" on Arm and "features" on IBM Z.
+    found = (line.partition(":") for line in lines)
+    named = (value for name, _, value in found if name.strip().lower() in {"flags", "features"})
+    return frozenset(next(named, "").split())
 
 
 def probe(isaprobe: Path) -> CpuFeatures:

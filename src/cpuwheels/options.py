@@ -27,6 +27,8 @@ class BuildOptions:
         locked: Refuse alternates and anything not pinned by content.
         debug_symbols: Write separate ``.debug`` files.
         compiler_cache: Whether objects of other builds may be used.
+        kernels_from: A wheel, a folder of wheels or an index whose kernels are taken, if they are those of the source;
+            nothing is compiled then.
     """
 
     source: str | None = None
@@ -38,12 +40,13 @@ class BuildOptions:
     locked: bool = False
     debug_symbols: bool = False
     compiler_cache: CacheChoice = "auto"
+    kernels_from: str | None = None
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
         named = {"--source": self.source, "--repo": str(self.repo) if self.repo else None, "--sha256": self.sha256,
                  "--toolchain": self.toolchain, "--memory": self.memory, "--jobs": self.jobs,
-                 "--compiler-cache": self.compiler_cache}  # fmt: skip
+                 "--compiler-cache": self.compiler_cache, "--kernels-from": self.kernels_from}  # fmt: skip
         flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]

@@ -29,19 +29,8 @@ FORMAT = 1
 """Version of the record's layout; raised when a field changes its meaning."""
 
 
-def provenance(
-    *,
-    target: str,
-    source: Source,
-    prepared: PreparedSource,
-    toolchain: Toolchain,
-    environment: Environment,
-    onednn: OneDnn | None,
-    acl: Acl | None,
-    kernels: Kernels,
-    chooser: str | None = None,
-) -> dict[str, Any]:
-    """Return the inputs of a wheel with their digests, the same for every build of the same key.
+def provenance(target: str, source: Source, prepared: PreparedSource) -> dict[str, Any]:
+    """Return what of upstream a wheel is made from, with digests, the same for every build of the same key.
 
     It goes into the wheel itself, so it holds nothing of the machine, the time or the place of the build.
     """
@@ -55,6 +44,33 @@ def provenance(
             **({"commit": source.commit} if source.commit else {}),
         },
         "patches": [asdict(patch) for patch in prepared.patches],
+    }
+
+
+COMPILER_FACTS = ("toolchain", "torch", "onednn", "acl", "alternates", "kernel_key", "chooser_key")
+"""What `compiler_note` says."""
+
+
+def compiler_note(
+    *,
+    toolchain: Toolchain,
+    environment: Environment,
+    onednn: OneDnn | None,
+    acl: Acl | None,
+    kernels: str,
+    chooser: str | None = None,
+) -> dict[str, Any]:
+    """Return what the kernels of a wheel are compiled with, for the same place as `provenance`.
+
+    Args:
+        toolchain: The compiler.
+        environment: With torch.
+        onednn: Linked into them, if at all.
+        acl: Likewise.
+        kernels: Their key.
+        chooser: Key of the module that chooses among them, if there is one.
+    """
+    return {
         "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
         "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
         "onednn": onednn
@@ -66,7 +82,7 @@ def provenance(
         },
         "acl": {"tag": acl.tag, "version": acl.commit, "kind": acl.kind} if acl else None,
         "alternates": alternates(onednn, acl, environment),
-        "kernel_key": kernels.key,
+        "kernel_key": kernels,
         **({"chooser_key": chooser} if chooser else {}),
     }
 
@@ -86,10 +102,8 @@ def write_record(
     *,
     inputs: Mapping[str, Any],
     source: Source,
-    toolchain: Toolchain,
     environment: Environment,
-    kernels: Kernels,
-    plan: JobPlan,
+    made: Mapping[str, Any],
     wheel: Mapping[str, Any],
     tried: Sequence[Mapping[str, object]],
     timings: Mapping[str, float],
@@ -100,12 +114,10 @@ def write_record(
 
     Args:
         path: Where.
-        inputs: From `provenance`.
+        inputs: From `provenance` and `compiler_note`.
         source: For its origin.
-        toolchain: For its flags and the host compilers it refused.
         environment: For its tools.
-        kernels: For the time and peak memory of each file.
-        plan: Jobs and the memory cap they came from.
+        made: From `compiled_record` or `precompiled_record`.
         wheel: File name, sha256, size, tags, moved requirements.
         tried: For each CPU of the install check what was loaded on it, and what the chooser chose; empty if nothing
             here runs the wheel.
@@ -123,13 +135,6 @@ def write_record(
         "wheel": dict(wheel),
         "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
-        "compilers": {
-            "description": toolchain.description,
-            "compile_flags": list(toolchain.compile_flags),
-            "cxx_flags": list(toolchain.cxx_flags),
-            "link_flags": list(toolchain.link_flags),
-            "refused": list(toolchain.refused),
-        },
         "tools": environment.tools | {"cpuwheels": version("cpuwheels")},
         "machine": {
             "system": f"{platform.system()} {platform.release()}",
@@ -137,11 +142,45 @@ def write_record(
             "python": environment.python_version,
         },
         "built": datetime.now(UTC).isoformat(timespec="seconds"),
-        "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
-        "memory": asdict(kernels.memory),
         "seconds": {stage: round(seconds, 2) for stage, seconds in timings.items()},
         "notes": announcements,
         "beside": sorted(beside),
-        "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),
+        **made,
     }
     write_atomic(path, json.dumps(record, indent=1) + "\n")
+
+
+def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> dict[str, Any]:
+    """Return what the build record says of kernels that were compiled, now or before.
+
+    Args:
+        toolchain: For its flags and the host compilers it refused.
+        kernels: For the time and peak memory of each file.
+        plan: Jobs and the memory cap they came from.
+    """
+    return {
+        "compilers": {
+            "description": toolchain.description,
+            "compile_flags": list(toolchain.compile_flags),
+            "cxx_flags": list(toolchain.cxx_flags),
+            "link_flags": list(toolchain.link_flags),
+            "refused": list(toolchain.refused),
+        },
+        "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
+        "memory": asdict(kernels.memory),
+        "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),
+    }
+
+
+def precompiled_record(origin: str, wheel: str, sha256: str) -> dict[str, Any]:
+    """Return what the build record says of kernels that were taken from another wheel.
+
+    Args:
+        origin: Where that wheel was.
+        wheel: Its file name.
+        sha256: Its digest.
+    """
+    return {
+        "precompiled": {"from": origin, "wheel": wheel, "sha256": sha256},
+        "jobs": {"compiled_in_this_run": False},
+    }

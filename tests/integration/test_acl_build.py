@@ -60,7 +60,10 @@ class Bench:
         self.this = dataclasses.replace(this, store=Store(folder / "cache"), logs=folder / "logs")
         source = PreparedSource("0.1.0", folder / "source", 0, ())
         onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
-        self.request = KernelRequest(PROJECT, this.target, source, toolchain, environment, onednn)
+        self.request = KernelRequest(
+            root=PROJECT, target=this.target, source=source, toolchain=toolchain, environment=environment,
+            onednn=onednn,
+        )  # fmt: skip
         self.memgate = this.native(toolchain).memgate
 
     def sources(self, repository: Path, commit: str, **options: str) -> Acl:

@@ -26,6 +26,7 @@ class Answer:
         announced: Content-Length, if another than the body has.
         compresses: Whether the server packs the body for a client that says it can unpack.
         held_open: Whether the connection stays open after the body until the server ends.
+        ranges: Whether parts are handed out to a client that asks for them.
     """
 
     body: bytes = b""
@@ -34,6 +35,7 @@ class Answer:
     announced: int | None = None
     compresses: bool = False
     held_open: bool = False
+    ranges: bool = False
 
 
 class Server:
@@ -41,6 +43,7 @@ class Server:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.sent = 0
         self._ended = threading.Event()
         self._answers: dict[str, list[Answer]] = {}
         server = self
@@ -54,7 +57,15 @@ class Server:
                 body, headers = answer.body, dict(answer.headers)
                 if answer.compresses and "gzip" in self.headers.get("Accept-Encoding", ""):
                     body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
-                self.send_response(answer.status)
+                status = answer.status
+                if answer.ranges and (asked := self.headers.get("Range", "")):
+                    first, _, last = asked.removeprefix("bytes=").partition("-")
+                    start = int(first) if first else max(0, len(body) - int(last))
+                    end = min(int(last), len(body) - 1) if first and last else len(body) - 1
+                    headers["Content-Range"] = f"bytes {start}-{end}/{len(body)}"
+                    status, body = 206, body[start : end + 1]
+                server.sent += len(body)
+                self.send_response(status)
                 for name, value in headers.items():
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(answer.announced or len(body)))

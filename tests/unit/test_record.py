@@ -15,7 +15,15 @@ from cpuwheels.memory import JobPlan
 from cpuwheels.onednn import OneDnn
 from cpuwheels.patching import AppliedPatch
 from cpuwheels.prepare import PreparedSource
-from cpuwheels.record import alternates, provenance, write_record
+from cpuwheels.record import (
+    COMPILER_FACTS,
+    alternates,
+    compiled_record,
+    compiler_note,
+    precompiled_record,
+    provenance,
+    write_record,
+)
 from cpuwheels.source.result import Source
 
 SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist from somewhere", "release")
@@ -35,9 +43,8 @@ def note(
     prepared = PreparedSource(
         "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
     )
-    return provenance(
-        target="x86", source=source, prepared=prepared, toolchain=toolchain(), environment=environment(),
-        onednn=onednn, acl=acl, kernels=KERNELS, chooser=chooser,
+    return provenance("x86", source, prepared) | compiler_note(
+        toolchain=toolchain(), environment=environment(), onednn=onednn, acl=acl, kernels=KERNELS.key, chooser=chooser,
     )  # fmt: skip
 
 
@@ -95,8 +102,11 @@ def test_an_alternate_torch_is_said() -> None:
 def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_record(
-        path, inputs=note(ALTERNATE), source=SOURCE, toolchain=toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
-        environment=environment(), kernels=KERNELS, plan=JobPlan(2, "CPUs", 8 << 30, "physical memory"),
+        path, inputs=note(ALTERNATE), source=SOURCE, environment=environment(),
+        made=compiled_record(
+            toolchain(refused=("g++: GNU 12.2, older than 12.3",)), KERNELS,
+            JobPlan(2, "CPUs", 8 << 30, "physical memory"),
+        ),
         wheel={"file": "a.whl", "sha256": "w" * 64}, tried=[{"cpu": "max", "chosen": "_C_BF16"}],
         timings={"kernels": 1.23456}, announcements=["NOTE"], beside=["report.html", "operators.json"],
     )  # fmt: skip
@@ -114,3 +124,21 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     assert record["tools"]["cmake"] == "4.0.0"
     assert [job["peak"] for job in record["files"]] == [3, 1, 2]
     assert record["built"].endswith("+00:00")
+
+
+def test_what_the_compiler_says_is_told_apart_from_what_the_source_says() -> None:
+    prepared = PreparedSource("0.32.0", Path("/store/prepared"), 1, ())
+    assert set(note(chooser="chosen")) - set(provenance("x86", SOURCE, prepared)) == set(COMPILER_FACTS)
+
+
+def test_the_record_of_precompiled_kernels_names_their_wheel(tmp_path: Path) -> None:
+    write_record(
+        tmp_path / "record.json", inputs=note(), source=SOURCE, environment=environment(),
+        made=precompiled_record("https://example.org/a.whl", "a.whl", "d" * 64), wheel={"file": "b.whl"}, tried=[],
+        timings={}, announcements=[], beside=[],
+    )  # fmt: skip
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["precompiled"] == {"from": "https://example.org/a.whl", "wheel": "a.whl", "sha256": "d" * 64}
+    assert record["jobs"] == {"compiled_in_this_run": False}
+    assert record["install_check"] == "not run"
+    assert "compilers" not in record

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-
-from cpuwheels.download import Pinned, fetch
-from cpuwheels.simple_index import index_files
 from cpuwheels.storage import link_or_copy, remove_tree, storage_errors
+from cpuwheels.wheel_offers import PROJECT, fetch_wheel, indexed_wheels
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target
-    from cpuwheels.simple_index import IndexFile
     from cpuwheels.store import Store
-
-PROJECT = "vllm"
 
 
 def wheel_from_index(
@@ -39,28 +33,13 @@ def wheel_from_index(
         DigestMismatchError: The wheel has other bytes.
     """
     page = f"{index.rstrip('/')}/{commit}/cpu/{PROJECT}/"
-    files = [file for file in index_files(page, setting="--index") or [] if _is_for(file, target)]
+    files = indexed_wheels(page, target, reporter, setting="--index")
     if not files:
         return None
     file = files[0]
-    if file.sha256 is None:
-        reporter.announce(f"{page} says no sha256 of {file.name}; it is not taken")
-        return None
-    pinned = Pinned(file.name, (file.url,), file.sha256)
-    fetched = fetch(pinned, store, on_bytes=lambda done, total: reporter.download(file.name, done, total))
+    fetched = fetch_wheel(file, store, reporter)
     with storage_errors(folder):
         remove_tree(folder)
         folder.mkdir(parents=True)
         link_or_copy(str(fetched), str(folder / file.name))
     return folder / file.name
-
-
-def _is_for(file: IndexFile, target: Target) -> bool:
-    try:
-        name, _, _, tags = parse_wheel_filename(file.name)
-    except InvalidWheelFilename:
-        return False
-    system = "macosx" if target.system == "Darwin" else "linux"
-    return name == PROJECT and any(
-        system in tag.platform and tag.platform.endswith(f"_{target.machine}") for tag in tags
-    )

@@ -35,6 +35,9 @@ CONFIGURED = ("CMakeLists.txt", "cmake")
 GENERATORS = "csrc/**/*.py"
 """Programs that upstream's CMake runs to write headers."""
 
+ABSENT = "absent"
+"""In place of a digest, of what a tree does not have."""
+
 
 class Reads(Strict):
     """What of a source tree a build depended on, as paths below it.
@@ -47,10 +50,28 @@ class Reads(Strict):
     folders: tuple[str, ...]
 
     def digest(self, source: Path) -> str:
-        """Return one digest of these files and names in a tree; what is not there counts as absent."""
-        rows = [f"{name}\0{_content(source / name)}" for name in self.files]
-        rows += [f"{name}/\0{_names(source / name)}" for name in self.folders]
+        """Return one digest of these files and names in a tree."""
+        rows = [f"{name}\0{content}" for name, content in self.contents(source).items()]
+        rows += [
+            f"{name}/\0{ABSENT if names is None else text_digest(chr(10).join(names))}"
+            for name, names in self.names(source).items()
+        ]
         return text_digest("\n".join(rows))
+
+    def contents(self, source: Path) -> dict[str, str]:
+        """Return the digest of each file in a tree; what is not there counts as absent."""
+        paths = {name: source / name for name in self.files}
+        return {
+            name: entry_digest(path) if path.is_file() or path.is_symlink() else ABSENT for name, path in paths.items()
+        }
+
+    def names(self, source: Path) -> dict[str, tuple[str, ...] | None]:
+        """Return the sorted names in each folder in a tree, None for one that is not there."""
+        paths = {name: source / name for name in self.folders}
+        return {
+            name: tuple(sorted(entry.name for entry in path.iterdir())) if path.is_dir() else None
+            for name, path in paths.items()
+        }
 
 
 def kernels_key(request: KernelRequest, reads: Reads) -> str:
@@ -118,11 +139,3 @@ def _configured(source: Path) -> Iterator[Path]:
         path = source / name
         yield from tree_files(path) if path.is_dir() else [path] if path.exists() else []
     yield from source.glob(GENERATORS)
-
-
-def _content(path: Path) -> str:
-    return entry_digest(path) if path.is_file() or path.is_symlink() else "absent"
-
-
-def _names(folder: Path) -> str:
-    return text_digest("\n".join(sorted(path.name for path in folder.iterdir()))) if folder.is_dir() else "absent"

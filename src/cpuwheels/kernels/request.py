@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels.keys import make_key, tree_digest
 
@@ -57,15 +57,14 @@ def configurations(target: Target) -> tuple[Configuration, ...]:
     )
 
 
-@dataclass(frozen=True)
-class KernelRequest:
-    """The inputs of the kernel stage.
+@dataclass(frozen=True, kw_only=True)
+class KernelInputs:
+    """What kernels are made from, but for the compiler.
 
     Attributes:
         root: The project's folder, for cmake/.
         target: What is built.
         source: Upstream's tree with our patches, read only.
-        toolchain: Compilers and sysroot.
         environment: CMake, ninja, and torch.
         onednn: oneDNN's sources, if the target's kernels use it.
         acl: Arm Compute Library's sources, or that the kernels go without; None if the target has no use for it.
@@ -75,11 +74,39 @@ class KernelRequest:
     root: Path
     target: Target
     source: PreparedSource
-    toolchain: Toolchain
     environment: Environment
     onednn: OneDnn | None
     acl: Acl | None = None
     debug_symbols: bool = False
+
+    def beside_source(self) -> dict[str, Any]:
+        """Return everything the kernels depend on but the compiler and upstream's files, as JSON has it."""
+        return {
+            "steering": tree_digest(self.root / "cmake", steering_files(self.target.id)),
+            "target": {
+                "machine": self.target.machine,
+                "defines": dict(self.target.defines),
+                "cpuinfo": [[part.cpuinfo, part.names()] for part in configurations(self.target)],
+                "floor": self.target.floor,
+            },
+            "torch": [self.environment.torch_version, self.environment.torch_digest],
+            "cmake": self.environment.tools["cmake"],
+            "onednn": self.onednn and self.onednn.digest,
+            "acl": [self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.commit else None,
+            "optimisation": OPTIMISATION,
+            "debug_symbols": self.debug_symbols,
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class KernelRequest(KernelInputs):
+    """The inputs of the kernel stage.
+
+    Attributes:
+        toolchain: Compilers and sysroot.
+    """
+
+    toolchain: Toolchain
 
     def key(self) -> str:
         """Return the key of a build: a digest of everything its kernels can depend on.
@@ -90,20 +117,4 @@ class KernelRequest:
 
     def key_beside_source(self) -> str:
         """Return a digest of everything the kernels depend on but upstream's files."""
-        return make_key(
-            layout=2,
-            steering=tree_digest(self.root / "cmake", steering_files(self.target.id)),
-            target={
-                "machine": self.target.machine,
-                "defines": self.target.defines,
-                "cpuinfo": [[part.cpuinfo, part.names()] for part in configurations(self.target)],
-                "floor": self.target.floor,
-            },
-            toolchain=self.toolchain.digest,
-            torch=[self.environment.torch_version, self.environment.torch_digest],
-            cmake=self.environment.tools["cmake"],
-            onednn=self.onednn and self.onednn.digest,
-            acl=[self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.commit else None,
-            optimisation=OPTIMISATION,
-            debug_symbols=self.debug_symbols,
-        )
+        return make_key(layout=2, toolchain=self.toolchain.digest, **self.beside_source())

@@ -7,6 +7,8 @@ wheel with the same binaries takes them from there, compressed as they are.
 
 from __future__ import annotations
 
+import csv
+import io
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ from cpuwheels.wheel.audit import audit_wheel
 from cpuwheels.wheel.audited import Audited, AuditPolicy
 from cpuwheels.wheel.canonical import canonicalize, content_digest, dist_info_of, render_record
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
+from cpuwheels.wheel.streams import Streams
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -51,23 +54,18 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     Raises:
         AuditError: See `cpuwheels.wheel.audit.audit_wheel` and `cpuwheels.wheel.macos_audit.audit_macos_wheel`.
     """
-    with zipfile.ZipFile(wheel) as archive:
-        names = [info.filename for info in archive.infolist() if not info.is_dir()]
-        own = f"{dist_info_of(names)}/WHEEL"
-        taken = {name: archive.read(name) for name in names if name == own or _is_binary(archive, name)}
-        modes = {name: archive.getinfo(name).external_attr for name in taken}
     distribution, _, tags = _parts(wheel)
-    inside = {_renamed(name, own, distribution): name for name in taken}
+    taken = _binaries(wheel)
     key = make_key(
         policy=policy.key(),
         distribution=distribution,
         tags=tags,
-        files={new: [content_digest(taken[old]), modes[old]] for new, old in inside.items()},
+        files={name: [content_digest(content), mode] for name, (content, mode) in taken.items()},
     )
 
     def make(folder: Path) -> None:
-        alone = work / f"{distribution}-0-{tags}.whl"
-        _write_alone(alone, distribution, {new: (taken[old], modes[old]) for new, old in inside.items()})
+        alone = work / _name_alone(wheel)
+        _write_alone(alone, distribution, taken)
         audited = _audit(alone, work / "audited", policy, log)
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
@@ -79,6 +77,50 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         folder.mkdir(parents=True)
         make(folder)
     return key, _found(folder)
+
+
+def binaries_alone(wheel: Path, folder: Path) -> Path:
+    """Return a canonical wheel in a folder with the binaries of a finished one alone, as an audit leaves them.
+
+    Args:
+        wheel: In canonical form; what it compressed is copied.
+        folder: Where the other one goes; made.
+    """
+    folder.mkdir(parents=True)
+    alone = folder / _name_alone(wheel)
+    _write_alone(alone, _parts(wheel)[0], _binaries(wheel))
+    with Streams([wheel]) as streams:
+        canonicalize(alone, alone, epoch=0, streams=streams)
+    return alone
+
+
+def damaged_binaries(wheel: Path) -> list[str]:
+    """Return the binaries of a wheel that are not what its ``RECORD`` says.
+
+    Raises:
+        WheelError: It is not a wheel.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        rows = csv.reader(io.StringIO(archive.read(f"{dist_info_of(names)}/RECORD").decode()))
+        digests = {row[0]: row[1] for row in rows if row}
+        return [
+            name for name in names
+            if _is_binary(archive, name) and digests.get(name) != content_digest(archive.read(name))
+        ]  # fmt: skip
+
+
+def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
+    """Return content and attributes of a wheel's binaries and ``WHEEL``, by their names in a wheel of version 0."""
+    distribution = _parts(wheel)[0]
+    with zipfile.ZipFile(wheel) as archive:
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+        own = f"{dist_info_of(names)}/WHEEL"
+        return {
+            _renamed(name, own, distribution): (archive.read(name), archive.getinfo(name).external_attr)
+            for name in names
+            if name == own or _is_binary(archive, name)
+        }
 
 
 def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
@@ -114,6 +156,11 @@ def _is_binary(archive: zipfile.ZipFile, name: str) -> bool:
     with archive.open(name) as stream:
         start = stream.read(len(MAGIC))
         return start == MAGIC or is_macho(start)
+
+
+def _name_alone(wheel: Path) -> str:
+    distribution, _, tags = _parts(wheel)
+    return f"{distribution}-0-{tags}.whl"
 
 
 def _parts(wheel: Path) -> tuple[str, str, str]:

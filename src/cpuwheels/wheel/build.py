@@ -85,6 +85,8 @@ def build_wheel(
     work: Path,
     out: Path,
     log: Path,
+    audited: tuple[str, Audited] | None = None,
+    add: Mapping[str, bytes] | None = None,
     forbidden_paths: Sequence[Path] = (),
 ) -> BuiltWheel:
     """Build, audit, canonicalize and validate the wheel.
@@ -101,6 +103,8 @@ def build_wheel(
         work: For the steps between; emptied.
         out: Where the wheel goes, in one rename.
         log: Log file of the step.
+        audited: Key and result of an audit of these binaries, if they come from a finished wheel.
+        add: More files below ``.dist-info``.
         forbidden_paths: Folders of this machine whose names no binary may hold, besides ``work``.
 
     Raises:
@@ -111,12 +115,12 @@ def build_wheel(
     platform = f"linux-{policy.machine}" if policy.system == "Linux" else None
     raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log, platform=platform)
     check_complete(raw, overlay.files, project)
-    key, audited = audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
-    path = out / audited_name(raw, audited)
+    key, found = audited or audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
+    path = out / audited_name(raw, found)
     kept = kept_wheel(store, key)
-    with Streams([wheel for wheel in (audited.path, kept) if wheel is not None]) as streams:
+    with Streams([wheel for wheel in (found.path, kept) if wheel is not None]) as streams:
         canonicalize(
-            raw, path, epoch=epoch, add={NOTE: render_note(note, audited, project)}, instead=audited.path,
+            raw, path, epoch=epoch, add={NOTE: render_note(note, found, project), **(add or {})}, instead=found.path,
             streams=streams,
         )  # fmt: skip
     expected = Expectations(
@@ -133,11 +137,11 @@ def build_wheel(
         sha256=file_digest(path),
         size=path.stat().st_size,
         tags=tuple(sorted(str(tag) for tag in parse_wheel_filename(path.name)[3])),
-        policy=audited.policy,
-        versions=audited.versions,
-        bundled=audited.bundled,
+        policy=found.policy,
+        versions=found.versions,
+        bundled=found.bundled,
         moved_requirements=project.moved,
-        instructions=audited.instructions,
+        instructions=found.instructions,
     )
 
 
@@ -237,6 +241,7 @@ def render_note(note: Mapping[str, Any], audited: Audited, project: Project) -> 
         "moved_requirements": [
             {"declared": move.original, "now": move.replacement, "extra": move.extra} for move in project.moved
         ],
+        "policy": audited.policy,
         "symbol_versions": list(audited.versions),
     }
     return (json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -84,6 +84,7 @@ def test_the_note_says_what_the_wheel_was_made_from() -> None:
         "alternates": ["onednn"],
         "bundled_libraries": {"demo.libs/libnuma-1.so.1": "libnuma.so.1"},
         "moved_requirements": [{"declared": "a @ https://e.org/a-1.tar.gz", "now": "a==1", "extra": "a"}],
+        "policy": "p",
         "symbol_versions": ["GLIBC_2.17"],
     }
 

@@ -1,0 +1,158 @@
+"""From kernels to a published wheel: packed with upstream's package, audited, tried, put into the output folder."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels import publish, run
+from cpuwheels.benches import install_bench
+from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
+from cpuwheels.install_check import check_install
+from cpuwheels.kernels.made_from import FILE
+from cpuwheels.machine.chosen import require_chosen
+from cpuwheels.machine.cpus import Cpu
+from cpuwheels.record import write_record
+from cpuwheels.wheel.build import build_wheel
+from cpuwheels.wheel.metadata import upstream_package
+from cpuwheels.wheel.overlay import write_overlay
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from cpuwheels.benches import InstallBench
+    from cpuwheels.finished import Finished
+    from cpuwheels.inputs import Inputs
+    from cpuwheels.kernels.made_from import MadeFrom
+    from cpuwheels.run import Run
+    from cpuwheels.wheel.audited import Audited, AuditPolicy
+    from cpuwheels.wheel.build import BuiltWheel
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a wheel is packed from, and how.
+
+    Attributes:
+        inputs: The source and the build environment.
+        note: What the wheel is made from; see `cpuwheels.record.provenance`.
+        made_from: What its kernels are made from; written into the wheel.
+        kernels: Folder with the kernels as they lie in the wheel.
+        beside: Name in the wheel → extension module that is not among them.
+        policy: What the binaries are audited against.
+        audited: Key and result of an audit, if there was one; otherwise they are audited.
+        features: What this machine's CPU has.
+        write_beside: Writes what lies beside the wheel into a folder.
+        record: What the build record says of how the kernels were made.
+    """
+
+    inputs: Inputs
+    note: Mapping[str, Any]
+    made_from: MadeFrom
+    kernels: Path
+    beside: Mapping[str, Path]
+    policy: AuditPolicy
+    audited: tuple[str, Audited] | None
+    features: frozenset[str]
+    write_beside: Callable[[Path], None]
+    record: Mapping[str, Any]
+
+
+def assemble(this: Run, assembly: Assembly, *, check: bool) -> Finished:
+    """Return the wheel in the output folder: the one that is there, if it was made from the same, else a new one.
+
+    Args:
+        this: The run.
+        assembly: What the wheel is packed from.
+        check: Whether it is installed and its libraries are loaded; if not, one that cannot be loaded is a result like
+            any other.
+
+    Raises:
+        CpuwheelsError: A stage's own error.
+    """
+    name, version = this.target.id, assembly.inputs.source.version
+    key = wheel_key(assembly.note, this.target, this.lock(run.TOOLS_LOCK)) + " not tried" * (not check)
+    output = this.places.output(name, version)
+    with this.store.lock("dist", f"{name}-{version}"):
+        if finished := find_finished(output, key):
+            this.reporter.info("this very wheel was built and checked before; nothing to do")
+            return finished
+        with (
+            this.store.scratch("wheel") as work,
+            publish.staging(this.places, name, version) as staged,
+            _bench(this, assembly, work) if check else nullcontext() as bench,
+        ):
+            built = _packed(this, assembly, work, staged)
+            tried = _checked(this, assembly, built, bench) if check else []
+            assembly.write_beside(staged)
+            write_record(
+                staged / RECORD, inputs={**assembly.note, "wheel_key": key}, source=assembly.inputs.source,
+                environment=assembly.inputs.environment, made=assembly.record, wheel=built.as_record(), tried=tried,
+                timings=this.reporter.timings, announcements=this.reporter.announcements,
+                beside=[path.name for path in staged.iterdir() if path != built.path],
+            )  # fmt: skip
+            publish.publish(staged, output)
+        return read_finished(output)
+
+
+def _packed(this: Run, assembly: Assembly, work: Path, staged: Path) -> BuiltWheel:
+    inputs = assembly.inputs
+    with this.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
+        package = upstream_package(
+            inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment, store=this.store,
+            work=work / "package", log=this.logs / "metadata.log",
+        )  # fmt: skip
+        overlay = write_overlay(
+            work / "overlay", package.project,
+            package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
+        )  # fmt: skip
+        built = build_wheel(
+            overlay, package.project, python=inputs.environment.python, epoch=inputs.source.epoch, note=assembly.note,
+            policy=assembly.policy, audited=assembly.audited, add={FILE: assembly.made_from.render()},
+            store=this.store, work=work / "wheel", out=staged, log=this.logs / "wheel.log",
+            forbidden_paths=(this.places.cache, this.places.root),
+        )  # fmt: skip
+        for moved in built.moved_requirements:
+            this.reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")
+    return built
+
+
+@contextmanager
+def _bench(this: Run, assembly: Assembly, work: Path) -> Iterator[InstallBench | None]:
+    bench = install_bench(this, assembly.inputs.environment, assembly.features, work)
+    with bench.loader if bench else nullcontext():
+        yield bench
+
+
+def _checked(this: Run, assembly: Assembly, built: BuiltWheel, bench: InstallBench | None) -> list[dict[str, object]]:
+    """Return what was loaded on which CPU, for the record."""
+    target, log = this.target, this.logs / "install-check.log"
+    if bench is None:
+        this.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
+        return []
+    libraries = {library.name: library.needs for library in target.libraries}
+    modules = [name for name in (*assembly.made_from.modules, target.chooser) if name and name not in libraries]
+    with this.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
+        check = check_install(
+            built.path, loader=bench.loader, libraries=libraries,
+            modules=modules, features=bench.features,
+            manifest=built.path.with_name("operators.json"), log=log, announce=this.reporter.announce,
+        )  # fmt: skip
+    for library in check.libraries:
+        this.reporter.info(f"{library.name}: {len(library.operators)} operators")
+    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)
+    chosen = require_chosen(cpus, target, check.site, log)
+    for cpu, name in chosen.items():
+        this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
+    loaded = [library.name for library in check.libraries if not library.not_loaded]
+    return [
+        {
+            "cpu": cpu.name or "this machine's",
+            "emulated": bool(cpu.name),
+            "libraries": [name for name in loaded if cpu.tries(name)],
+            "chosen": chosen.get(cpu.name),
+        }
+        for cpu in cpus
+    ]

@@ -1,0 +1,1 @@
+"""Kernels of finished wheels, for sources that have the same."""
