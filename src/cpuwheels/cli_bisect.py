@@ -34,6 +34,7 @@ class _Bisect(TypedDict):
     out: Path | None
     repo: Path | None
     index: str | None
+    kernels_from: str | None
     toolchain: ToolchainChoice
     memory: str | None
     locked: bool
@@ -65,6 +66,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
 @click.option("--index", help="Index of wheels by commit that is asked first, laid out as wheels.vllm.ai is.")
+@click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels are taken by commits that have the same.")
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")

@@ -97,6 +97,7 @@ class BisectOptions:
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
         index: Index of wheels by commit that is asked before anything is built.
+        kernels_from: As for a build, but commits that have other kernels are compiled.
         toolchain: Which compilers may be used.
         memory: Cap of the builds as given.
         locked: Refuse alternates and anything not pinned by content.
@@ -119,6 +120,7 @@ class BisectOptions:
     out: Path | None = None
     repo: Path | None = None
     index: str | None = None
+    kernels_from: str | None = None
     toolchain: ToolchainChoice = "auto"
     memory: str | None = None
     locked: bool = False
@@ -126,7 +128,10 @@ class BisectOptions:
     @property
     def build(self) -> BuildOptions:
         """How wheels are built."""
-        return BuildOptions(repo=self.repo, toolchain=self.toolchain, memory=self.memory, locked=self.locked)
+        return BuildOptions(
+            repo=self.repo, toolchain=self.toolchain, memory=self.memory, locked=self.locked,
+            kernels_from=self.kernels_from,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.state import Question
 from cpuwheels.errors import UsageError
+from cpuwheels.precompiled.donor import check_request
 from cpuwheels.process import capture
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def check_options(options: BisectOptions) -> None:
         raise UsageError("speeds cannot be judged side by side", where="--jobs", next_step="leave it out with --bench")
     if options.run:
         _check_command(options.run)
+    if options.kernels_from:
+        check_request(options.build)
 
 
 def _check_command(command: str) -> None:

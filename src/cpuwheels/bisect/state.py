@@ -23,7 +23,7 @@ FORMAT = 1
 
 STATE = "state.json"
 
-WheelFrom = Literal["index", "stored kernels", "build", "none"]
+WheelFrom = Literal["index", "precompiled kernels", "stored kernels", "build", "none"]
 """How a probe's wheel was got."""
 
 

@@ -14,6 +14,7 @@ from cpuwheels.errors import (
     CompileError,
     ConfigureError,
     PatchError,
+    PrecompiledError,
     UnsuitableSourceError,
     UnusableWheelError,
     WheelError,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.bisect.state import WheelFrom
     from cpuwheels.console import Reporter
+    from cpuwheels.finished import Finished
     from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.options import BuildOptions
 
@@ -110,5 +112,15 @@ class Wheels:
 
     def _made(self, commit: str, reporter: Reporter) -> Got:
         options = replace(self._options, source=commit)
-        finished = pipeline.build(self.places(commit), self.matrix, self._target.id, options, reporter, check=False)
+        if options.kernels_from:
+            try:
+                finished = self._build(commit, options, reporter)
+            except PrecompiledError as error:
+                reporter.info(f"{error.what}; compiled if they are not in the store")
+            else:
+                return Got(finished.path, finished.sha256, "precompiled kernels")
+        finished = self._build(commit, replace(options, kernels_from=None), reporter)
         return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
+
+    def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> Finished:
+        return pipeline.build(self.places(commit), self.matrix, self._target.id, options, reporter, check=False)

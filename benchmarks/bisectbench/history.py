@@ -1,0 +1,162 @@
+"""A repository made of vLLM's releases with small commits between them, some of which change kernels."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cpuwheels.errors import UsageError
+from cpuwheels.git import git_environment
+from cpuwheels.storage import remove_tree
+from cpuwheels.store import MANIFEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+Fault = Literal["kernel", "python"]
+
+PLACES: Mapping[Fault, tuple[str, str, str]] = {
+    "kernel": ("csrc/cpu/layernorm.cpp", r"1\.0f / sqrtf\(", "1.01f / sqrtf("),
+    "python": ("vllm/utils/math_utils.py", r"return -\(a // -b\)", "return a // b"),
+}
+"""File, pattern and replacement of each fault: a norm that is off by 1%, a division that is rounded down."""
+
+KERNELS = ("csrc/cpu/activation.cpp", "csrc/cpu/layernorm.cpp", "csrc/cpu/pos_encoding.cpp")
+"""What commits that change kernels change, in turn."""
+
+_EPOCH = 1_700_000_000
+
+
+@dataclass(frozen=True)
+class History:
+    """A finished repository.
+
+    Attributes:
+        folder: The clone, with main checked out.
+        commits: Hashes, the oldest first.
+        first_bad: The commit with the fault.
+        kernel_changes: Commits that change kernels, releases included.
+    """
+
+    folder: Path
+    commits: tuple[str, ...]
+    first_bad: str
+    kernel_changes: tuple[str, ...]
+
+
+class Repository:
+    """A repository that is written commit by commit; the same content gives the same hashes.
+
+    Args:
+        folder: Made anew.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.commits: list[str] = []
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        self.git("init", "--quiet", "--initial-branch=main")
+        self.git("config", "gc.auto", "0")
+
+    def git(self, *arguments: str) -> str:
+        """Run git in it and return what it says."""
+        moment = f"{_EPOCH + 60 * len(self.commits)} +0000"
+        who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER")
+               for part, value in {"NAME": "bench", "EMAIL": "bench@example.invalid", "DATE": moment}.items()}  # fmt: skip
+        command = ["git", "-C", str(self.folder), *arguments]
+        env = os.environ | git_environment() | who
+        return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
+
+    def release(self, tree: Path, version: str) -> str:
+        """Commit a release in place of everything that was there, with its tag."""
+        for path in self.folder.iterdir():
+            if path.name != ".git":
+                remove_tree(path) if path.is_dir() else path.unlink()
+        ignore = shutil.ignore_patterns(MANIFEST, "PKG-INFO", "*.egg-info", ".git")
+        shutil.copytree(tree, self.folder, symlinks=True, ignore=ignore, copy_function=_copy, dirs_exist_ok=True)
+        self.git("add", "--all", "--force")
+        commit = self._commit(f"Release {version}")
+        self.git("tag", f"v{version}")
+        return commit
+
+    def change(self, message: str, **texts: str) -> str:
+        """Commit files with new content, by their path."""
+        for name, text in texts.items():
+            (self.folder / name).write_text(text, encoding="utf-8")
+        self.git("add", "--force", *texts)
+        return self._commit(message)
+
+    def _commit(self, message: str) -> str:
+        self.git("commit", "--quiet", "--allow-empty", "-m", message)
+        self.commits.append(self.git("rev-parse", "HEAD"))
+        return self.commits[-1]
+
+
+def make_history(
+    folder: Path, releases: Mapping[str, Path], fault: Fault, *, between: int, kernels_every: int, at: float = 0.6
+) -> History:
+    """Return a repository of releases, each followed by small commits.
+
+    Args:
+        folder: Made anew.
+        releases: Version → tree as its sdist has it, the oldest first.
+        fault: What is wrong from one commit on, which lies after the last release.
+        between: Commits after each release.
+        kernels_every: One commit of so many changes a kernel; the others change a Python file.
+        at: Where the fault lies after the last release, as a part of those commits.
+
+    Raises:
+        UsageError: A release does not have what is to be changed.
+    """
+    repository = Repository(folder)
+    kernel_changes: list[str] = []
+    first_bad = ""
+    for number, (version, tree) in enumerate(releases.items()):
+        kernel_changes.append(repository.release(tree, version))
+        names = _python_files(folder)
+        for step in range(1, between + 1):
+            if number == len(releases) - 1 and step == max(1, round(between * at)):
+                first_bad = repository.change(f"Change {step} after {version}", **planted(folder, fault))
+                if fault == "kernel":
+                    kernel_changes.append(first_bad)
+            elif step % kernels_every == 0:
+                name = KERNELS[step // kernels_every % len(KERNELS)]
+                line = f"namespace {{ [[maybe_unused]] constexpr int change_{number}_{step} = {step}; }}\n"
+                kernel_changes.append(repository.change(f"Kernel change {step}", **_longer(folder, name, line)))
+            else:
+                name = names[(number * between + step) * 37 % len(names)]
+                repository.change(f"Python change {step}", **_longer(folder, name, f"# change {step}\n"))
+    return History(folder, tuple(repository.commits), first_bad, tuple(kernel_changes))
+
+
+def planted(folder: Path, fault: Fault) -> dict[str, str]:
+    """Return the file with a fault planted in it.
+
+    Raises:
+        UsageError: It does not have the place.
+    """
+    name, pattern, wrong = PLACES[fault]
+    text = (folder / name).read_text(encoding="utf-8")
+    changed, count = re.subn(pattern, wrong, text)
+    if not count:
+        raise UsageError(f"{name} of this release has no place for the fault", where=pattern, next_step="choose others")
+    return {name: changed}
+
+
+def _longer(folder: Path, name: str, line: str) -> dict[str, str]:
+    return {name: (folder / name).read_text(encoding="utf-8") + line}
+
+
+def _python_files(folder: Path) -> Sequence[str]:
+    return sorted(path.relative_to(folder).as_posix() for path in (folder / "vllm").rglob("*.py") if path.stat().st_size)
+
+
+def _copy(source: str, target: str) -> None:
+    shutil.copyfile(source, target)
+    shutil.copymode(source, target)
