@@ -29,6 +29,11 @@ PLACES: Mapping[Fault, tuple[str, str, str]] = {
 KERNELS = ("csrc/cpu/activation.cpp", "csrc/cpu/layernorm.cpp", "csrc/cpu/pos_encoding.cpp")
 """What commits that change kernels change, in turn."""
 
+AT: Mapping[Fault, float] = {"python": 0.35, "kernel": 0.7}
+"""Where each fault lies after the last release, as a part of those commits."""
+
+KERNELS_SUFFIXES = frozenset({"cpp", "hpp", "h"})
+
 _EPOCH = 1_700_000_000
 
 
@@ -39,13 +44,13 @@ class History:
     Attributes:
         folder: The clone, with main checked out.
         commits: Hashes, the oldest first.
-        first_bad: The commit with the fault.
+        first_bad: The commit that each fault came with.
         kernel_changes: Commits that change kernels, releases included.
     """
 
     folder: Path
     commits: tuple[str, ...]
-    first_bad: str
+    first_bad: Mapping[Fault, str]
     kernel_changes: tuple[str, ...]
 
 
@@ -67,8 +72,8 @@ class Repository:
     def git(self, *arguments: str) -> str:
         """Run git in it and return what it says."""
         moment = f"{_EPOCH + 60 * len(self.commits)} +0000"
-        who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER")
-               for part, value in {"NAME": "bench", "EMAIL": "bench@example.invalid", "DATE": moment}.items()}  # fmt: skip
+        person = {"NAME": "bench", "EMAIL": "bench@example.invalid", "DATE": moment}
+        who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in person.items()}
         command = ["git", "-C", str(self.folder), *arguments]
         env = os.environ | git_environment() | who
         return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
@@ -85,7 +90,7 @@ class Repository:
         self.git("tag", f"v{version}")
         return commit
 
-    def change(self, message: str, **texts: str) -> str:
+    def change(self, message: str, texts: Mapping[str, str]) -> str:
         """Commit files with new content, by their path."""
         for name, text in texts.items():
             (self.folder / name).write_text(text, encoding="utf-8")
@@ -98,40 +103,42 @@ class Repository:
         return self.commits[-1]
 
 
-def make_history(
-    folder: Path, releases: Mapping[str, Path], fault: Fault, *, between: int, kernels_every: int, at: float = 0.6
-) -> History:
-    """Return a repository of releases, each followed by small commits.
+def make_history(folder: Path, releases: Mapping[str, Path], *, between: int, kernels_every: int) -> History:
+    """Return a repository of releases, each followed by small commits; both faults come after the last release.
 
     Args:
         folder: Made anew.
         releases: Version → tree as its sdist has it, the oldest first.
-        fault: What is wrong from one commit on, which lies after the last release.
         between: Commits after each release.
         kernels_every: One commit of so many changes a kernel; the others change a Python file.
-        at: Where the fault lies after the last release, as a part of those commits.
 
     Raises:
         UsageError: A release does not have what is to be changed.
     """
     repository = Repository(folder)
     kernel_changes: list[str] = []
-    first_bad = ""
+    first_bad: dict[Fault, str] = {}
     for number, (version, tree) in enumerate(releases.items()):
         kernel_changes.append(repository.release(tree, version))
         names = _python_files(folder)
+        is_last = number == len(releases) - 1
+        faults = {max(1, round(between * part)): fault for fault, part in AT.items()} if is_last else {}
         for step in range(1, between + 1):
-            if number == len(releases) - 1 and step == max(1, round(between * at)):
-                first_bad = repository.change(f"Change {step} after {version}", **planted(folder, fault))
-                if fault == "kernel":
-                    kernel_changes.append(first_bad)
+            message = f"Change {step} after {version}"
+            if fault := faults.get(step):
+                texts = planted(folder, fault)
+                first_bad[fault] = repository.change(message, texts)
             elif step % kernels_every == 0:
                 name = KERNELS[step // kernels_every % len(KERNELS)]
                 line = f"namespace {{ [[maybe_unused]] constexpr int change_{number}_{step} = {step}; }}\n"
-                kernel_changes.append(repository.change(f"Kernel change {step}", **_longer(folder, name, line)))
+                texts = _longer(folder, name, line)
+                repository.change(message, texts)
             else:
                 name = names[(number * between + step) * 37 % len(names)]
-                repository.change(f"Python change {step}", **_longer(folder, name, f"# change {step}\n"))
+                texts = _longer(folder, name, f"# change {step}\n")
+                repository.change(message, texts)
+            if not KERNELS_SUFFIXES.isdisjoint(path.rpartition(".")[2] for path in texts):
+                kernel_changes.append(repository.commits[-1])
     return History(folder, tuple(repository.commits), first_bad, tuple(kernel_changes))
 
 
@@ -154,7 +161,9 @@ def _longer(folder: Path, name: str, line: str) -> dict[str, str]:
 
 
 def _python_files(folder: Path) -> Sequence[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in (folder / "vllm").rglob("*.py") if path.stat().st_size)
+    return sorted(
+        path.relative_to(folder).as_posix() for path in (folder / "vllm").rglob("*.py") if path.stat().st_size
+    )
 
 
 def _copy(source: str, target: str) -> None:

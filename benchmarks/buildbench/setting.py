@@ -50,6 +50,7 @@ class Setting:
         source: Upstream's sources in the store; read only.
         request: What both sides build.
         memgate: Measures each compilation and link, on both sides.
+        ccache: The compiler cache; None where there is none for this machine.
         cpus: Jobs at once without steering.
         machine: For the results.
         subject: For the results.
@@ -61,6 +62,7 @@ class Setting:
     source: Path
     request: KernelRequest
     memgate: Path
+    ccache: Path | None
     cpus: int
     machine: Machine
     subject: Subject
@@ -129,7 +131,7 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
     found = upstream(this, request_source(source, None, matrix))
     toolchain, native = compiler(this)
     inputs = gather(this, found)
-    this.compiler_cache()  # unpacked before anything is measured
+    cache = this.compiler_cache()  # unpacked before anything is measured
     request = inputs.request(this, toolchain)
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
@@ -142,7 +144,10 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
         processor=probe(native.isaprobe).model, cpus=cpus, memory=psutil.virtual_memory().total,
         system=f"{platform.system()} {platform.release()}",
     )  # fmt: skip
-    return Setting(places, work, inputs.source.folder, request, native.memgate, cpus, machine, subject, reporter)
+    ccache = cache.program if cache else None
+    return Setting(
+        places, work, inputs.source.folder, request, native.memgate, ccache, cpus, machine, subject, reporter
+    )
 
 
 def _built(request: KernelRequest) -> str:

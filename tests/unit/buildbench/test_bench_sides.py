@@ -39,8 +39,8 @@ def setting(tmp_path: Path, reporter: Reporter) -> Setting:
     places = Places(request.root, tmp_path / "work/cache", tmp_path / "work/dist")
     places.cache.mkdir(parents=True)
     return Setting(
-        places, tmp_path / "work", request.source.folder, request, Path("/bin/memgate"), 2, made.machine, made.subject,
-        reporter,
+        places, tmp_path / "work", request.source.folder, request, Path("/bin/memgate"), None, 2, made.machine,
+        made.subject, reporter,
     )  # fmt: skip
 
 

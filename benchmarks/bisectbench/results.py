@@ -1,0 +1,110 @@
+"""What the benchmark of bisections found, as it is written to JSON, and as a table."""
+
+from __future__ import annotations
+
+import statistics
+from typing import TYPE_CHECKING
+
+from buildbench.results import Machine  # noqa: TC002  (pydantic reads the annotations)
+from pydantic import Field
+
+from bisectbench.history import Fault  # noqa: TC001
+from cpuwheels.console import clock
+from cpuwheels.model.base import Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+OURS, THEIRS = "ours", "git bisect run"
+
+TARGET = 0.15
+"""Largest part of the wall time of ``git bisect run`` that a bisection may take with warm caches."""
+
+
+class Step(Strict):
+    """One commit that was tried."""
+
+    commit: str
+    verdict: str
+    seconds: float
+    """Wall time."""
+    compiled: bool
+    """Whether compilers were started for it."""
+    parts: dict[str, float] = Field(default_factory=dict)
+    """Seconds of each part, where that is known."""
+
+
+class Run(Strict):
+    """One bisection. Seconds throughout."""
+
+    side: str
+    fault: Fault
+    wall: float
+    """From the command's start to its end."""
+    first_bad: str
+    steps: tuple[Step, ...]
+
+
+class Results(Strict):
+    """Everything of one run of the benchmark."""
+
+    machine: Machine
+    began: str
+    """UTC."""
+    releases: tuple[str, ...]
+    commits: int
+    kernel_changes: int
+    first: tuple[Run, ...] = ()
+    """With empty caches."""
+    warm: tuple[Run, ...] = ()
+    """Again, with what the first ones left in the caches."""
+
+    def with_run(self, run: Run, *, warm: bool) -> Results:
+        """Return the results with one more run."""
+        return self.model_copy(update={"warm": (*self.warm, run)} if warm else {"first": (*self.first, run)})
+
+    def ratios(self, *, warm: bool) -> dict[str, float]:
+        """Return our wall time as a part of theirs, for each fault that both sides looked for."""
+        runs = {(run.fault, run.side): run.wall for run in (self.warm if warm else self.first)}
+        faults = {fault for fault, _ in runs}
+        pairs = {fault: [wall for (other, _), wall in runs.items() if other == fault] for fault in faults}
+        return {fault: walls[0] / walls[1] for fault, walls in sorted(pairs.items()) if len(walls) == BOTH}
+
+
+BOTH = 2
+
+
+def as_text(results: Results) -> str:
+    """Return the results for people."""
+    machine = results.machine
+    small = results.commits - len(results.releases)
+    lines = [
+        f"{machine.processor}, {machine.cpus} CPUs, {machine.system}; {results.began}",
+        f"vLLM {', '.join(results.releases)}, {small} commits after them; {results.kernel_changes} change kernels",
+    ]
+    for warm, title in ((False, "empty caches"), (True, "warm caches")):
+        runs = results.warm if warm else results.first
+        lines += ["", title] * bool(runs)
+        lines += [_line(run) for run in runs]
+        lines += [f"  {fault}: ratio {ratio:.3f}" for fault, ratio in results.ratios(warm=warm).items()]
+    if warm_ratios := results.ratios(warm=True):
+        worst = max(warm_ratios.values())
+        lines += [
+            "",
+            f"target: at most {TARGET} with warm caches: {'met' if worst <= TARGET else 'missed'} ({worst:.3f})",
+        ]
+    return "\n".join(lines)
+
+
+def _line(run: Run) -> str:
+    seconds = [step.seconds for step in run.steps]
+    compiled = sum(step.compiled for step in run.steps)
+    return (
+        f"  {run.fault} fault, {run.side}: {clock(run.wall)} for {len(seconds)} commits ({compiled} compiled), "
+        f"median {clock(statistics.median(seconds))}, longest {clock(max(seconds))}"
+    )
+
+
+def wrong(results: Results, first_bad: Mapping[Fault, str]) -> Sequence[Run]:
+    """Return the runs that found another commit than the one with the fault."""
+    return [run for run in (*results.first, *results.warm) if run.first_bad != first_bad[run.fault]]

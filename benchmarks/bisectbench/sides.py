@@ -1,0 +1,185 @@
+"""The two sides: ``cpuwheels bisect``, and ``git bisect run`` with upstream's build and a compiler cache."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from buildbench.unsteered import unsteered_settings
+
+from bisectbench.checks import SCRIPTS
+from bisectbench.results import OURS, THEIRS, Run, Step
+from cpuwheels.errors import BisectError
+from cpuwheels.git import Git
+from cpuwheels.kernels.configure import toolchain_values
+from cpuwheels.kernels.request import configurations
+from cpuwheels.kernels.settings import KERNEL_EPOCH
+from cpuwheels.kernels.workspace import Workspace
+from cpuwheels.process import closed_environment, run
+from cpuwheels.storage import remove_tree, write_atomic
+from cpuwheels.store import MANIFEST
+
+if TYPE_CHECKING:
+    from buildbench.setting import Setting
+
+    from bisectbench.history import Fault, History
+
+_BENCHMARKS = Path(__file__).parents[1]
+
+
+class Ours:
+    """``cpuwheels bisect``, in stores of the benchmark's own.
+
+    Args:
+        setting: What both sides build with.
+        history: The repository.
+    """
+
+    name = OURS
+
+    def __init__(self, setting: Setting, history: History) -> None:
+        self._setting, self._history = setting, history
+
+    def bisect(self, fault: Fault, good: str) -> Run:
+        """Return what a bisection took, begun anew with what the stores hold.
+
+        Raises:
+            CommandError: It failed.
+        """
+        setting, places = self._setting, self._setting.places
+        script = _script(setting.work, fault)
+        out = setting.work / "bisect" / fault
+        remove_tree(out)
+        command: list[str | Path] = [
+            sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", places.cache, "--dist", places.dist,
+            "bisect", "--target", setting.request.target.id, "--repo", self._history.folder, "--good", good,
+            "--bad", "main", "--run", f"python {shlex.quote(str(script))}", "--no-requirements", "--out", out,
+        ]  # fmt: skip
+        began = time.monotonic()
+        run(command, log=setting.logs / f"bisect-ours-{fault}.log", env=os.environ)
+        wall = time.monotonic() - began
+        result = json.loads((out / "result.json").read_text())
+        steps = tuple(
+            Step(
+                commit=probe["commit"], verdict=probe["verdict"], seconds=round(probe["seconds"], 2),
+                compiled=probe["wheel_from"] == "build",
+            )
+            for probe in result["probes"]
+        )  # fmt: skip
+        return Run(side=self.name, fault=fault, wall=round(wall, 2), first_bad=result["first_bad"] or "", steps=steps)
+
+
+class Theirs:
+    """``git bisect run`` in the repository itself.
+
+    Args:
+        setting: What both sides build with.
+        history: The repository; its work tree is switched.
+        workspace: Its source folder is the repository.
+    """
+
+    name = THEIRS
+
+    def __init__(self, setting: Setting, history: History, workspace: Workspace) -> None:
+        self._setting, self._history, self._workspace = setting, history, workspace
+
+    def bisect(self, fault: Fault, good: str) -> Run:
+        """Return what a bisection took, with what the compiler cache holds.
+
+        Raises:
+            CommandError: It failed.
+            BisectError: It found nothing.
+        """
+        work, repository = self._setting.work, self._history.folder
+        steps, log = work / f"steps-{fault}.jsonl", self._setting.logs / f"bisect-theirs-{fault}.log"
+        steps.unlink(missing_ok=True)
+        file = self._write_step(fault, steps, log)
+        step = [sys.executable, "-m", "bisectbench.upstream", str(file)]
+        env = os.environ | {"PYTHONPATH": str(_BENCHMARKS)}
+        began = time.monotonic()
+        for command in (["start", "--first-parent", "main", good], ["run", *step]):
+            run(["git", "-C", repository, "bisect", *command], log=log, env=env)
+        wall = time.monotonic() - began
+        found = Git(repository).ask("rev-parse", "refs/bisect/bad").output.strip()
+        for command in (["bisect", "reset"], ["clean", "-fdqx"]):
+            run(["git", "-C", repository, *command], log=log, env=env)
+        if not steps.is_file():
+            raise BisectError("git bisect tried nothing", where=log)
+        return Run(side=self.name, fault=fault, wall=round(wall, 2), first_bad=found, steps=_steps(steps))
+
+    def _write_step(self, fault: Fault, steps: Path, log: Path) -> Path:
+        setting, workspace = self._setting, self._workspace
+        environment = setting.request.environment
+        cmake, ninja = environment.scripts / "cmake", environment.scripts / "ninja"
+        entries = unsteered_settings(setting, workspace)
+        step = {
+            "configure": [
+                cmake, "-S", workspace.source, "-B", workspace.build, "-G", "Ninja", "-Wno-dev",
+                "--no-warn-unused-cli", *(f"-D{name}={value}" for name, value in entries.items()),
+            ],
+            "build": [cmake, "--build", workspace.build, "--parallel", str(setting.cpus)],
+            "check": [environment.python, _script(setting.work, fault)],
+            "environment": self._environment(ninja.parent),
+            "folder": workspace.build, "tree": workspace.source, "log": log, "steps": steps,
+        }  # fmt: skip
+        file = setting.work / f"step-{fault}.json"
+        plain = {
+            name: [str(part) for part in value] if isinstance(value, list) else value for name, value in step.items()
+        }
+        write_atomic(file, json.dumps(plain, default=str, indent=1))
+        return file
+
+    def _environment(self, scripts: Path) -> dict[str, str]:
+        """Return the environment of CMake and ninja: ccache as upstream's setup.py sets it where it is installed."""
+        cache = self._setting.work / "their-ccache"
+        variables = {
+            "VLLM_TARGET_DEVICE": "cpu",
+            "SOURCE_DATE_EPOCH": KERNEL_EPOCH,
+            "CPUWHEELS_TOOLCHAIN_VALUES": str(self._workspace.toolchain_values),
+            "CCACHE_DIR": str(cache),
+            "CCACHE_MAXSIZE": "50G",
+            "CCACHE_CONFIGPATH": os.devnull,
+            # Environments are made of hard links, and each new one changes the ctime of torch's headers.
+            "CCACHE_SLOPPINESS": "include_file_ctime",
+            **{f"CMAKE_{language}_COMPILER_LAUNCHER": str(self._setting.ccache) for language in ("C", "CXX")},
+        }
+        return closed_environment(variables, path_first=[scripts])
+
+
+def upstream_workspace(setting: Setting) -> Workspace:
+    """Return a workspace for upstream's project, with oneDNN's sources; its own sources are put there by others."""
+    workspace = Workspace(setting.work / "upstream", configurations(setting.request.target)[0])
+    workspace.folder.mkdir(parents=True, exist_ok=True)
+    remove_tree(workspace.onednn)
+    if setting.request.onednn is not None:
+        ignore = shutil.ignore_patterns(MANIFEST)
+        shutil.copytree(setting.request.onednn.folder, workspace.onednn, symlinks=True, ignore=ignore)
+    write_atomic(workspace.cpuinfo, workspace.configuration.cpuinfo)
+    write_atomic(workspace.toolchain_values, toolchain_values(setting.request, workspace))
+    return workspace
+
+
+def _script(work: Path, fault: Fault) -> Path:
+    path = work / f"check-{fault}.py"
+    write_atomic(path, SCRIPTS[fault])
+    return path
+
+
+def _steps(path: Path) -> tuple[Step, ...]:
+    verdicts = {0: "good", 125: "skip"}
+    found = []
+    for line in path.read_text().splitlines():
+        step = json.loads(line)
+        found.append(
+            Step(
+                commit=step["commit"], verdict=verdicts.get(step["code"], "bad"),
+                seconds=round(sum(step["seconds"].values()), 2), compiled=True, parts=step["seconds"],
+            )
+        )  # fmt: skip
+    return tuple(found)
