@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         reporter.info(f"error: {error}")
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        reporter.info("stopped; the caches keep what was compiled")
+        reporter.info("stopped; the caches keep what was compiled: the same command with --json and --resume goes on")
         sys.exit(InterruptedError_.exit_code)
     print(as_text(results))
     missed = max(results.ratios(warm=True).values(), default=0) > TARGET
@@ -70,16 +70,19 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         )  # fmt: skip
         good = options.good or f"v{releases[0]}"
         faults: list[Fault] = [options.fault] if options.fault else list(AT)
-        sides = (Ours(setting, history), Theirs(setting, history, workspace))
-        for warm in (False, True):
-            for fault in faults:
-                for side in sides:
-                    run = side.bisect(fault, good)
-                    results = results.with_run(run, warm=warm)
-                    with storage_errors(path):
-                        path.parent.mkdir(parents=True, exist_ok=True)
-                        write_atomic(path, results.model_dump_json(indent=1) + "\n")
-                    reporter.info(f"{fault} fault by {side.name}, {'warm' if warm else 'first'}: {clock(run.wall)}")
+        if options.resume and path.is_file():
+            results = results.resumed(Results.model_validate_json(path.read_bytes()), path)
+        sides = (Theirs(setting, history, workspace), Ours(setting, history))
+        todo = [(warm, fault, side) for warm in (False, True) for fault in faults for side in sides]
+        for warm, fault, side in todo:
+            if results.has(fault, side.name, warm=warm):
+                continue
+            run = side.bisect(fault, good)
+            results = results.with_run(run, warm=warm)
+            with storage_errors(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                write_atomic(path, results.model_dump_json(indent=1) + "\n")
+            reporter.info(f"{fault} fault by {side.name}, {'warm' if warm else 'first'}: {clock(run.wall)}")
         if odd := wrong(results, history.first_bad):
             raise BisectError(
                 f"{odd[0].side} found {odd[0].first_bad} for the {odd[0].fault} fault, which came with "
@@ -105,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--good", help="the good end (default: the first release)")
     add("--fault", choices=list(AT), help="look for this fault alone")
     add("--json", type=Path, help="results (default: a new file in dist/bench)")
+    add("--resume", action="store_true", help="run only what the results of --json do not have")
     add("--simulate", type=Path, metavar="RESULTS", help="only simulate longer ranges, with the costs of these results")
     add("--seed", type=int, default=1, help="of the simulation")
     add("--require", action="store_true", help="exit with 1 if the target is missed")

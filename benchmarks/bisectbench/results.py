@@ -10,10 +10,12 @@ from pydantic import Field
 
 from bisectbench.history import Fault  # noqa: TC001
 from cpuwheels.console import clock
+from cpuwheels.errors import UsageError
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
 OURS, THEIRS = "ours", "git bisect run"
 
@@ -63,15 +65,33 @@ class Results(Strict):
         """Return the results with one more run."""
         return self.model_copy(update={"warm": (*self.warm, run)} if warm else {"first": (*self.first, run)})
 
+    def has(self, fault: Fault, side: str, *, warm: bool) -> bool:
+        """Return whether a run is there."""
+        return any((run.fault, run.side) == (fault, side) for run in (self.warm if warm else self.first))
+
+    def resumed(self, before: Results, path: Path) -> Results:
+        """Return earlier results, if they are of the same repository on the same machine.
+
+        Args:
+            before: The earlier results.
+            path: Where they are.
+
+        Raises:
+            UsageError: They are not.
+        """
+        if before.model_copy(update={"began": self.began, "first": (), "warm": ()}) != self:
+            raise UsageError(
+                "the results are of another repository or another machine",
+                where=path,
+                next_step="leave out --resume to measure everything anew",
+            )
+        return before
+
     def ratios(self, *, warm: bool) -> dict[str, float]:
         """Return our wall time as a part of theirs, for each fault that both sides looked for."""
-        runs = {(run.fault, run.side): run.wall for run in (self.warm if warm else self.first)}
-        faults = {fault for fault, _ in runs}
-        pairs = {fault: [wall for (other, _), wall in runs.items() if other == fault] for fault in faults}
-        return {fault: walls[0] / walls[1] for fault, walls in sorted(pairs.items()) if len(walls) == BOTH}
-
-
-BOTH = 2
+        walls = {(run.fault, run.side): run.wall for run in (self.warm if warm else self.first)}
+        faults = sorted(fault for fault, side in walls if side == OURS and (fault, THEIRS) in walls)
+        return {fault: walls[fault, OURS] / walls[fault, THEIRS] for fault in faults}
 
 
 def as_text(results: Results) -> str:

@@ -7,14 +7,18 @@ import os
 import shlex
 import shutil
 import sys
+import sysconfig
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from buildbench.unsteered import unsteered_settings
+from buildbench.setting import upstream_options
+from buildbench.unsteered import needed_settings
+from uv import find_uv_bin
 
 from bisectbench.checks import SCRIPTS
 from bisectbench.results import OURS, THEIRS, Run, Step
+from bisectbench.upstream import CHECK
 from cpuwheels.errors import BisectError
 from cpuwheels.git import Git
 from cpuwheels.kernels.configure import toolchain_values
@@ -114,47 +118,57 @@ class Theirs:
         return Run(side=self.name, fault=fault, wall=round(wall, 2), first_bad=found, steps=_steps(steps))
 
     def _write_step(self, fault: Fault, steps: Path, log: Path) -> Path:
-        setting, workspace = self._setting, self._workspace
-        environment = setting.request.environment
-        cmake, ninja = environment.scripts / "cmake", environment.scripts / "ninja"
-        entries = unsteered_settings(setting, workspace)
+        work, tree, python = self._setting.work, self._workspace.source, self._setting.request.environment.python
+        wheels, site = work / "their-wheels", work / "their-site"
+        install: list[str | Path] = [
+            find_uv_bin(), "pip", "install", "--python", python, "--no-deps", "--no-index", "--prerelease", "allow",
+            "--find-links", wheels, "--target", site, "vllm",
+        ]  # fmt: skip
         step = {
-            "configure": [
-                cmake, "-S", workspace.source, "-B", workspace.build, "-G", "Ninja", "-Wno-dev",
-                "--no-warn-unused-cli", *(f"-D{name}={value}" for name, value in entries.items()),
-            ],
-            "build": [cmake, "--build", workspace.build, "--parallel", str(setting.cpus)],
-            "check": [environment.python, _script(setting.work, fault)],
-            "environment": self._environment(ninja.parent),
-            "folder": workspace.build, "tree": workspace.source, "log": log, "steps": steps,
+            "commands": {
+                "build": [
+                    find_uv_bin(), "build", "--wheel", "--no-build-isolation", "--python", python, "-o", wheels, tree,
+                ],
+                "install": install,
+                CHECK: [python, _script(work, fault)],
+            },
+            "environment": self._environment(python.parent, site),
+            "remove": [tree / "build", tree / "vllm.egg-info", wheels, site],
+            "tree": tree, "log": log, "steps": steps,
         }  # fmt: skip
-        file = setting.work / f"step-{fault}.json"
-        plain = {
-            name: [str(part) for part in value] if isinstance(value, list) else value for name, value in step.items()
-        }
-        write_atomic(file, json.dumps(plain, default=str, indent=1))
+        file = work / f"step-{fault}.json"
+        write_atomic(file, json.dumps(step, default=str, indent=1))
         return file
 
-    def _environment(self, scripts: Path) -> dict[str, str]:
-        """Return the environment of CMake and ninja: ccache as upstream's setup.py sets it where it is installed."""
-        cache = self._setting.work / "their-ccache"
-        variables = {
-            "VLLM_TARGET_DEVICE": "cpu",
-            "SOURCE_DATE_EPOCH": KERNEL_EPOCH,
-            "CPUWHEELS_TOOLCHAIN_VALUES": str(self._workspace.toolchain_values),
-            "CCACHE_DIR": str(cache),
-            "CCACHE_MAXSIZE": "50G",
-            "CCACHE_CONFIGPATH": os.devnull,
-            # Environments are made of hard links, and each new one changes the ctime of torch's headers.
-            "CCACHE_SLOPPINESS": "include_file_ctime",
-            **{f"CMAKE_{language}_COMPILER_LAUNCHER": str(self._setting.ccache) for language in ("C", "CXX")},
-        }
-        return closed_environment(variables, path_first=[scripts])
+    def _environment(self, scripts: Path, site: Path) -> dict[str, str]:
+        """Return the environment of upstream's build and of the check; ccache is found on PATH, as upstream looks."""
+        setting, workspace = self._setting, self._workspace
+        needed = needed_settings(setting, workspace) | upstream_options(setting.request.target)
+        cache = setting.ccache
+        return closed_environment(
+            {
+                "VLLM_TARGET_DEVICE": "cpu",
+                "MAX_JOBS": str(setting.cpus),
+                "CMAKE_ARGS": " ".join(f"-D{name}={value}" for name, value in needed.items()),
+                "SOURCE_DATE_EPOCH": KERNEL_EPOCH,
+                "CPUWHEELS_TOOLCHAIN_VALUES": str(workspace.toolchain_values),
+                "CCACHE_DIR": str(setting.work / "their-ccache"),
+                "CCACHE_MAXSIZE": "50G",
+                "CCACHE_CONFIGPATH": os.devnull,
+                # Environments are made of hard links, and each new one changes the ctime of torch's headers.
+                "CCACHE_SLOPPINESS": "include_file_ctime",
+                "PYTHONPATH": str(site),
+            },
+            path_first=[scripts, *([cache.parent] if cache else [])],
+        )
 
 
 def upstream_workspace(setting: Setting) -> Workspace:
     """Return a workspace for upstream's project, with oneDNN's sources; its own sources are put there by others."""
     workspace = Workspace(setting.work / "upstream", configurations(setting.request.target)[0])
+    # Where its setup.py builds: setuptools names the folder so.
+    version = setting.request.environment.python_version.replace(".", "")
+    workspace.build = workspace.source / "build" / f"temp.{sysconfig.get_platform()}-cpython-{version}"
     workspace.folder.mkdir(parents=True, exist_ok=True)
     remove_tree(workspace.onednn)
     if setting.request.onednn is not None:

@@ -147,7 +147,14 @@ def unsteered_settings(setting: Setting, workspace: Workspace) -> dict[str, str]
         "CMAKE_JOB_POOL_COMPILE:STRING": "compile",
         "CMAKE_JOB_POOLS:STRING": f"compile={setting.cpus}",
     }
-    needed = {
+    return upstream | needed_settings(setting, workspace) | upstream_options(request.target)
+
+
+def needed_settings(setting: Setting, workspace: Workspace) -> dict[str, str]:
+    """Return the cache entries without which the compiler at hand does not work, and nothing of the steering's."""
+    request = setting.request
+    environment = request.environment
+    return {
         "CMAKE_TOOLCHAIN_FILE": str(request.root / "cmake" / "toolchains" / f"{request.target.id}.cmake"),
         "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": str(Path(__file__).with_suffix(".cmake")),
         "CMAKE_MAKE_PROGRAM": str(environment.scripts / "ninja"),
@@ -159,7 +166,6 @@ def unsteered_settings(setting: Setting, workspace: Workspace) -> dict[str, str]
         "CPUWHEELS_PYTHON_INCLUDE_DIRS": ";".join(map(str, request.toolchain.python_include)),
         "CPUWHEELS_CPUINFO": str(workspace.cpuinfo),
     }
-    return upstream | needed | upstream_options(request.target)
 
 
 def measured_run(
