@@ -29,12 +29,13 @@ def kernel_classes(
         ways: What earlier builds depended on; with None every file that kernels could depend on counts.
 
     Raises:
-        BisectError: git cannot tell.
+        BisectError: git cannot tell what the commits hold.
+        SourceError: Nor what one of them holds.
     """
     found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in PARTS])
     rows = [tuple(found[start : start + len(PARTS)]) for start in range(0, len(found), len(PARTS))]
     first = {row: commit for commit, row in zip(commits, rows, strict=True)}
-    listings = {row: _listing(repository, commit) for row, commit in first.items()} if any(ways) else {}
+    listings = {row: repository.objects(commit, *PARTS) for row, commit in first.items()} if any(ways) else {}
     classes = []
     for reads in ways:
         known = {row: class_digest(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first}
@@ -54,17 +55,3 @@ def _objects(repository: Repository, names: Sequence[str]) -> list[str]:
             next_step="git fsck tells whether the repository is whole",
         )
     return ["missing" if line.endswith(" missing") else line for line in lines]
-
-
-def _listing(repository: Repository, commit: str) -> dict[str, str]:
-    """Return mode and object of each file that kernels could depend on."""
-    listed = repository.git.ask("ls-tree", "-r", "-z", commit, "--", *PARTS)
-    if listed.returncode != 0:
-        raise BisectError(
-            f"git does not list the files of {commit}",
-            where=repository.name,
-            output=listed.output,
-            next_step="git fsck tells whether the repository is whole",
-        )
-    rows = (row.partition("\t") for row in listed.output.split("\0") if row)
-    return {name: " ".join(about.split()[::2]) for about, _, name in rows}

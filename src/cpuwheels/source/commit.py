@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
+from cpuwheels.model.base import Strict
 from cpuwheels.source.clone import local_repository, remote_repository
-from cpuwheels.source.snapshot import take_snapshot
-from cpuwheels.source.tree import check_tree
+from cpuwheels.source.result import KIND
+from cpuwheels.source.snapshot import Known, take_snapshot
+from cpuwheels.source.tree import check_parts
 from cpuwheels.source.version import describe
+from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.store import sealed_digests
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterator, Mapping
 
     from cpuwheels.console import Reporter
     from cpuwheels.source.repository import Repository
     from cpuwheels.source.result import Source
     from cpuwheels.store import Store
+
+COMMITS = "commits"
+"""Where the store keeps which commits its snapshots are of."""
+
+_ATTRIBUTES = ".gitattributes"
 
 
 @dataclass(frozen=True)
@@ -61,12 +73,55 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
         SourceError: The commit is not there, or no vLLM tree.
     """
     described = describe(repository.git, commit)
+    objects = repository.objects(commit)
+    check_parts(objects, f"commit {commit}")
+    earlier = next((one for one in _earlier(store) if repository.has(one.commit)), None)
+    same = earlier.same(objects) if earlier else {}
     with store.scratch("commit") as work:
         folder = work / "tree"
         folder.mkdir()
-        names = repository.check_out(commit, folder)
-        check_tree(folder, f"commit {commit}")
-        return take_snapshot(
-            folder, names, described, epoch=repository.epoch(commit), origin=f"commit {commit}",
-            store=store, reporter=reporter,
+        repository.check_out(commit, folder, earlier.commit if earlier and same else None)
+        source = take_snapshot(
+            folder, list(objects), described, epoch=repository.epoch(commit), origin=f"commit {commit}",
+            known=Known(earlier.folder, same) if earlier else None, store=store, reporter=reporter,
         )  # fmt: skip
+    text = _Record(commit=commit, objects=objects).model_dump_json() + "\n"
+    with storage_errors(store.root):
+        write_atomic(store.path(COMMITS, f"{source.folder.name}.json"), text)
+    return source
+
+
+class _Record(Strict):
+    """Which commit's files a snapshot has."""
+
+    commit: str
+    objects: dict[str, str]
+    """Mode and object name of each file, by its path."""
+
+
+@dataclass(frozen=True)
+class _Earlier:
+    """A snapshot of an earlier commit."""
+
+    folder: Path
+    commit: str
+    objects: Mapping[str, str]
+
+    def same(self, objects: Mapping[str, str]) -> dict[str, str]:
+        """Return the digests of those files that another commit has too, unless it has them written otherwise."""
+        changed = {name for name, _ in self.objects.items() ^ objects.items()}
+        if any(PurePosixPath(name).name == _ATTRIBUTES for name in changed):
+            return {}
+        digests = sealed_digests(self.folder)
+        return {name: digests[name] for name in objects.keys() - changed}
+
+
+def _earlier(store: Store) -> Iterator[_Earlier]:
+    """Yield the snapshots of commits that the store has whole, the latest first."""
+    for path in sorted((store.root / COMMITS).glob("*.json"), key=lambda path: -path.stat().st_mtime):
+        try:
+            record = _Record.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue  # removed meanwhile, or damaged
+        if folder := store.find(KIND, path.stem):
+            yield _Earlier(folder, record.commit, record.objects)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import SourceError
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 _HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 _OWN, _REMOTE = ("refs/tags/{}", "refs/heads/{}"), ("refs/remotes/origin/{}",)
 _SHOWN = 5
+_SUBMODULE = "160000"
 
 # Whatever a repository or its owner has configured, files are checked out as they were committed.
 _PLAIN = tuple(
@@ -49,7 +51,7 @@ class Repository:
             SourceError: None, or more than one.
         """
         if FULL_HASH.fullmatch(text):
-            if self.git.ask("cat-file", "-e", f"{text}^{{commit}}").returncode == 0:
+            if self.has(text):
                 return text
             raise self._unknown(text)
         named = self._named(text, _OWN) or self._named(text, _REMOTE)
@@ -96,8 +98,34 @@ class Repository:
         )
         return sorted(name for name in asked.output.split("\0") if name) if asked.returncode == 0 else []
 
-    def check_out(self, commit: str, folder: Path) -> list[str]:
-        """Write a commit's files into an empty folder, with an index of its own, and return their names.
+    def has(self, commit: str) -> bool:
+        """Return whether a commit is there."""
+        return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+    def objects(self, commit: str, *parts: str) -> dict[str, str]:
+        """Return mode and object name of each of a commit's files and links, by their sorted paths.
+
+        Args:
+            commit: Full hash.
+            parts: Files and folders that are listed; all if none is given.
+
+        Raises:
+            SourceError: git cannot tell.
+        """
+        answer = self.git.ask("ls-tree", "-r", "-z", commit, "--", *parts)
+        if answer.returncode != 0:
+            raise self._broken(commit, answer.output)
+        rows = sorted((row.partition("\t") for row in answer.output.split("\0") if row), key=itemgetter(2))
+        # A row begins with mode, kind and object; the folder of a submodule is empty.
+        return {path: " ".join(about.split()[::2]) for about, _, path in rows if not about.startswith(_SUBMODULE)}
+
+    def check_out(self, commit: str, folder: Path, since: str | None = None) -> None:
+        """Write a commit's files into an empty folder, with an index of its own.
+
+        Args:
+            commit: Full hash.
+            folder: Where they go.
+            since: Another commit; files that are the same there are left out.
 
         Raises:
             SourceError: git cannot.
@@ -105,19 +133,27 @@ class Repository:
         tree = folder.with_name(f"{folder.name}.tree")
         index = {"GIT_INDEX_FILE": str(tree)}
         place: list[str] = [*_PLAIN, f"--work-tree={folder}"]
+        # With two trees read-tree writes what differs; in a partial clone it fetches all of that at once.
+        steps = (
+            [["read-tree", since], ["read-tree", "-m", "-u", since, commit]]
+            if since
+            else [["read-tree", "--reset", "-u", commit]]
+        )
         try:
-            for command in (["read-tree", "--reset", "-u", commit], ["ls-files", "-z"]):
+            for command in steps:
                 answer = self.git.ask(*place, *command, env=index)
                 if answer.returncode != 0:
-                    raise SourceError(
-                        f"git cannot check out {commit}",
-                        where=self.name,
-                        output=answer.output,
-                        next_step="read what git says; git fsck tells whether the repository is whole",
-                    )
+                    raise self._broken(commit, answer.output)
         finally:
             tree.unlink(missing_ok=True)
-        return sorted(name for name in answer.output.split("\0") if name)
+
+    def _broken(self, commit: str, output: str) -> SourceError:
+        return SourceError(
+            f"git cannot check out {commit}",
+            where=self.name,
+            output=output,
+            next_step="read what git says; git fsck tells whether the repository is whole",
+        )
 
     def _named(self, text: str, patterns: Sequence[str]) -> dict[str, str]:
         """Return the commits of the references that a name can be short for."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import SourceError
@@ -21,6 +22,19 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
 
 
+@dataclass(frozen=True)
+class Known:
+    """Files of a tree that need not be read, as an earlier snapshot has them.
+
+    Attributes:
+        folder: That snapshot, found a moment ago.
+        digests: Of each file, by its name.
+    """
+
+    folder: Path
+    digests: Mapping[str, str]
+
+
 def take_snapshot(
     folder: Path,
     names: Sequence[str],
@@ -28,6 +42,7 @@ def take_snapshot(
     *,
     epoch: int,
     origin: str,
+    known: Known | None = None,
     store: Store,
     reporter: Reporter,
 ) -> Source:
@@ -39,18 +54,20 @@ def take_snapshot(
         described: Its version and commit.
         epoch: Seconds since 1970 of its newest file or commit.
         origin: For people: what it is a copy of.
+        known: Files that need not be in the folder, because they are in an earlier snapshot.
         store: Where sources are kept.
         reporter: Told if files are copied.
 
     Raises:
         SourceError: A file cannot be read or was changed meanwhile.
     """
-    digests = _digests(folder, names)
+    digests = dict(known.digests) if known else {}
+    digests |= _digests(folder, [name for name in names if name not in digests])
     digest = text_digest(f"{digest_of_entries(digests)} {described.version} {epoch}")
     key = make_key(tree=digest, layout=1)
-    copy = store.find(KIND, key)
+    copy = store.find(KIND, key, of=known.folder if known else None)
     if copy is None:
-        before = store.latest(KIND)
+        before = known.folder if known else store.latest(KIND)
         reporter.info(f"taking a snapshot of {len(names)} files of {folder}")
         copy = store.get(KIND, key, lambda fresh: _copy(folder, digests, fresh, before), of=before)
     return Source(
@@ -85,11 +102,14 @@ def _copy(folder: Path, digests: Mapping[str, str], copy: Path, before: Path | N
     for parent in {os.path.dirname(name) for name in digests}:  # noqa: PTH120  (thousands of files)
         (copy / parent).mkdir(parents=True, exist_ok=True)
     for name, digest in digests.items():
-        if known.get(name) == digest and not digest.startswith("link:"):
-            with contextlib.suppress(OSError):  # a file system without hard links, or the snapshot was just removed
-                os.link(f"{before}/{name}", f"{copy}/{name}")
-                continue
-        shutil.copy2(f"{folder}/{name}", f"{copy}/{name}", follow_symlinks=False)
+        origin = f"{folder}/{name}"
+        if known.get(name) == digest:
+            if not digest.startswith("link:"):
+                with contextlib.suppress(OSError):  # a file system without hard links
+                    os.link(f"{before}/{name}", f"{copy}/{name}")
+                    continue
+            origin = f"{before}/{name}"
+        shutil.copy2(origin, f"{copy}/{name}", follow_symlinks=False)
         if entry_digest(f"{copy}/{name}") != digest:
             raise SourceError(
                 f"{name} was changed while the tree was read",

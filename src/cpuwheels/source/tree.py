@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
@@ -15,6 +16,7 @@ from cpuwheels.source.snapshot import take_snapshot
 from cpuwheels.source.version import Described, describe
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from pathlib import Path
 
     from cpuwheels.console import Reporter
@@ -54,12 +56,8 @@ class TreeRequest:
         )  # fmt: skip
 
 
-def check_tree(folder: Path, name: str | None = None) -> None:
+def check_tree(folder: Path) -> None:
     """Check that a folder is a vLLM source tree with CPU kernels.
-
-    Args:
-        folder: The folder.
-        name: What a message calls it; its path if not given.
 
     Raises:
         SourceError: There is no such folder.
@@ -71,10 +69,24 @@ def check_tree(folder: Path, name: str | None = None) -> None:
             where="--source",
             next_step="give a version such as 0.32.0, or the path of a vLLM tree",
         )
-    missing = [name for name in _NEEDED if not (folder / name).exists()]
+    check_parts([name for name in _NEEDED if (folder / name).exists()], str(folder))
+
+
+def check_parts(names: Collection[str], what: str) -> None:
+    """Check that some files and folders are those of a vLLM source tree with CPU kernels.
+
+    Args:
+        names: Their relative POSIX paths.
+        what: What a message calls them.
+
+    Raises:
+        UnsuitableSourceError: They are not; the missing parts are named.
+    """
+    there = {parent for name in names for parent in accumulate(name.split("/"), "{}/{}".format)}
+    missing = [name for name in _NEEDED if name not in there]
     if missing:
         raise UnsuitableSourceError(
-            f"{name or folder} is not a vLLM source tree: it lacks {', '.join(missing)}",
+            f"{what} is not a vLLM source tree: it lacks {', '.join(missing)}",
             where="--source",
             next_step="give the folder that holds vLLM's CMakeLists.txt and setup.py",
         )

@@ -10,6 +10,7 @@ from __future__ import annotations
 import shutil
 import tomllib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.answers import Answers, KeptAnswers, Notes
 from cpuwheels.wheel.project import Project, read_project
+from cpuwheels.wheel.stand_in import stand_in_for, with_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -71,19 +73,19 @@ def upstream_package(
         WheelError: ``setup.py`` fails, or gives another version.
         StoreError: ``work`` cannot be written.
     """
-    python, work = environment.python.absolute(), work.absolute()
+    work = work.absolute()
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)
-    # setup.py adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
-    asked = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
-    kept = KeptAnswers(source, make_key(environment=environment.key(), asked=asked), store, _names(source))
-    with storage_errors(work), log.open("a", encoding="utf-8") as stream:
-        answers = kept.find(work / "modes")
-        if answers is not None:
-            stream.write(f"setup.py would say what {answers.metadata.parent} has of it\n")
-    if answers is None:
-        answers = _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
+    ask = partial(
+        _answers, source, names=_names(source), device=device, environment=environment, store=store, log=log
+    )  # fmt: skip
+    stated = stand_in_for(version)
+    answers = ask(version=stated, work=work / "asked")
+    if stated != version:
+        with storage_errors(work):
+            replaced = with_version(answers, version, device, source=source, work=work / "stated")
+        answers = replaced or ask(version=version, work=work / "asked again")
     dist_info = _only(answers.metadata.glob("*.dist-info"), source)
     entry_points = dist_info / "entry_points.txt"
     project = read_project(
@@ -99,6 +101,30 @@ def upstream_package(
             next_step="see how its get_vllm_version() makes the version",
         )
     return UpstreamPackage(project=project, files=answers.files, licenses=dist_info / "licenses")
+
+
+def _answers(
+    source: Path,
+    *,
+    version: str,
+    names: list[str],
+    device: str,
+    environment: Environment,
+    store: Store,
+    work: Path,
+    log: Path,
+) -> Answers:
+    """Return what ``setup.py`` says where the version is given, from the store or asked now."""
+    # It adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
+    asked = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
+    kept = KeptAnswers(source, make_key(environment=environment.key(), asked=asked), store, names)
+    with storage_errors(work), log.open("a", encoding="utf-8") as stream:
+        found = kept.find(work / "modes")
+        if found is not None:
+            stream.write(f"setup.py would say what {found.metadata.parent} has of it\n")
+            return found
+    python = environment.python.absolute()
+    return _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
 
 
 def _ask(source: Path, kept: KeptAnswers, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:

@@ -8,7 +8,7 @@ import pytest
 from sample_source import commit, git, write_tree
 
 from cpuwheels.bisect.classes import kernel_classes
-from cpuwheels.errors import BisectError
+from cpuwheels.errors import SourceError
 from cpuwheels.git import Git
 from cpuwheels.kernels.classes import folder_class
 from cpuwheels.kernels.reads import Reads
@@ -73,7 +73,7 @@ def test_going_back_is_the_same_again(folder: Path) -> None:
 def test_a_commit_that_is_not_there_counts_as_empty_or_is_told(folder: Path) -> None:
     repository = Repository(Git(folder), str(folder))
     assert len(kernel_classes(repository, ["0" * 40], [None])[0]) == 1
-    with pytest.raises(BisectError, match="git does not list the files"):
+    with pytest.raises(SourceError, match="git cannot check out"):
         kernel_classes(repository, ["0" * 40], [READS])
 
 

@@ -11,7 +11,9 @@ from sample_source import EPOCH, commit, git, write_tree
 
 from cpuwheels.errors import SourceError
 from cpuwheels.source.commit import CommitRequest
+from cpuwheels.source.repository import Repository
 from cpuwheels.source.tree import TreeRequest
+from cpuwheels.store import Store, check_entry, sealed_digests
 
 if TYPE_CHECKING:
     import io
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.console import Reporter
     from cpuwheels.source.result import Source
-    from cpuwheels.store import Store
 
     Get = Callable[..., Source]
 
@@ -175,3 +176,89 @@ def test_what_the_remote_does_not_have(get: Get, clone: Path) -> None:
     for name in ("nothing", "f" * 40):
         with pytest.raises(SourceError, match=f"there is no commit '{name}'"):
             get(name, None, clone.as_uri())
+
+
+class TestAfterAnEarlierCommit:
+    """Files that an earlier commit has too are not checked out again."""
+
+    @pytest.fixture
+    def checked_out(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        """The files that were checked out last."""
+        names: list[str] = []
+        check_out = Repository.check_out
+
+        def noted(self: Repository, commit: str, folder: Path, since: str | None = None) -> None:
+            check_out(self, commit, folder, since)
+            names[:] = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if not path.is_dir())
+
+        monkeypatch.setattr(Repository, "check_out", noted)
+        return names
+
+    @pytest.fixture
+    def third(self, clone: Path) -> str:
+        """A commit that changes, adds, removes, moves and re-modes files, and turns a file into a link."""
+        (clone / "setup.py").write_text("three\n")
+        (clone / "vllm" / "new.py").write_text("new\n")
+        (clone / "csrc" / "cpu" / "more.cpp").write_text("int more;\n")
+        (clone / "vllm" / "linked.py").symlink_to("new.py")
+        (clone / "CMakeLists.txt").chmod(0o755)
+        commit(clone)
+        git(clone, "mv", "csrc/cpu/more.cpp", "csrc/cpu/moved.cpp")
+        git(clone, "rm", "--quiet", "vllm/linked.py")
+        commit(clone)
+        return git(clone, "rev-parse", "HEAD")
+
+    def whole(self, folder: Path, reporter: Reporter, clone: Path, name: str) -> Source:
+        return CommitRequest(name, clone, ()).get(Store(folder / "another store"), reporter)
+
+    def test_the_source_is_the_same(
+        self, get: Get, clone: Path, third: str, tmp_path: Path, reporter: Reporter, checked_out: list[str]
+    ) -> None:
+        for name in ("v0.32.0", third, f"{third}~1", "v0.32.0"):
+            source = get(name, clone)
+            partly = list(checked_out)
+            wanted = self.whole(tmp_path, reporter, clone, name)
+            assert source.digest == wanted.digest
+            assert sealed_digests(source.folder) == sealed_digests(wanted.folder)
+            assert check_entry(source.folder) == []
+            shutil.rmtree(tmp_path / "another store")
+        assert partly == ["CMakeLists.txt", "setup.py"]
+
+    def test_the_same_commit_again_needs_nothing(self, get: Get, clone: Path, checked_out: list[str]) -> None:
+        first = get("main", clone)
+        assert checked_out
+        assert get("main", clone).folder == first.folder
+        assert checked_out == []
+
+    def test_where_attributes_changed_everything_is_checked_out(
+        self, get: Get, clone: Path, checked_out: list[str], tmp_path: Path, reporter: Reporter
+    ) -> None:
+        before = get("main", clone)
+        (clone / ".gitattributes").write_text("*.py text eol=crlf\n")
+        commit(clone)
+        source = get("main", clone)
+        assert len(checked_out) > 1
+        assert (source.folder / "setup.py").read_bytes() == b"two\r\n"
+        assert (before.folder / "setup.py").read_bytes() == b"two\n"
+        assert source.digest == self.whole(tmp_path, reporter, clone, "main").digest
+
+    def test_a_damaged_or_foreign_snapshot_does_not_count(
+        self, get: Get, clone: Path, third: str, checked_out: list[str], store: Store
+    ) -> None:
+        first = get("v0.32.0", clone)
+        (first.folder / "CMakeLists.txt").write_text("other\n")
+        source = get(third, clone)
+        assert len(checked_out) > 2
+        assert (source.folder / "CMakeLists.txt").read_text() == (clone / "CMakeLists.txt").read_text()
+        for path in (store.root / "commits").iterdir():
+            path.write_text("{")
+        assert get("v0.32.0", clone).digest == first.digest
+        elsewhere = write_tree(clone.parent / "elsewhere")
+        commit(elsewhere)
+        git(elsewhere, "tag", "v0.31.0")
+        assert (get("main", elsewhere).folder / "setup.py").read_text() == ""
+
+    def test_a_remote_sends_what_differs_at_once(self, get: Get, clone: Path, third: str) -> None:
+        assert get("v0.32.0", None, clone.as_uri()).version == "0.32.0"
+        source = get(third, None, clone.as_uri())
+        assert (source.folder / "vllm" / "new.py").read_text() == "new\n"
