@@ -101,7 +101,7 @@ class Reporter:
     def announce(self, message: str) -> None:
         """Say something that must not be missed; it also goes into the build record."""
         self.announcements.append(message)
-        self._line(f"[bold yellow]NOTE[/bold yellow] {escape(message)}")
+        self._line(self._noted(message))
 
     def progress(self, progress: Progress) -> None:
         """Show how far the stage is: live on a terminal, else every `PLAIN_INTERVAL` seconds."""
@@ -109,7 +109,7 @@ class Reporter:
         now = time.monotonic()
         if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
             self._last_plain = now
-            self._line(f"{self._stage}: {escape(progress.text(now - self._began))}")
+            self._progress_line(f"{self._stage}: {escape(progress.text(now - self._began))}")
 
     def download(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is."""
@@ -133,8 +133,18 @@ class Reporter:
         text = self._progress.text(elapsed) if self._progress else f"elapsed {clock(elapsed)}"
         return Text(f"[{self.target}] {self._stage}: {text}", overflow="ellipsis", no_wrap=True)
 
+    @staticmethod
+    def _noted(message: str) -> str:
+        return f"[bold yellow]NOTE[/bold yellow] {escape(message)}"
+
     def _line(self, markup: str) -> None:
-        self.console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
+        self._print(self.console, markup)
+
+    def _progress_line(self, markup: str) -> None:
+        self._line(markup)
+
+    def _print(self, console: Console, markup: str) -> None:
+        console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
 
 
 def clock(seconds: float) -> str:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from cpuwheels.console import Reporter
+
 SKIP = 125
 """Exit code of a command that cannot tell, as of ``git bisect run``."""
 
@@ -40,13 +42,14 @@ class Judgement:
 class Judge(Protocol):
     """Something that decides whether a wheel is good."""
 
-    def __call__(self, wheel: Path, commit: str, folder: Path) -> Judgement:
+    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
         """Judge a wheel.
 
         Args:
             wheel: The file.
             commit: What it was made from.
             folder: For logs and an environment; kept but for the environment.
+            reporter: Told of every step.
         """
 
 
@@ -57,25 +60,26 @@ class CommandJudge:
     Attributes:
         command: For ``sh -c``.
         limit: Seconds after which it is ended and counts as bad, as something that hangs is; None for no limit.
-        install: Makes an environment with a wheel in a folder and returns its interpreter.
+        install: Makes an environment with a wheel in a folder and returns its interpreter; tells a reporter.
         environ: What the command inherits.
         cwd: Its working folder.
     """
 
     command: str
     limit: float | None
-    install: Callable[[Path, Path], Path]
+    install: Callable[[Path, Path, Reporter], Path]
     environ: Mapping[str, str]
     cwd: Path
 
-    def __call__(self, wheel: Path, commit: str, folder: Path) -> Judgement:
+    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
         """Run the command.
 
         Raises:
             BisectError: Its exit status is no verdict.
             CpuwheelsError: The environment cannot be made.
         """
-        python = self.install(wheel, folder / "venv")
+        with reporter.stage("environment", "with the wheel and what it requires"):
+            python = self.install(wheel, folder / "venv", reporter)
         env = {name: value for name, value in self.environ.items() if name not in _HIDDEN}
         env |= {
             "CPUWHEELS_WHEEL": str(wheel),
@@ -85,7 +89,7 @@ class CommandJudge:
             "PATH": os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)]),
         }
         log = folder / "command.log"
-        with _ended_after(self.limit) as late:
+        with reporter.stage("command", f"log: {log}"), _ended_after(self.limit) as late:
             done = run(["sh", "-c", self.command], log=log, env=env, cwd=self.cwd, check=False)
         if late.is_set():
             return Judgement(Verdict.BAD, f"no end within {self.limit:g} s")

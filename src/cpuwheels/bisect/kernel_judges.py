@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from cpuwheels import trials
 from cpuwheels.bisect.judges import Judgement
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.console import Reporter
 from cpuwheels.errors import UsageError
 from cpuwheels.options import ParityOptions, SpeedOptions
 from cpuwheels.parity.results import WRONG
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config import Places
+    from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Matrix
     from cpuwheels.options import Level
     from cpuwheels.speed.ratio import Ratio
@@ -45,7 +45,7 @@ class ParityJudge:
     matrix: Matrix
     target: str
 
-    def __call__(self, wheel: Path, commit: str, folder: Path) -> Judgement:
+    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
         """Try the operator on every kernel library that this CPU runs.
 
         Raises:
@@ -53,7 +53,6 @@ class ParityJudge:
         """
         del folder  # the run has a log folder of its own
         options = ParityOptions(wheel=wheel, level=self.level, operators=(self.operator,), emulation=False)
-        reporter = Reporter(f"{self.target} {commit[:9]}")
         try:
             parity = trials.check_wheel(self.places(commit), self.matrix, self.target, wheel, options, reporter)
         except UsageError as error:
@@ -82,12 +81,12 @@ class SpeedJudge:
     operator: str
     slower: float
     library: str
-    good: Callable[[], Path]
+    good: Callable[[Reporter], Path]
     places: Callable[[str], Places]
     matrix: Matrix
     target: str
 
-    def __call__(self, wheel: Path, commit: str, folder: Path) -> Judgement:
+    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
         """Time the operator of both wheels in turn, with more rounds as long as it cannot be told.
 
         The good end itself is timed against a copy of itself.
@@ -95,13 +94,12 @@ class SpeedJudge:
         Raises:
             CpuwheelsError: Any stage's own error.
         """
-        against = self.good()
+        against = self.good(reporter)
         if against == wheel:
             against = folder / "copy" / wheel.name
             against.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(wheel, against)
         options = SpeedOptions(against=against, library=self.library, operators=(self.operator,))
-        reporter = Reporter(f"{self.target} {commit[:9]}")
         said = ""
         for rounds in ROUNDS:
             asked = replace(options, rounds=rounds)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from textwrap import shorten
 from typing import TYPE_CHECKING
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.bisect.result import Outcome
+
+_LONGEST = 80
+"""Characters of a reason in the table; all of it is in the other reports."""
 
 _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 
@@ -52,7 +56,7 @@ def probe_table(outcome: Outcome) -> Table:
             Text(probe.verdict, style=_STYLES[probe.verdict]),
             clock(probe.seconds),
             probe.wheel_from,
-            Text(probe.reason),
+            Text(shorten(probe.reason, _LONGEST, placeholder=" …")),
             Text(outcome.subjects.get(probe.commit, "")),
         )
     return table

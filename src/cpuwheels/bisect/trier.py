@@ -15,8 +15,9 @@ from cpuwheels.bisect.judges import CommandJudge, Judgement
 from cpuwheels.bisect.kernel_judges import ParityJudge, SpeedJudge
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
+from cpuwheels.bisect.story import probe_story
 from cpuwheels.bisect.wheels import UNBUILDABLE
-from cpuwheels.console import Reporter, clock
+from cpuwheels.console import clock
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.wheel import read_wheel
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.bisect.judges import Judge
     from cpuwheels.bisect.state import Question
     from cpuwheels.bisect.wheels import Got, Wheels
+    from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Target
     from cpuwheels.options import BisectOptions
 
@@ -40,6 +42,7 @@ class Trier:
         self._folder, self._reporter = folder, reporter
         # Only one at a time can have a live line.
         self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
+        self._announced: set[str] = set()
 
     def __call__(self, commit: str) -> Probe:
         """Return what is found at a commit.
@@ -49,15 +52,17 @@ class Trier:
         """
         began = time.monotonic()
         folder = self._wheels.places(commit).dist
-        reporter = Reporter(f"{self._reporter.target} {commit[:9]}", self._console)
+        name = f"{self._reporter.target} {commit[:9]}"
         got: Got | None = None
-        try:
-            got = self._wheels.get(commit, reporter)
-            judgement = self._judge(got.path, commit, folder)
-        except UNBUILDABLE as error:
-            judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
-        finally:
-            remove_tree(folder / "venv")
+        with probe_story(name, self._console, folder, self._announced) as reporter:
+            try:
+                got = self._wheels.get(commit, reporter)
+                judgement = self._judge(got.path, commit, folder, reporter)
+            except UNBUILDABLE as error:
+                reporter.info(f"error: {error}")
+                judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
+            finally:
+                remove_tree(folder / "venv")
         probe = Probe(
             commit=commit, verdict=judgement.verdict, reason=judgement.reason, seconds=time.monotonic() - began,
             wheel_from=got.wheel_from if got else "none", wheel=got.path.name if got else "",
@@ -82,15 +87,14 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
     if options.parity:
         return ParityJudge(options.parity, options.level, wheels.places, matrix, target.id)
     if options.bench:
-        quiet = Reporter(f"{target.id} {question.good[:9]}")
         return SpeedJudge(
-            options.bench, options.slower, options.library, lambda: wheels.get(question.good, quiet).path,
-            wheels.places, matrix, target.id,
+            options.bench, options.slower, options.library,
+            lambda reporter: wheels.get(question.good, reporter).path, wheels.places, matrix, target.id,
         )  # fmt: skip
 
-    def install(wheel: Path, folder: Path) -> Path:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> Path:
         places = replace(wheels.places(question.good), dist=folder.parent)
-        this = run.start(places, matrix, target, BuildOptions(), Reporter(f"{target.id} {folder.parent.name[:9]}"))
+        this = run.start(places, matrix, target, BuildOptions(), reporter)
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
         environment = this.environment(found.torch)
         if options.requirements:

@@ -2,33 +2,42 @@
 
 from __future__ import annotations
 
+import io
 import os
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
 from cpuwheels.bisect.judges import CommandJudge, Judgement
 from cpuwheels.bisect.kernel_judges import speed_verdict
 from cpuwheels.bisect.search import Verdict
+from cpuwheels.console import Reporter
 from cpuwheels.errors import BisectError
 from cpuwheels.speed.ratio import Ratio
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpuwheels.bisect.judges import Judge
 
 
-def judge(command: str, cwd: Path, *, limit: float | None = None, **environ: str) -> Judge:
-    def install(wheel: Path, folder: Path) -> Path:
+def judge(
+    command: str, cwd: Path, *, limit: float | None = None, **environ: str
+) -> Callable[[Path, str, Path], Judgement]:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> Path:
+        reporter.info("installing")
         (folder / "bin").mkdir(parents=True)
         python = folder / "bin" / "python"
         python.write_text(f"#!/bin/sh\necho the python for {wheel.name}\n")
         python.chmod(0o755)
         return python
 
-    return CommandJudge(command, limit, install, os.environ | environ, cwd)
+    asked: Judge = CommandJudge(command, limit, install, os.environ | environ, cwd)
+    return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
 
 
 def test_the_command_gets_the_wheel_its_commit_and_its_python(tmp_path: Path) -> None:
