@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.indexed_wheels import PROJECT, fetch_wheel, indexed_wheels
 from cpuwheels.storage import link_or_copy, remove_tree, storage_errors
-from cpuwheels.wheel_offers import PROJECT, fetch_wheel, indexed_wheels
 
 if TYPE_CHECKING:
     from pathlib import Path

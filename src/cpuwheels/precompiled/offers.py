@@ -10,9 +10,9 @@ from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urldefrag, urlsplit
 
 from cpuwheels.errors import PrecompiledError
+from cpuwheels.indexed_wheels import PROJECT, fetch_wheel, indexed_wheels, wheel_version
 from cpuwheels.precompiled.remote import NoRangesError, remote_file
 from cpuwheels.simple_index import IndexFile
-from cpuwheels.wheel_offers import PROJECT, fetch_wheel, indexed_wheels, wheel_version
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
