@@ -104,3 +104,17 @@ def test_a_kernel_library_that_crashes_while_it_is_loaded(tiny: Tiny, written: W
     result = bisected(tiny, written, f"python {check} || exit 1")
     assert result["first_bad"] == guilty
     assert result["suspects"][0]["files"][0] == "csrc/cpu/ops.cpp"
+
+
+def test_kernels_of_a_finished_wheel_are_taken_where_they_fit(tiny: Tiny, tiny_wheel: Path, written: Written) -> None:
+    text = written.kernel.read_text()
+    written.add("one")
+    guilty = written.add("two", kernel=text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 3"))
+    written.add("three")
+    check = written.folder.parent / "check.py"
+    check.write_text(f"{LOADS}\nsys.exit(float(torch.ops._C.scale(torch.ones(1), 2.0)) != 2)\n")
+    result = bisected(tiny, written, f"python {check}", "--kernels-from", str(tiny_wheel))
+    assert result["first_bad"] == guilty
+    for probe in result["probes"]:
+        expected = {"precompiled kernels"} if probe["verdict"] == "good" else {"build", "stored kernels"}
+        assert probe["wheel_from"] in expected

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.errors import CommandError, ToolchainError
-from cpuwheels.native import CpuFeatures, find_helper, native_tools, probe
+from cpuwheels.native import CpuFeatures, features_here, find_helper, native_tools, probe
 
 
 def fake(path: Path, script: str) -> Path:
@@ -94,3 +94,34 @@ def test_nothing_to_find(monkeypatch, store, tmp_path):
 
 def _missing(name: str) -> None:
     raise PackageNotFoundError(name)
+
+
+class TestFeaturesWithoutACompiler:
+    @pytest.fixture(autouse=True)
+    def no_helper(self, monkeypatch):
+        monkeypatch.setattr("cpuwheels.native.find_helper", lambda *_: None)
+
+    @pytest.mark.parametrize("name", ["flags\t\t", "Features\t", "features  "])
+    def test_linux_tells_them(self, store, tmp_path, name):
+        cpuinfo = tmp_path / "cpuinfo"
+        cpuinfo.write_text(
+            f"processor\t: 0\nmodel name\t: a flags: b\n{name}: avx2 fma\n\nprocessor\t: 1\n{name}: avx2\n"
+        )
+        assert features_here(store, cpuinfo) == {"avx2", "fma"}
+
+    def test_a_file_without_them(self, store, tmp_path):
+        (tmp_path / "cpuinfo").write_text("processor\t: 0\n")
+        assert features_here(store, tmp_path / "cpuinfo") == frozenset()
+
+    def test_a_system_without_the_file(self, store, tmp_path):
+        with pytest.raises(ToolchainError, match="nothing here tells what this CPU has"):
+            features_here(store, tmp_path / "gone")
+
+
+def test_features_are_isaprobes_where_it_is(monkeypatch, store, tmp_path):
+    (tmp_path / "isaprobe").write_text(
+        '#!/bin/sh\necho \'{"architecture": "x", "vendor": "", "model": "", "features": ["amx_bf16"], "xcr0": null}\'\n'
+    )
+    (tmp_path / "isaprobe").chmod(0o755)
+    monkeypatch.setattr("cpuwheels.native.find_helper", lambda *_: tmp_path / "isaprobe")
+    assert features_here(store, tmp_path / "gone") == {"amx_bf16"}

@@ -7,11 +7,12 @@ import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import ConfigDict, ValidationError
 
-from cpuwheels.errors import PrecompiledError, UsageError
+from cpuwheels.errors import PrecompiledError, UsageError, WheelError
 from cpuwheels.kernels.made_from import FILE, MadeFrom
 from cpuwheels.keys import file_digest
+from cpuwheels.model.base import Strict
 from cpuwheels.precompiled.offers import offers
 from cpuwheels.record import COMPILER_FACTS
 from cpuwheels.wheel.build import NOTE
@@ -31,6 +32,17 @@ _SHOWN = 20
 """Differences that are listed."""
 
 
+class AuditNote(Strict):
+    """What a wheel's note says of the audit of its binaries; see `cpuwheels.wheel.build.render_note`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    policy: str
+    bundled_libraries: dict[str, str]
+    """Path in the wheel → soname."""
+    symbol_versions: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Donor:
     """A wheel whose kernels are those of a source.
@@ -41,6 +53,7 @@ class Donor:
         origin: Where it was, for people.
         made_from: What it says its kernels were made from.
         note: What it says it was made from as a whole.
+        audit: What it says of its audit.
     """
 
     wheel: Path
@@ -48,6 +61,7 @@ class Donor:
     origin: str
     made_from: MadeFrom
     note: Mapping[str, Any]
+    audit: AuditNote
 
     def kernel_note(self) -> dict[str, Any]:
         """Return what it says its kernels were compiled with; see `cpuwheels.record.compiler_note`."""
@@ -99,8 +113,13 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
             continue
         differences = said.differences(inputs, chooser)
         if not differences:
+            donor = read_donor(offer.get(), offer.origin)
+            if donor.made_from != said:
+                raise PrecompiledError(
+                    f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
+                )
             reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
-            return read_donor(offer.get(), offer.origin)
+            return donor
         if nearest is None or len(differences) < len(nearest[1]):
             nearest = offer.name, differences
     if nearest is None:
@@ -130,9 +149,10 @@ def read_donor(wheel: Path, origin: str) -> Donor:
     try:
         with wheel.open("rb") as stream:
             said, note = read_made_from(stream), json.loads(_read(stream, NOTE))
+        audit = AuditNote.model_validate(note, strict=False)
     except (OSError, ValueError) as error:
         raise PrecompiledError(f"{wheel.name}: {error}", where=origin, next_step="leave out --kernels-from") from error
-    return Donor(wheel, file_digest(wheel), origin, said, note)
+    return Donor(wheel, file_digest(wheel), origin, said, note, audit)
 
 
 def read_made_from(stream: IO[bytes]) -> MadeFrom:
@@ -156,5 +176,5 @@ def _read(stream: IO[bytes], name: str) -> bytes:
             return archive.read(f"{dist_info_of(archive.namelist())}/{name}")
     except KeyError as error:
         raise ValueError(f"it has no {name}: it was not built by this version of cpuwheels") from error
-    except zipfile.BadZipFile as error:
+    except (zipfile.BadZipFile, WheelError) as error:
         raise ValueError(f"it is not a wheel: {error}") from error

@@ -29,6 +29,8 @@ COMMITS = "commits"
 """Where the store keeps which commits its snapshots are of."""
 
 _ATTRIBUTES = ".gitattributes"
+_LATEST = 20
+"""Snapshots that are looked at: those of other repositories are of no use."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +77,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
     described = describe(repository.git, commit)
     objects = repository.objects(commit)
     check_parts(objects, f"commit {commit}")
-    earlier = next((one for one in _earlier(store) if repository.has(one.commit)), None)
+    earlier = next(_earlier(repository, store), None)
     same = earlier.same(objects) if earlier else {}
     with store.scratch("commit") as work:
         folder = work / "tree"
@@ -85,16 +87,17 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
             folder, list(objects), described, epoch=repository.epoch(commit), origin=f"commit {commit}",
             known=Known(earlier.folder, same) if earlier else None, store=store, reporter=reporter,
         )  # fmt: skip
-    text = _Record(commit=commit, objects=objects).model_dump_json() + "\n"
+    text = _Record(source=source.folder.name, objects=objects).model_dump_json() + "\n"
     with storage_errors(store.root):
-        write_atomic(store.path(COMMITS, f"{source.folder.name}.json"), text)
+        write_atomic(store.path(COMMITS, f"{commit}.json"), text)
     return source
 
 
 class _Record(Strict):
-    """Which commit's files a snapshot has."""
+    """Where a commit's files are."""
 
-    commit: str
+    source: str
+    """Key of the snapshot."""
     objects: dict[str, str]
     """Mode and object name of each file, by its path."""
 
@@ -116,12 +119,15 @@ class _Earlier:
         return {name: digests[name] for name in objects.keys() - changed}
 
 
-def _earlier(store: Store) -> Iterator[_Earlier]:
-    """Yield the snapshots of commits that the store has whole, the latest first."""
-    for path in sorted((store.root / COMMITS).glob("*.json"), key=lambda path: -path.stat().st_mtime):
+def _earlier(repository: Repository, store: Store) -> Iterator[_Earlier]:
+    """Yield those of the latest snapshots that are whole and of commits of a repository, the latest first."""
+    paths = sorted((store.root / COMMITS).glob("[!.]*.json"), key=lambda path: -path.stat().st_mtime)
+    for path in paths[:_LATEST]:
+        if not repository.has(path.stem):
+            continue
         try:
             record = _Record.model_validate_json(path.read_bytes())
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged
-        if folder := store.find(KIND, path.stem):
-            yield _Earlier(folder, record.commit, record.objects)
+        if folder := store.find(KIND, record.source):
+            yield _Earlier(folder, path.stem, record.objects)

@@ -19,6 +19,7 @@ from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.options import BuildOptions
 from cpuwheels.precompiled.binaries import precompiled_binaries
 from cpuwheels.precompiled.donor import Donor, check_request, find_donor
+from cpuwheels.precompiled.offers import LocalOffer
 from cpuwheels.store import Store
 from cpuwheels.wheel.build import NOTE
 
@@ -95,6 +96,8 @@ def test_of_a_folder_the_newest_that_fits_is_taken(place: Place) -> None:
     place.wheel("2.0", None)
     place.wheel("3.0", place.made_from(), tag="manylinux_2_28_aarch64")
     (place.folder / "vllm-4.0-cp38-abi3-manylinux_2_28_x86_64.whl").write_bytes(b"no zip")
+    with zipfile.ZipFile(place.folder / "vllm-5.0-cp38-abi3-manylinux_2_28_x86_64.whl", "w") as archive:
+        archive.writestr("alone", "")
     (place.folder / "odd.whl").write_bytes(b"")
     assert place.find(place.folder).wheel == fits
 
@@ -104,6 +107,25 @@ def test_of_a_folder_without_any_the_nearest_is_compared(place: Place) -> None:
     place.wheel("1.0", other(place))
     with pytest.raises(PrecompiledError, match=r"vllm-1\.0-.* 2 differences"):
         place.find(place.folder)
+
+
+def test_a_note_that_is_not_as_this_version_writes_it(place: Place) -> None:
+    added = {f"{INFO}/{NOTE}": b"{}", f"{INFO}/{FILE}": place.made_from().render()}
+    wheel = write_good(place.folder, name("1.0"), **added)
+    with pytest.raises(PrecompiledError, match="policy"):
+        place.find(wheel)
+
+
+def test_a_wheel_that_changes_under_our_eyes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = place.wheel("1.0", place.made_from())
+
+    def changed(offer: LocalOffer) -> Path:
+        place.wheel("1.0", other(place))
+        return offer.path
+
+    monkeypatch.setattr(LocalOffer, "get", changed)
+    with pytest.raises(PrecompiledError, match="not what it was a moment ago"):
+        place.find(wheel)
 
 
 def test_many_differences_are_cut(place: Place) -> None:
