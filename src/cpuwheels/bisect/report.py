@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.bisect.log import git_log
-from cpuwheels.bisect.result import is_kernel_file
+from cpuwheels.bisect.result import SHOWN, is_kernel_file
 from cpuwheels.console import clock
 from cpuwheels.parity.files import write_files
 
@@ -73,5 +73,5 @@ def result_page(outcome: Outcome) -> str:
     return environment.get_template("result.html.j2").render(
         outcome=outcome, found=outcome.found, question=outcome.state.question, probes=outcome.state.probes,
         places={commit.name: number for number, commit in enumerate(outcome.history.commits, 1)},
-        count=len(outcome.history.commits),
+        count=len(outcome.history.commits), shown=SHOWN,
     )  # fmt: skip

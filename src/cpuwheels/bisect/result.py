@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cpuwheels.source.repository import Repository
 
 
+SHOWN = 30
+"""Files of the first bad commit that people are shown; ``result.json`` has all."""
+
+
 @dataclass(frozen=True)
 class Suspect:
     """A commit that may be the first bad one.
@@ -111,7 +115,8 @@ class Outcome:
         """Return the result in words, one line each."""
         if self.found:
             lines = [f"{self.found.commit} is the first bad commit", f"  {self.found.subject}"]
-            lines += [f"  {name}{' (kernels)' if is_kernel_file(name) else ''}" for name in self.found.files]
+            files = [f"  {name}{' (kernels)' if is_kernel_file(name) else ''}" for name in self.found.files]
+            lines += [*files[:SHOWN], f"  and {len(files) - SHOWN} more files"] if len(files) > SHOWN else files
         else:
             lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be judged:"]
             lines += [f"  {suspect.commit[:12]} {suspect.subject}" for suspect in self.suspects]

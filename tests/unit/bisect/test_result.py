@@ -6,6 +6,7 @@ import io
 import json
 import re
 import shlex
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -13,7 +14,7 @@ from rich.console import Console
 from sample_source import commit, git, write_tree
 
 from cpuwheels.bisect.history import history_between
-from cpuwheels.bisect.report import probe_table, write_bisection
+from cpuwheels.bisect.report import probe_table, result_page, write_bisection
 from cpuwheels.bisect.result import is_kernel_file, outcome_of
 from cpuwheels.bisect.search import Search, Verdict
 from cpuwheels.bisect.state import Probe, Question, State
@@ -65,6 +66,19 @@ def test_the_commit_is_told_with_what_it_changed_kernels_first(tmp_path: Path) -
     lines = result.as_lines()
     assert lines[0] == f"{result.found.commit} is the first bad commit"
     assert lines[1:4] == ["  change <5>", "  csrc/cpu/ops.cpp (kernels)", "  vllm/m5.py"]
+
+
+def test_a_commit_that_changed_much_is_told_in_short(tmp_path: Path) -> None:
+    found = outcome(tmp_path, FOUND)
+    many = tuple(f"vllm/file{number:02}.py" for number in range(40))
+    long = replace(found, suspects=(replace(found.suspects[0], files=many),))
+    assert [line for line in long.as_lines() if "file" in line][-2:] == ["  vllm/file29.py", "  and 10 more files"]
+    page = result_page(long)
+    assert "vllm/file29.py" in page
+    assert "vllm/file30.py" not in page
+    assert "and 10 more files" in page
+    assert "more files" not in result_page(found)
+    assert len(long.as_json()["suspects"][0]["files"]) == 40
 
 
 def test_what_could_not_be_told_apart_is_listed(tmp_path: Path) -> None:
