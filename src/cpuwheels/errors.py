@@ -241,6 +241,12 @@ class PrecompiledError(CpuwheelsError):
     exit_code = 40
 
 
+class PublishError(CpuwheelsError):
+    """A wheel cannot be published, or an index cannot be read or changed."""
+
+    exit_code = 41
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

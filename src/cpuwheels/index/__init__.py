@@ -1,0 +1,1 @@
+"""The wheel index: static files that any web server or bucket serves."""

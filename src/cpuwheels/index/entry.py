@@ -1,0 +1,142 @@
+"""What an index says of one wheel, read from the wheel and from what lies beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from datetime import UTC, datetime
+from email.parser import BytesParser
+from typing import TYPE_CHECKING, Any, Literal
+
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
+from pydantic import Field
+
+from cpuwheels.errors import PublishError
+from cpuwheels.git import FULL_HASH
+from cpuwheels.keys import file_digest
+from cpuwheels.model.base import Strict
+from cpuwheels.wheel.build import NOTE
+from cpuwheels.wheel.canonical import dist_info_of
+from cpuwheels.wheel.validation import metadata_faults, tag_faults
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PROJECT = "vllm"
+VARIANT = "cpu"
+"""Name of the wheels' device in URLs and in ``metadata.json``, as https://wheels.vllm.ai has it."""
+
+Parity = Literal["passed", "failed", "not run"]
+"""What the kernels' parity came to."""
+
+_PLAIN = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
+
+
+class Entry(Strict):
+    """One published wheel."""
+
+    filename: str
+    sha256: str
+    size: int
+    """Bytes."""
+    metadata_sha256: str
+    """Of its ``METADATA``, which is served beside it (PEP 658)."""
+    requires_python: str
+    version: str
+    """With its local label."""
+    target: str
+    commit: str | None = None
+    """Full hash of the source, if that is known."""
+    kernels: str = ""
+    """Key of its kernels."""
+    uploaded: str
+    """When it was published: ISO 8601, UTC (PEP 700)."""
+    parity: Parity = "not run"
+    beside: tuple[str, ...] = Field(default=())
+    """Names of the reports that are served beside it."""
+
+
+def read_entry(
+    wheel: Path, *, commit: str | None = None, target: str | None = None, now: datetime | None = None
+) -> tuple[Entry, bytes]:
+    """Return what an index says of a wheel, and its ``METADATA``.
+
+    Args:
+        wheel: The file.
+        commit: Of its source, if the wheel does not say it.
+        target: Target id, if the wheel does not say it.
+        now: When it is published.
+
+    Raises:
+        PublishError: It is not a wheel of vLLM that is what its name says.
+    """
+    if not _PLAIN.fullmatch(wheel.name):
+        raise PublishError(
+            f"{wheel.name!r} is no name for a wheel in an index",
+            where=wheel,
+            next_step="give the wheel the name that it was built with",
+        )
+    try:
+        project, version, _, _ = parse_wheel_filename(wheel.name)
+        with zipfile.ZipFile(wheel) as archive:
+            names = archive.namelist()
+            info = dist_info_of(names)
+            metadata, tags = (archive.read(f"{info}/{name}") for name in ("METADATA", "WHEEL"))
+            note: dict[str, Any] = json.loads(archive.read(f"{info}/{NOTE}")) if f"{info}/{NOTE}" in names else {}
+        digest = file_digest(wheel)
+        size = wheel.stat().st_size
+    except (OSError, KeyError, ValueError, zipfile.BadZipFile, InvalidWheelFilename) as error:
+        raise PublishError(f"{wheel.name} is not a wheel: {error}", where=wheel, next_step="build it again") from error
+    faults = [*tag_faults(wheel.name, tags), *metadata_faults(wheel.name, metadata)]
+    if project != PROJECT:
+        faults.insert(0, f"it is a wheel of {project}")
+    if faults:
+        raise PublishError(
+            f"{wheel.name} cannot be published: {faults[0]}",
+            where=wheel,
+            output="\n".join(faults[1:]),
+            next_step=f"publish wheels of {PROJECT} as they were built",
+        )
+    return Entry(
+        filename=wheel.name, sha256=digest, size=size, metadata_sha256=_digest(metadata),
+        requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
+        version=str(version), target=_target(note, target, wheel), commit=_commit(note, commit, wheel),
+        kernels=str(note.get("kernel_key", "")), uploaded=stamp(now or datetime.now(UTC)),
+    ), metadata  # fmt: skip
+
+
+def stamp(moment: datetime) -> str:
+    """Return a moment as an index writes it (PEP 700: ISO 8601, UTC, ends in ``Z``)."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _target(note: dict[str, Any], given: str | None, wheel: Path) -> str:
+    said = note.get("target")
+    if said and given and said != given:
+        raise PublishError(
+            f"{wheel.name} was built for target {said}, not {given}", where="--target", next_step="leave it out"
+        )
+    if target := said or given:
+        return str(target)
+    raise PublishError(
+        f"{wheel.name} does not say which target it was built for",
+        where=wheel,
+        next_step="name the target with --target",
+    )
+
+
+def _commit(note: dict[str, Any], given: str | None, wheel: Path) -> str | None:
+    said = note.get("source", {}).get("commit")
+    if given is not None and not FULL_HASH.fullmatch(given):
+        raise PublishError(f"{given!r} is no full hash", where="--commit", next_step="give all 40 digits")
+    if said and given and said != given:
+        raise PublishError(
+            f"{wheel.name} was built from commit {said}, not {given}", where="--commit", next_step="leave it out"
+        )
+    return said or given

@@ -1,0 +1,68 @@
+"""Where things lie in an index, as users of https://wheels.vllm.ai know it, and how pages refer to each other.
+
+    files/<sha256>/<wheel>                    each wheel once, its METADATA and its reports beside it
+    <commit>/cpu/vllm/                        pages of one commit's wheels, of one version's, and of the newest
+    <version>/cpu/vllm/
+    nightly/cpu/vllm/
+
+A folder of pages is called a view. All links are relative, so an index may lie at any address.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from packaging.version import Version
+
+from cpuwheels.index.entry import PROJECT, VARIANT
+
+if TYPE_CHECKING:
+    from cpuwheels.index.entry import Entry
+
+NIGHTLY = "nightly"
+FORMAT_FILE = "index.json"
+HTML, JSON, METADATA_JSON = "index.html", "index.v1.json", "metadata.json"
+METADATA_SUFFIX = ".metadata"
+"""Of a wheel's ``METADATA`` beside it (PEP 658)."""
+
+_DIGITS = 16
+
+
+def wheel_path(entry: Entry) -> str:
+    """Return where a wheel lies: a folder of its own, named by its content."""
+    return f"files/{entry.sha256[:_DIGITS]}/{entry.filename}"
+
+
+def beside_path(entry: Entry, name: str) -> str:
+    """Return where something lies that belongs to a wheel."""
+    return f"{posixpath.dirname(wheel_path(entry))}/{name}"
+
+
+def views(entry: Entry, *, nightly: bool) -> list[str]:
+    """Return the folders whose pages list a wheel; the newest's comes last.
+
+    Args:
+        entry: The wheel.
+        nightly: Whether it is the newest of its target.
+    """
+    version = Version(entry.version)
+    own = [entry.commit] if entry.commit else []
+    released = [] if version.is_devrelease else [version.public]
+    return [*own, *released, *([NIGHTLY] if nightly else [])]
+
+
+def project_folder(view: str) -> str:
+    """Return the folder of a view's project page."""
+    return f"{view}/{VARIANT}/{PROJECT}"
+
+
+def link(page: str, path: str) -> str:
+    """Return the relative URL from a page to a file of the index.
+
+    Args:
+        page: Folder of the page, below the index's root; empty for the root.
+        path: The file.
+    """
+    return quote(posixpath.relpath(path, page or "."), safe="/")
