@@ -51,8 +51,10 @@ class Entry(Strict):
     """Full hash of the source, if that is known."""
     kernels: str = ""
     """Key of its kernels."""
+    made: str
+    """The age of its source: ISO 8601, UTC."""
     uploaded: str
-    """When it was published: ISO 8601, UTC (PEP 700)."""
+    """When it was published: likewise (PEP 700)."""
     parity: Parity = "not run"
     beside: tuple[str, ...] = Field(default=())
     """Names of the reports that are served beside it."""
@@ -99,11 +101,14 @@ def read_entry(
             output="\n".join(faults[1:]),
             next_step=f"publish wheels of {PROJECT} as they were built",
         )
+    published = now or datetime.now(UTC)
+    epoch = note.get("source", {}).get("epoch")
     return Entry(
         filename=wheel.name, sha256=digest, size=size, metadata_sha256=_digest(metadata),
         requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
         version=str(version), target=_target(note, target, wheel), commit=_commit(note, commit, wheel),
-        kernels=str(note.get("kernel_key", "")), uploaded=stamp(now or datetime.now(UTC)),
+        kernels=str(note.get("kernel_key", "")), uploaded=stamp(published),
+        made=stamp(datetime.fromtimestamp(epoch, UTC) if isinstance(epoch, int) else published),
     ), metadata  # fmt: skip
 
 

@@ -4,6 +4,8 @@
     <commit>/cpu/vllm/                        pages of one commit's wheels, of one version's, and of the newest
     <version>/cpu/vllm/
     nightly/cpu/vllm/
+    commits.json, commits/<day>.json          which commits have which wheels
+    latest/<target>.json                      the newest wheel of a target
 
 A folder of pages is called a view. All links are relative, so an index may lie at any address.
 """
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 
 NIGHTLY = "nightly"
 FORMAT_FILE = "index.json"
+JOURNAL = "publishing.json"
+COMMITS = "commits.json"
 HTML, JSON, METADATA_JSON = "index.html", "index.v1.json", "metadata.json"
 METADATA_SUFFIX = ".metadata"
 """Of a wheel's ``METADATA`` beside it (PEP 658)."""
@@ -56,6 +60,20 @@ def views(entry: Entry, *, nightly: bool) -> list[str]:
 def project_folder(view: str) -> str:
     """Return the folder of a view's project page."""
     return f"{view}/{VARIANT}/{PROJECT}"
+
+
+def day_path(day: str) -> str:
+    """Return where the commits of a day are listed.
+
+    Args:
+        day: ``YYYY-MM-DD``, UTC.
+    """
+    return f"commits/{day}.json"
+
+
+def latest_path(target: str) -> str:
+    """Return the pointer to a target's newest wheel."""
+    return f"latest/{target}.json"
 
 
 def link(page: str, path: str) -> str:

@@ -25,7 +25,7 @@ PRIVATE = "_cpuwheels"
 def view_pages(view: str, entries: Iterable[Entry]) -> dict[str, str]:
     """Return the texts of a view's pages by their paths, in the order in which they are to be written.
 
-    The JSON page, from which the entries are read back, comes last.
+    No page comes before one that it leads to.
 
     Args:
         view: Its folder.
@@ -34,11 +34,11 @@ def view_pages(view: str, entries: Iterable[Entry]) -> dict[str, str]:
     listed = sorted(entries, key=lambda entry: (entry.target, Version(entry.version), entry.filename))
     folder = project_folder(view)
     return {
-        f"{view}/{VARIANT}/{HTML}": _html("Simple index", [(f"{PROJECT}/", PROJECT, {})]),
-        f"{view}/{VARIANT}/{JSON}": _json({"meta": {"api-version": API_VERSION}, "projects": [{"name": PROJECT}]}),
         f"{folder}/{HTML}": _html(f"Links for {PROJECT}", [_anchor(folder, entry) for entry in listed]),
         f"{folder}/{METADATA_JSON}": _json([_wheel(folder, entry) for entry in listed]),
         f"{folder}/{JSON}": _json(_project(folder, listed)),
+        f"{view}/{VARIANT}/{JSON}": _json({"meta": {"api-version": API_VERSION}, "projects": [{"name": PROJECT}]}),
+        f"{view}/{VARIANT}/{HTML}": _html("Simple index", [(f"{PROJECT}/", PROJECT, {})]),
     }
 
 

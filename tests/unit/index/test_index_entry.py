@@ -24,7 +24,7 @@ def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
         "METADATA": b"Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0+cpu\nRequires-Python: >=3.11\n",
         "WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_27_x86_64\n",
         "cpuwheels.json": json.dumps(
-            {"target": "x86", "source": {"commit": COMMIT}, "kernel_key": "key"}
+            {"target": "x86", "source": {"commit": COMMIT, "epoch": 1_700_000_000}, "kernel_key": "key"}
         ).encode(),
     } | {key.replace("_json", ".json"): value for key, value in changes.items()}  # fmt: skip
     members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
@@ -39,7 +39,7 @@ def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:
     assert entry.metadata_sha256 == hashlib.sha256(metadata).hexdigest()
     assert (entry.target, entry.commit, entry.kernels) == ("x86", COMMIT, "key")
     assert (entry.version, entry.requires_python) == ("0.32.0+cpu", ">=3.11")
-    assert entry.uploaded == "2026-11-23T05:00:01Z"
+    assert (entry.made, entry.uploaded) == ("2023-11-14T22:13:20Z", "2026-11-23T05:00:01Z")
     assert entry.parity == "not run"
 
 

@@ -1,0 +1,194 @@
+"""Adding a wheel to an index: files first, then the pages that refer to them, the newest's last.
+
+What was published is never replaced by other bytes. Before the first page is changed a journal says what is being
+published; the next publisher finishes what an interrupted one began. At every moment each link leads to what it names.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from cpuwheels.errors import PublishError
+from cpuwheels.index.commits import commit_pages, day_of
+from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.layout import (
+    COMMITS,
+    FORMAT_FILE,
+    JOURNAL,
+    JSON,
+    METADATA_SUFFIX,
+    NIGHTLY,
+    beside_path,
+    day_path,
+    latest_path,
+    project_folder,
+    views,
+    wheel_path,
+)
+from cpuwheels.index.pages import read_view, view_pages
+from cpuwheels.model.base import Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.index.bucket import Bucket
+
+
+class Format(Strict):
+    """The version of an index's layout."""
+
+    format: int = 1
+    project: str = "vllm"
+
+
+class Journal(Strict):
+    """What is being published."""
+
+    format: Literal[1] = 1
+    entry: Entry
+    nightly: bool
+
+
+@dataclass(frozen=True)
+class Publication:
+    """A wheel to be published.
+
+    Attributes:
+        entry: What the index says of it.
+        wheel: The file.
+        metadata: Its ``METADATA``.
+        reports: What belongs to it, by name; named in the entry, too.
+        nightly: Whether it becomes the newest of its target.
+    """
+
+    entry: Entry
+    wheel: Path
+    metadata: bytes
+    reports: Mapping[str, bytes]
+    nightly: bool
+
+
+def publish(bucket: Bucket, publication: Publication) -> bool:
+    """Publish a wheel, and return whether it was not there before.
+
+    Args:
+        bucket: Where the index is kept; made one if it is empty.
+        publication: The wheel.
+
+    Raises:
+        PublishError: The index was made by a newer version or is damaged, another wheel of that name is there, another
+            publisher is at work, or something cannot be written.
+    """
+    entry = publication.entry
+    with bucket.alone():
+        _check_format(bucket)
+        finish(bucket)
+        known = _published(bucket, entry)
+        if known is not None and known.sha256 != entry.sha256:
+            raise PublishError(
+                f"another {entry.filename} was published on {known.uploaded}, with other bytes",
+                where=bucket.name,
+                next_step="what is published is never replaced: give the new wheel a build tag",
+            )
+        if known is not None:
+            entry = entry.model_copy(update={"uploaded": known.uploaded})
+        bucket.add(wheel_path(entry), publication.wheel)
+        bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
+        for name, content in publication.reports.items():
+            bucket.write(beside_path(entry, name), content)
+        journal = Journal(entry=entry, nightly=publication.nightly)
+        bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
+        _write_pages(bucket, journal)
+        return known is None
+
+
+def finish(bucket: Bucket) -> Entry | None:
+    """Finish what an interrupted publisher began, and return which wheel it was; the caller holds the index.
+
+    Raises:
+        PublishError: The journal is damaged, or something cannot be written.
+    """
+    content = bucket.read(JOURNAL)
+    if content is None:
+        return None
+    try:
+        journal = Journal.model_validate_json(content)
+    except ValidationError as error:
+        raise _damaged(bucket, JOURNAL, error) from error
+    _write_pages(bucket, journal)
+    return journal.entry
+
+
+def _write_pages(bucket: Bucket, journal: Journal) -> None:
+    entry = journal.entry
+    for view in views(entry, nightly=False):
+        _write(bucket, view_pages(view, [*_others(bucket, view, entry), entry]))
+    try:
+        pages = commit_pages(entry, bucket.read(day_path(day_of(entry))), bucket.read(COMMITS))
+    except ValueError as error:
+        raise _damaged(bucket, COMMITS, error) from error
+    _write(bucket, pages)
+    if journal.nightly:
+        _write(bucket, {latest_path(entry.target): entry.model_dump_json(indent=1) + "\n"})
+        others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
+        _write(bucket, view_pages(NIGHTLY, [*others, entry]))
+    bucket.remove(JOURNAL)
+
+
+def _write(bucket: Bucket, pages: Mapping[str, str]) -> None:
+    for path, text in pages.items():
+        bucket.write(path, text.encode())
+
+
+def read_entries(bucket: Bucket, view: str) -> list[Entry]:
+    """Return the wheels that a view lists; none if there is no such view.
+
+    Raises:
+        PublishError: Its page is damaged.
+    """
+    path = f"{project_folder(view)}/{JSON}"
+    page = bucket.read(path)
+    try:
+        return read_view(page) if page is not None else []
+    except ValueError as error:
+        raise _damaged(bucket, path, error) from error
+
+
+def _others(bucket: Bucket, view: str, entry: Entry) -> list[Entry]:
+    return [one for one in read_entries(bucket, view) if one.filename != entry.filename]
+
+
+def _published(bucket: Bucket, entry: Entry) -> Entry | None:
+    """Return what is published under a wheel's name."""
+    found = (one for view in views(entry, nightly=True) for one in read_entries(bucket, view))
+    return next((one for one in found if one.filename == entry.filename), None)
+
+
+def _check_format(bucket: Bucket) -> None:
+    content = bucket.read(FORMAT_FILE)
+    if content is None:
+        bucket.write(FORMAT_FILE, Format().model_dump_json(indent=1).encode())
+        return
+    try:
+        found = Format.model_validate_json(content)
+    except ValidationError as error:
+        raise _damaged(bucket, FORMAT_FILE, error) from error
+    if found != Format():
+        raise PublishError(
+            f"the index has format {found.format} of {found.project}; this version writes {Format().format} of "
+            f"{Format().project}",
+            where=bucket.name,
+            next_step="use the version of cpuwheels that made it, or another place",
+        )
+
+
+def _damaged(bucket: Bucket, path: str, error: Exception) -> PublishError:
+    return PublishError(
+        f"{path} is damaged: {str(error).partition(chr(10))[0]}",
+        where=bucket.name,
+        next_step="restore it from a copy; nothing was changed",
+    )

@@ -1,0 +1,227 @@
+"""Publishing: what is there afterwards, and after a publisher died at any moment."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urljoin, urlsplit
+
+import pytest
+from test_index_pages import entry
+
+from cpuwheels.errors import PublishError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.entry import Entry
+from cpuwheels.index.layout import JOURNAL, METADATA_SUFFIX, wheel_path
+from cpuwheels.index.publish import Publication, publish, read_entries
+
+WHEEL = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-manylinux_2_27_{machine}.whl"
+
+
+def publication(folder: Path, number: int = 1, target: str = "x86", content: str = "") -> Publication:
+    commit = f"{number:040x}"
+    machine = {"x86": "x86_64", "arm": "aarch64"}[target]
+    name = WHEEL.format(n=number, c=commit[-9:], machine=machine)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / name).write_text(content or name)
+    one = entry(
+        filename=name, version=f"0.32.1.dev{number}+g{commit[-9:]}.cpu", commit=commit, target=target,
+        sha256=f"{hash_of(content or name)}", made=f"2026-11-{number:02}T10:00:00Z", beside=("record.json",),
+    )  # fmt: skip
+    return Publication(one, folder / name, b"Metadata", {"record.json": b"{}"}, nightly=True)
+
+
+def hash_of(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+class Links(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [str(value) for name, value in attrs if tag == "a" and name == "href"]
+
+
+def check_links(root: Path) -> int:
+    """Follow every link of every page, and return how many there are."""
+    count = 0
+    for page in root.rglob("index.html"):
+        for link in Links(page.read_text()).found:
+            url = urlsplit(urljoin(page.as_uri(), link))
+            target = Path(unquote(url.path))
+            assert target.exists(), f"{page} leads to {target}"
+            if target.suffix == ".whl":
+                assert hash_of(target.read_text()) == url.fragment.removeprefix("sha256=")
+                assert target.with_name(f"{target.name}{METADATA_SUFFIX}").is_file()
+            count += 1
+    for page in root.rglob("metadata.json"):
+        for row in json.loads(page.read_text()):
+            assert (page.parent / unquote(row["path"])).resolve().is_file()
+            count += 1
+    for page in [*root.glob("commits.json"), *root.glob("commits/*.json")]:
+        data = json.loads(page.read_text())
+        for row in data.get("newest", []) + data.get("rows", []):
+            for wheel in row["wheels"].values():
+                assert (root / wheel["path"]).is_file()
+                count += 1
+    return count
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "index"
+
+
+def test_a_wheel_is_listed_by_its_commit_and_as_the_newest(root: Path, tmp_path: Path) -> None:
+    one = publication(tmp_path / "dist")
+    assert publish(Folder(root), one)
+    bucket = Folder(root)
+    assert read_entries(bucket, one.entry.commit or "") == read_entries(bucket, "nightly") == [one.entry]
+    assert (root / wheel_path(one.entry)).read_bytes() == one.wheel.read_bytes()
+    assert (root / wheel_path(one.entry)).with_name("record.json").read_bytes() == b"{}"
+    assert json.loads((root / "latest" / "x86.json").read_text())["filename"] == one.entry.filename
+    assert not (root / JOURNAL).exists()
+    assert check_links(root) >= 4
+
+
+def test_each_target_has_its_newest(root: Path, tmp_path: Path) -> None:
+    for number, target in ((1, "x86"), (1, "arm"), (2, "x86")):
+        publish(Folder(root), publication(tmp_path / "dist", number, target))
+    assert [(one.target, one.commit) for one in read_entries(Folder(root), "nightly")] == [
+        ("arm", f"{1:040x}"), ("x86", f"{2:040x}"),
+    ]  # fmt: skip
+    assert {one.target for one in read_entries(Folder(root), f"{1:040x}")} == {"arm", "x86"}
+    commits = json.loads((root / "commits.json").read_text())
+    assert [(row["commit"], sorted(row["wheels"])) for row in commits["newest"]] == [
+        (f"{2:040x}", ["x86"]), (f"{1:040x}", ["arm", "x86"]),
+    ]  # fmt: skip
+    assert commits["days"] == ["2026-11-02", "2026-11-01"]
+    check_links(root)
+
+
+def test_an_older_wheel_takes_its_place_among_the_others(root: Path, tmp_path: Path) -> None:
+    publish(Folder(root), publication(tmp_path / "dist", 9))
+    publish(Folder(root), replace(publication(tmp_path / "dist", 3), nightly=False))
+    assert [one.commit for one in read_entries(Folder(root), "nightly")] == [f"{9:040x}"]
+    newest = json.loads((root / "commits.json").read_text())["newest"]
+    assert [row["commit"] for row in newest] == [f"{9:040x}", f"{3:040x}"]
+
+
+def test_a_release_is_listed_by_its_version(root: Path, tmp_path: Path) -> None:
+    one = publication(tmp_path / "dist")
+    release = one.entry.model_copy(update={"version": "0.32.0+cpu", "commit": None})
+    publish(Folder(root), replace(one, entry=release, nightly=False))
+    assert read_entries(Folder(root), "0.32.0") == [release]
+    assert not (root / "nightly").exists()
+
+
+def test_the_same_again_changes_nothing(root: Path, tmp_path: Path) -> None:
+    one = publication(tmp_path / "dist")
+    publish(Folder(root), one)
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    later = replace(one, entry=one.entry.model_copy(update={"uploaded": "2027-01-01T00:00:00Z"}))
+    assert not publish(Folder(root), later)
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_other_bytes_under_the_same_name_are_refused(root: Path, tmp_path: Path) -> None:
+    publish(Folder(root), publication(tmp_path / "dist"))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    with pytest.raises(PublishError, match="with other bytes"):
+        publish(Folder(root), publication(tmp_path / "dist", content="other"))
+    assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+class DyingError(BaseException):
+    """In place of a power cut."""
+
+
+class Dying(Folder):
+    """A folder whose publisher dies before one of its changes."""
+
+    def __init__(self, folder: Path, at: int) -> None:
+        super().__init__(folder)
+        self.left = at
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise DyingError
+
+    def write(self, path: str, content: bytes) -> None:
+        self._step()
+        super().write(path, content)
+
+    def add(self, path: str, content: bytes | Path) -> bool:
+        self._step()
+        return super().add(path, content)
+
+    def remove(self, path: str) -> None:
+        self._step()
+        super().remove(path)
+
+
+FILES_FIRST = 3
+"""Changes before the journal is there: wheel, metadata, report."""
+
+
+def changes(root: Path, one: Publication) -> int:
+    """Return how many changes a publication makes."""
+    counting = Dying(root, 10_000)
+    publish(counting, one)
+    return 10_000 - counting.left
+
+
+def test_after_a_death_at_any_moment_every_link_holds_and_the_next_finishes(tmp_path: Path) -> None:
+    first, second, third = (publication(tmp_path / "dist", number) for number in (1, 2, 3))
+    publish(Folder(tmp_path / "whole"), first)
+    count = changes(tmp_path / "whole", second)
+    publish(Folder(tmp_path / "whole"), third)
+    whole = {path.relative_to(tmp_path / "whole"): path.read_bytes() for path in (tmp_path / "whole").rglob("*.*")
+             if path.is_file()}  # fmt: skip
+    assert count > 8
+    for at in range(count):
+        root = tmp_path / f"died{at}"
+        publish(Folder(root), first)
+        with pytest.raises(DyingError):
+            publish(Dying(root, at), second)
+        check_links(root)
+        assert first.entry in read_entries(Folder(root), first.entry.commit or "")
+        publish(Folder(root), third)
+        check_links(root)
+        # From the journal on, the next publisher has done it.
+        assert bool(read_entries(Folder(root), second.entry.commit or "")) == (at > FILES_FIRST)
+        publish(Folder(root), replace(second, nightly=False))
+        found = {path.relative_to(root): path.read_bytes() for path in root.rglob("*.*") if path.is_file()}
+        assert found == whole
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "words"),
+    [
+        ("index.json", b'{"format": 2, "project": "vllm"}', "has format 2"),
+        ("index.json", b"{", "index.json is damaged"),
+        ("publishing.json", b"{}", "publishing.json is damaged"),
+        ("nightly/cpu/vllm/index.v1.json", b"<html>", "index.v1.json is damaged"),
+        ("commits.json", b"[]", "commits.json is damaged"),
+    ],
+)
+def test_an_index_that_cannot_be_understood_is_left_alone(
+    root: Path, tmp_path: Path, path: str, content: bytes, words: str
+) -> None:
+    publish(Folder(root), publication(tmp_path / "dist"))
+    (root / path).write_bytes(content)
+    with pytest.raises(PublishError, match=words):
+        publish(Folder(root), publication(tmp_path / "dist", 2))
+    assert (root / path).read_bytes() == content
+
+
+def test_entries_of_no_view(root: Path) -> None:
+    found: list[Entry] = read_entries(Folder(root), "nothing")
+    assert found == []
