@@ -14,6 +14,7 @@ from rich.console import Console
 
 from cpuwheels import commands
 from cpuwheels.cli_bisect import bisect
+from cpuwheels.cli_index import check_index, publish, serve_index
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
 from cpuwheels.options import (
@@ -217,7 +218,8 @@ def lock(places: Places) -> None:
     commands.lock(places)
 
 
-cli.add_command(bisect)
+for _command in (bisect, publish, check_index, serve_index):
+    cli.add_command(_command)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:

@@ -85,7 +85,7 @@ def publish(bucket: Bucket, publication: Publication) -> bool:
     """
     entry = publication.entry
     with bucket.alone():
-        _check_format(bucket)
+        check_format(bucket)
         finish(bucket)
         known = _published(bucket, entry)
         if known is not None and known.sha256 != entry.sha256:
@@ -168,7 +168,12 @@ def _published(bucket: Bucket, entry: Entry) -> Entry | None:
     return next((one for one in found if one.filename == entry.filename), None)
 
 
-def _check_format(bucket: Bucket) -> None:
+def check_format(bucket: Bucket) -> None:
+    """Refuse an index that this version does not understand; note this version in an empty one.
+
+    Raises:
+        PublishError: It was made by another version, or its note of that is damaged.
+    """
     content = bucket.read(FORMAT_FILE)
     if content is None:
         bucket.write(FORMAT_FILE, Format().model_dump_json(indent=1).encode())

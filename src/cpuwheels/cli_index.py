@@ -1,0 +1,47 @@
+"""The command line of the wheel index."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cpuwheels import commands_index
+
+if TYPE_CHECKING:
+    from cpuwheels.config import Places
+
+_PATH = click.Path(path_type=Path)
+_INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
+
+
+@click.command()
+@click.argument("wheel", type=_PATH)
+@_INDEX
+@click.option("--commit", help="Full hash of its source, for a wheel that does not say it.")
+@click.option("--target", help="Target id, for a wheel that does not say it.")
+@click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
+@click.pass_obj
+def publish(
+    places: Places, wheel: Path, index: str | None, commit: str | None, target: str | None, nightly: bool
+) -> None:
+    """Add WHEEL, with the reports beside it, to the index."""
+    commands_index.publish(places, wheel, index, commit=commit, target=target, nightly=nightly)
+
+
+@click.command("check-index")
+@_INDEX
+@click.pass_obj
+def check_index(places: Places, index: str | None) -> None:
+    """Verify everything in the index: links, digests, metadata."""
+    commands_index.check(places, index)
+
+
+@click.command("serve-index")
+@click.option("--index", type=_PATH, help="Folder of the index (default: dist/index).")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
+@click.pass_obj
+def serve_index(places: Places, index: Path | None, port: int) -> None:
+    """Serve the index on this machine, for trying and for bisecting."""
+    commands_index.serve(places, index, port)

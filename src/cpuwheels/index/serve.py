@@ -1,0 +1,52 @@
+"""A web server for an index in a folder, for this machine alone."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import PublishError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+HOST = "127.0.0.1"
+
+
+def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
+    """Serve a folder until interrupted.
+
+    Args:
+        folder: The index.
+        port: 0 for any that is free.
+        ready: Called with the address.
+
+    Raises:
+        PublishError: There is no index, or the port is taken.
+    """
+    if not (folder / "index.json").is_file():
+        raise PublishError(
+            "there is no index", where=folder, next_step="publish a wheel into it first: nox -s publish -- WHEEL"
+        )
+    handler = functools.partial(_Handler, directory=str(folder))
+    try:
+        server = http.server.ThreadingHTTPServer((HOST, port), handler)
+    except OSError as error:
+        raise PublishError(
+            f"port {port} cannot be used: {error.strerror}", where="--port", next_step="give another, or 0 for any"
+        ) from error
+    with server:
+        ready(f"http://{HOST}:{server.server_address[1]}/")
+        server.serve_forever(poll_interval=0.1)
+
+
+class _Handler(http.server.SimpleHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {
+        ".whl": "application/zip", ".metadata": "text/plain", ".html": "text/html; charset=utf-8",
+    }  # fmt: skip
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""

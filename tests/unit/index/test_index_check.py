@@ -1,0 +1,186 @@
+"""What is wrong with an index is found; a good one has nothing wrong."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from wheel_writer import write_raw
+
+from cpuwheels.errors import CpuwheelsError, PublishError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.check import check_index
+from cpuwheels.index.session import publish_wheel
+from cpuwheels.keys import file_digest
+from cpuwheels.model.matrix import Matrix, load_matrix
+from cpuwheels.parity.files import write_reports
+from cpuwheels.parity.results import CaseResult, LibraryResult, Parity
+
+COMMIT = "c" * 40
+NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
+TAGS = {"x86": "manylinux_2_27_x86_64", "arm": "manylinux_2_27_aarch64"}
+
+
+def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str = "") -> Path:
+    commit = f"{number:040x}"
+    version = f"0.32.1.dev{number}+g{commit[-9:]}.cpu"
+    info = f"vllm-{version}.dist-info"
+    note = {
+        "target": note_target or target,
+        "source": {"commit": commit, "epoch": 1_790_000_000 + number * 40_000},
+        "kernel_key": "k",
+    }
+    members = {
+        "vllm/_C.abi3.so": b"code",
+        f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-{TAGS[target]}\n".encode(),
+        f"{info}/cpuwheels.json": json.dumps(note).encode(),
+    }
+    path = folder / f"{target}{number}" / NAME.format(n=number, c=commit[-9:], tag=TAGS[target])
+    write_raw(path, members)
+    path.with_name("record.json").write_text("{}")
+    return path
+
+
+@pytest.fixture
+def matrix(project_root: Path) -> Matrix:
+    return load_matrix(project_root)
+
+
+@pytest.fixture
+def root(tmp_path: Path, matrix: Matrix) -> Path:
+    folder = tmp_path / "index"
+    for number, target in ((1, "x86"), (1, "arm"), (5, "x86"), (6, "x86")):
+        publish_wheel(Folder(folder), wheel(tmp_path / "dist", number, target), matrix, nightly=number != 5)
+    return folder
+
+
+def faults(root: Path) -> str:
+    return "\n".join(check_index(Folder(root)))
+
+
+def test_a_good_index(root: Path) -> None:
+    assert check_index(Folder(root)) == []
+    assert len(list(root.glob("commits/*.json"))) > 1
+    newest = json.loads((root / "commits.json").read_text())["newest"]
+    assert [sorted(row["wheels"]) for row in newest] == [["x86"], ["x86"], ["arm", "x86"]]
+
+
+def damage(path: Path, content: bytes | None) -> None:
+    path.unlink() if content is None else path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "content", "words"),
+    [
+        ("files/*/*x86_64.whl", None, "is missing"),
+        ("files/*/*x86_64.whl", b"other", "is not a wheel"),
+        ("files/*/*.metadata", b"other", "is not the wheel's METADATA"),
+        ("files/*/record.json", None, "record.json is missing"),
+        ("nightly/cpu/vllm/index.html", b"<p>", "does not say what the wheels there are"),
+        ("nightly/cpu/index.html", None, "nightly/cpu/index.html is missing"),
+        ("nightly/cpu/vllm/metadata.json", None, "metadata.json is missing"),
+        ("nightly/cpu/vllm/index.v1.json", b"{", "index.v1.json is damaged"),
+        ("commits.json", b"{}", "commits.json does not say"),
+        ("commits/*.json", None, "is missing"),
+        ("latest/x86.json", b"{}", "latest/x86.json does not say"),
+    ],
+)
+def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None, words: str) -> None:
+    path = next(root.glob(pattern))
+    damage(path, content)
+    said = faults(root)
+    assert words in said
+    assert path.name in said
+
+
+def test_pages_that_say_something_else_of_a_wheel(root: Path) -> None:
+    for path in (root / "nightly" / "cpu" / "vllm").iterdir():
+        path.write_text(path.read_text().replace('"size": ', '"size": 1'))
+    assert "says something else of" in faults(root)
+    for path in root.rglob("*.json"):
+        path.write_text(path.read_text().replace("0.32.1.dev6+g000000006", "0.32.1.dev7+g000000006"))
+    assert "index.v1.json is damaged" in faults(root) or "pages say" in faults(root) or "missing" in faults(root)
+
+
+def test_what_belongs_to_nothing_is_named(root: Path) -> None:
+    (root / "files" / "0000").mkdir()
+    (root / "files" / "0000" / "left.whl").write_text("")
+    assert faults(root) == "files/0000/left.whl belongs to no wheel that is listed"
+
+
+def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> None:
+    (root / "publishing.json").write_text("{}")
+    assert "a publisher was interrupted" in faults(root)
+    assert "there is no index" in faults(tmp_path / "nothing")
+    (root / "index.json").write_text('{"format": 9, "project": "vllm"}')
+    with pytest.raises(PublishError, match="format 9"):
+        faults(root)
+
+
+class TestByHand:
+    def test_a_wheel_with_its_reports(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name("report.html").write_text("<p>")
+        path.with_name("secret.txt").write_text("no report")
+        entry, new = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert new
+        assert entry.beside == ("record.json", "report.html")
+        assert not list((tmp_path / "index").rglob("secret.txt"))
+
+    def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
+        case = CaseResult(
+            name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0,
+        )  # fmt: skip
+        library = LibraryResult(
+            name="_C", operators=("a",), registered=("a",), cases=(case,), waived={}, untested=(), seed=1, seconds=1.0,
+        )  # fmt: skip
+        report = Parity(
+            wheel=path.name, sha256=sha256 or file_digest(path), version="1", torch="2", machine="m", threads=1,
+            level="smoke", only=only, seed=1, began="2026", seconds=1.0, libraries=(library,), not_run={},
+        )  # fmt: skip
+        write_reports(path.parent, report)
+
+    def test_its_parity_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed")
+        entry, _ = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert entry.parity == "passed"
+        assert {"parity.json", "parity.html"} < set(entry.beside)
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    def test_a_wheel_whose_parity_failed_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "failed")
+        with pytest.raises(PublishError, match="gave wrong results"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert list((tmp_path / "index").iterdir()) == []
+
+    @pytest.mark.parametrize("changes", [{"sha256": "0" * 64}, {"only": ("a",)}])
+    def test_a_report_of_something_else_does_not_count(
+        self, tmp_path: Path, matrix: Matrix, changes: dict[str, Any]
+    ) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed", **changes)
+        entry, _ = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert entry.parity == "not run"
+        assert entry.beside == ("record.json",)
+
+    def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name("parity.json").write_text("{")
+        with pytest.raises(PublishError, match="cannot be read"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+    def test_a_target_that_the_matrix_does_not_have(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist", note_target="x99")
+        with pytest.raises(CpuwheelsError, match="x99"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+
+def test_moments(root: Path) -> None:
+    row = json.loads((root / "commits.json").read_text())["newest"][0]
+    assert row["made"] == datetime.fromtimestamp(1_790_000_000 + 240_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
