@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import http.server
+import sys
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import PublishError
@@ -32,7 +33,7 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
         )
     handler = functools.partial(_Handler, directory=str(folder))
     try:
-        server = http.server.ThreadingHTTPServer((HOST, port), handler)
+        server = _Server((HOST, port), handler)
     except OSError as error:
         raise PublishError(
             f"port {port} cannot be used: {error.strerror}", where="--port", next_step="give another, or 0 for any"
@@ -40,6 +41,13 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
     with server:
         ready(f"http://{HOST}:{server.server_address[1]}/")
         server.serve_forever(poll_interval=0.1)
+
+
+class _Server(http.server.ThreadingHTTPServer):
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say what went wrong, unless a client has just gone away: package managers do that on purpose."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):
