@@ -14,17 +14,16 @@ from cpuwheels.index.layout import (
     COMMITS,
     FORMAT_FILE,
     JOURNAL,
-    JSON,
     METADATA_SUFFIX,
     NIGHTLY,
     beside_path,
     day_path,
     latest_path,
-    project_folder,
     wheel_path,
 )
 from cpuwheels.index.pages import view_pages
 from cpuwheels.index.publish import check_format, read_entries
+from cpuwheels.index.retention import files_of, views_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,8 +49,7 @@ def check_index(bucket: Bucket) -> list[str]:
     check_format(bucket)
     if JOURNAL in names:
         return ["a publisher was interrupted: publish something, or the same wheel again, and it is finished"]
-    suffix = f"/{project_folder('')[1:]}/{JSON}"
-    views: dict[str, list[Entry]] = {name.removesuffix(suffix): [] for name in sorted(names) if name.endswith(suffix)}
+    views: dict[str, list[Entry]] = {view: [] for view in views_of(names)}
     faults: list[str] = []
     entries: dict[str, Entry] = {}
     for view in views:
@@ -69,7 +67,7 @@ def check_index(bucket: Bucket) -> list[str]:
     known = [entry for view, listed in views.items() if view != NIGHTLY for entry in listed]
     faults += _page_faults(bucket, _commit_pages(known))
     faults += _page_faults(bucket, {latest_path(one.target): _text(one) for one in views.get(NIGHTLY, [])})
-    expected = {path for entry in entries.values() for path in _files(entry)}
+    expected = {path for entry in entries.values() for path in files_of(entry)}
     faults += [f"{name} belongs to no wheel that is listed" for name in sorted(names - expected) if _is_file(name)]
     return faults
 
@@ -127,12 +125,6 @@ def _commit_pages(entries: Iterable[Entry]) -> dict[str, str]:
 
 def _text(page: Day | Commits | Entry) -> str:
     return page.model_dump_json(indent=1) + "\n"
-
-
-def _files(entry: Entry) -> Iterator[str]:
-    yield wheel_path(entry)
-    yield f"{wheel_path(entry)}{METADATA_SUFFIX}"
-    yield from (beside_path(entry, report) for report in entry.beside)
 
 
 def _is_file(name: str) -> bool:

@@ -14,7 +14,7 @@ from cpuwheels.index.layout import COMMITS, day_path, wheel_path
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
 NEWEST = 200
 """Rows of the page of the newest."""
@@ -57,6 +57,10 @@ class Day(Strict):
     def with_entry(self, entry: Entry) -> Day:
         """Return the page with one more wheel."""
         return Day(rows=merged(self.rows, entry))
+
+    def without(self, names: Collection[str]) -> Day:
+        """Return the page without some rows."""
+        return Day(rows=tuple(row for row in self.rows if row.name not in names))
 
 
 class Commits(Strict):

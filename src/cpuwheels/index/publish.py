@@ -62,7 +62,7 @@ class Publication:
         wheel: The file.
         metadata: Its ``METADATA``.
         reports: What belongs to it, by name; named in the entry, too.
-        nightly: Whether it becomes the newest of its target.
+        nightly: Whether it becomes the newest of its target, unless that is of a later commit.
     """
 
     entry: Entry
@@ -100,7 +100,9 @@ def publish(bucket: Bucket, publication: Publication) -> bool:
         bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         for name, content in publication.reports.items():
             bucket.write(beside_path(entry, name), content)
-        journal = Journal(entry=entry, nightly=publication.nightly)
+        newest = (one for one in read_entries(bucket, NIGHTLY) if one.target == entry.target)
+        nightly = publication.nightly and all(one.made <= entry.made for one in newest)
+        journal = Journal(entry=entry, nightly=nightly)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
         _write_pages(bucket, journal)
         return known is None
@@ -118,7 +120,7 @@ def finish(bucket: Bucket) -> Entry | None:
     try:
         journal = Journal.model_validate_json(content)
     except ValidationError as error:
-        raise _damaged(bucket, JOURNAL, error) from error
+        raise damaged(bucket, JOURNAL, error) from error
     _write_pages(bucket, journal)
     return journal.entry
 
@@ -130,7 +132,7 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
     try:
         pages = commit_pages(entry, bucket.read(day_path(day_of(entry))), bucket.read(COMMITS))
     except ValueError as error:
-        raise _damaged(bucket, COMMITS, error) from error
+        raise damaged(bucket, COMMITS, error) from error
     _write(bucket, pages)
     if journal.nightly:
         _write(bucket, {latest_path(entry.target): entry.model_dump_json(indent=1) + "\n"})
@@ -155,7 +157,7 @@ def read_entries(bucket: Bucket, view: str) -> list[Entry]:
     try:
         return read_view(page) if page is not None else []
     except ValueError as error:
-        raise _damaged(bucket, path, error) from error
+        raise damaged(bucket, path, error) from error
 
 
 def _others(bucket: Bucket, view: str, entry: Entry) -> list[Entry]:
@@ -181,7 +183,7 @@ def check_format(bucket: Bucket) -> None:
     try:
         found = Format.model_validate_json(content)
     except ValidationError as error:
-        raise _damaged(bucket, FORMAT_FILE, error) from error
+        raise damaged(bucket, FORMAT_FILE, error) from error
     if found != Format():
         raise PublishError(
             f"the index has format {found.format} of {found.project}; this version writes {Format().format} of "
@@ -191,7 +193,8 @@ def check_format(bucket: Bucket) -> None:
         )
 
 
-def _damaged(bucket: Bucket, path: str, error: Exception) -> PublishError:
+def damaged(bucket: Bucket, path: str, error: Exception) -> PublishError:
+    """Return the error of a file that cannot be understood."""
     return PublishError(
         f"{path} is damaged: {str(error).partition(chr(10))[0]}",
         where=bucket.name,

@@ -107,7 +107,7 @@ def test_each_target_has_its_newest(root: Path, tmp_path: Path) -> None:
 
 def test_an_older_wheel_takes_its_place_among_the_others(root: Path, tmp_path: Path) -> None:
     publish(Folder(root), publication(tmp_path / "dist", 9))
-    publish(Folder(root), replace(publication(tmp_path / "dist", 3), nightly=False))
+    publish(Folder(root), publication(tmp_path / "dist", 3))
     assert [one.commit for one in read_entries(Folder(root), "nightly")] == [f"{9:040x}"]
     newest = json.loads((root / "commits.json").read_text())["newest"]
     assert [row["commit"] for row in newest] == [f"{9:040x}", f"{3:040x}"]

@@ -1,0 +1,107 @@
+"""What is taken out of an index when it is old: pages first, then the files that nothing refers to any more."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import ValidationError
+
+from cpuwheels.git import FULL_HASH
+from cpuwheels.index.commits import NEWEST, Commits, Day, Row, day_of
+from cpuwheels.index.entry import stamp
+from cpuwheels.index.layout import (
+    COMMITS,
+    JSON,
+    METADATA_SUFFIX,
+    beside_path,
+    day_path,
+    project_folder,
+    wheel_path,
+)
+from cpuwheels.index.pages import view_pages
+from cpuwheels.index.publish import check_format, damaged, finish, read_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from datetime import datetime
+
+    from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.entry import Entry
+
+_Page = TypeVar("_Page", Day, Commits)
+
+
+def views_of(names: Iterable[str]) -> list[str]:
+    """Return the views among the files of an index, sorted."""
+    suffix = f"/{project_folder('').lstrip('/')}/{JSON}"
+    return sorted(name.removesuffix(suffix) for name in names if name.endswith(suffix))
+
+
+def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
+    """Remove the wheels of commits that are older than some days, and return those commits.
+
+    Releases stay, and the newest wheel of each target.
+
+    Args:
+        bucket: Where the index is kept.
+        keep_days: Days for which a commit's wheels are kept.
+        now: From which they count.
+
+    Raises:
+        PublishError: The index cannot be understood or changed, or another publisher is at work.
+    """
+    oldest = stamp(now - timedelta(days=keep_days))
+    with bucket.alone():
+        check_format(bucket)
+        finish(bucket)
+        listed = {view: read_entries(bucket, view) for view in views_of(bucket.names())}
+        kept = {wheel_path(one) for view, of in listed.items() if not FULL_HASH.fullmatch(view) for one in of}
+        old = {
+            view: of for view, of in listed.items()
+            if FULL_HASH.fullmatch(view) and all(one.made < oldest and wheel_path(one) not in kept for one in of)
+        }  # fmt: skip
+        if old:
+            _forget(bucket, old)
+        for view, of in old.items():
+            for path in reversed(view_pages(view, of)):
+                bucket.remove(path)
+            for path in (path for one in of for path in files_of(one)):
+                bucket.remove(path)
+    return sorted(old)
+
+
+def files_of(entry: Entry) -> Iterator[str]:
+    """Yield the paths of a wheel and of what belongs to it."""
+    yield wheel_path(entry)
+    yield f"{wheel_path(entry)}{METADATA_SUFFIX}"
+    yield from (beside_path(entry, report) for report in entry.beside)
+
+
+def _forget(bucket: Bucket, old: dict[str, list[Entry]]) -> None:
+    """Take commits out of the pages that list them."""
+    emptied = set()
+    days = {}
+    for day in sorted({day_of(entry) for of in old.values() for entry in of}):
+        days[day] = _page(bucket, day_path(day), Day).without(old.keys())
+        if not days[day].rows:
+            emptied.add(day)
+    left = [day for day in _page(bucket, COMMITS, Commits).days if day not in emptied]
+    newest: list[Row] = []
+    for day in left:
+        if len(newest) < NEWEST:
+            newest += (days.get(day) or _page(bucket, day_path(day), Day)).rows
+    commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
+    bucket.write(COMMITS, f"{commits.model_dump_json(indent=1)}\n".encode())
+    for day, page in days.items():
+        if day in emptied:
+            bucket.remove(day_path(day))
+        else:
+            bucket.write(day_path(day), f"{page.model_dump_json(indent=1)}\n".encode())
+
+
+def _page(bucket: Bucket, path: str, model: type[_Page]) -> _Page:
+    try:
+        return model.model_validate_json(bucket.read(path) or b"{}")
+    except ValidationError as error:
+        raise damaged(bucket, path, error) from error

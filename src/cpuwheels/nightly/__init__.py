@@ -1,0 +1,1 @@
+"""The nightly job: wheels of the newest commits, built, tried and published."""

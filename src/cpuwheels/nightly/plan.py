@@ -1,0 +1,53 @@
+"""What a nightly job has to do: a pure function of sources, targets and what is published."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable
+
+
+@dataclass(frozen=True)
+class Job:
+    """One wheel.
+
+    Attributes:
+        source: Full hash of a commit, or version of a release.
+        target: Target id.
+    """
+
+    source: str
+    target: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What has to be done.
+
+    Attributes:
+        jobs: Wheels to be built, the newest source first.
+        there: Wheels that are published already.
+    """
+
+    jobs: tuple[Job, ...]
+    there: tuple[Job, ...]
+
+
+def plan_jobs(sources: Iterable[str], targets: Iterable[str], published: Callable[[str], Collection[str]]) -> Plan:
+    """Return what has to be done.
+
+    Args:
+        sources: Full hashes or versions, the newest first.
+        targets: Target ids in the order in which they are built.
+        published: Returns the targets that a source has a wheel of.
+    """
+    wanted = list(targets)
+    jobs: list[Job] = []
+    there: list[Job] = []
+    for source in sources:
+        known = published(source)
+        for target in wanted:
+            (there if target in known else jobs).append(Job(source, target))
+    return Plan(tuple(jobs), tuple(there))
