@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
 from cpuwheels import commands_index
+from cpuwheels.options import Level, NightlyOptions
 
 if TYPE_CHECKING:
     from cpuwheels.config import Places
@@ -28,6 +29,37 @@ def publish(
 ) -> None:
     """Add WHEEL, with the reports beside it, to the index."""
     commands_index.publish(places, wheel, index, commit=commit, target=target, nightly=nightly)
+
+
+class _Nightly(TypedDict):
+    """The options of a nightly job, as click names them."""
+
+    targets: tuple[str, ...]
+    since: str | None
+    release: str | None
+    branch: str | None
+    repo: Path | None
+    level: Level | None
+    hours: float | None
+    memory: str | None
+    locked: bool
+
+
+@click.command()
+@_INDEX
+@click.option("--target", "targets", multiple=True, help="Only this target; may be repeated.")
+@click.option("--since", help="Build every commit after this one, the newest first.")
+@click.option("--release", help="Build this version in place of the newest commit.")
+@click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
+@click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
+@click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Begin nothing more after this time.")
+@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")
+@click.pass_obj
+def nightly(places: Places, /, index: str | None, **options: Unpack[_Nightly]) -> None:
+    """Build, try and publish the newest wheels, and take out the oldest."""
+    commands_index.nightly(places, index, NightlyOptions(**options))
 
 
 @click.command("check-index")

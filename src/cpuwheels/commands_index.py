@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import PublishError
+from rich.console import Console
+
+from cpuwheels.console import Reporter
+from cpuwheels.errors import NightlyError, PostponedError, PublishError
 from cpuwheels.index.bucket import open_bucket
 from cpuwheels.index.check import check_index
 from cpuwheels.index.layout import views
@@ -12,14 +16,23 @@ from cpuwheels.index.serve import serve as serve_folder
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.units import format_size
+from cpuwheels.nightly.outcome import FAULTS, outcome_table, worst
+from cpuwheels.nightly.session import FOLDER as NIGHTLY
+from cpuwheels.nightly.session import run_nightly
+from cpuwheels.parity.files import write_files
+from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config import Places
+    from cpuwheels.options import NightlyOptions
 
 FOLDER = "index"
 """Below the output folder, where an index is kept if no other place is named."""
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Variable with the file that GitHub Actions shows."""
 
 _SHOWN = 50
 
@@ -35,6 +48,43 @@ def publish(
     listed = ", ".join(views(entry, nightly=nightly))
     state = "published" if new else "was there already"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
+
+
+def nightly(places: Places, index: str | None, options: NightlyOptions) -> None:
+    """Run a nightly job, write its summary and show it.
+
+    Raises:
+        NightlyError: A result was wrong, or a wheel could not be made.
+        PostponedError: Time or disk ran out.
+    """
+    reporter = Reporter("nightly")
+    bucket = open_bucket(index or str(places.dist / FOLDER))
+    summary = run_nightly(places, load_matrix(places.root), bucket, options, reporter)
+    folder = places.dist / NIGHTLY
+    write_files(folder, {"summary.md": summary.as_markdown(), "summary.json": summary.as_json()})
+    if step := os.environ.get(STEP_SUMMARY):
+        with storage_errors(folder), open(step, "a", encoding="utf-8") as stream:  # noqa: PTH123  (GitHub's own file)
+            stream.write(summary.as_markdown())
+    Console().print(outcome_table(summary))
+    reporter.info(f"{summary.as_line()}; summary: {folder / 'summary.json'}")
+    lines = [
+        f"{one.source[:9]} {one.target}: {one.reason} {one.kept}".rstrip() for one in summary.outcomes if one.reason
+    ]
+    match worst(summary.outcomes):
+        case "wrong" | "failed":
+            raise NightlyError(
+                f"{summary.count(*FAULTS)} wheels were not published",
+                where=folder,
+                output="\n".join(lines),
+                next_step="read why.txt and the logs in their folders; the next run tries them again",
+            )
+        case "postponed":
+            raise PostponedError(
+                f"{summary.count('postponed')} wheels are left to the next time",
+                where=folder,
+                output="\n".join(lines),
+                next_step="run it again, with more --hours or more of the disk free",
+            )
 
 
 def check(places: Places, index: str | None) -> None:

@@ -247,6 +247,18 @@ class PublishError(CpuwheelsError):
     exit_code = 41
 
 
+class NightlyError(CpuwheelsError):
+    """Not every wheel of a nightly job was published: a result was wrong, or one could not be made."""
+
+    exit_code = 42
+
+
+class PostponedError(CpuwheelsError):
+    """A nightly job ran out of time or disk; the next one goes on."""
+
+    exit_code = 43
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

@@ -135,6 +135,39 @@ class BisectOptions:
 
 
 @dataclass(frozen=True)
+class NightlyOptions:
+    """What the user may choose for a nightly job.
+
+    Attributes:
+        targets: Target ids; all that can be built here if empty.
+        since: Commit after which every commit is built; only the newest when None.
+        release: Version that is built in place of commits.
+        branch: Whose commits are built; the matrix's when None.
+        repo: Clone of vLLM; the matrix's repositories when None.
+        level: How many cases of each operator are tried; the matrix's when None.
+        hours: Time after which nothing more is begun.
+        memory: Cap of the builds as given.
+        locked: Refuse alternates and anything not pinned by content.
+    """
+
+    targets: tuple[str, ...] = ()
+    since: str | None = None
+    release: str | None = None
+    branch: str | None = None
+    repo: Path | None = None
+    level: Level | None = None
+    hours: float | None = None
+    memory: str | None = None
+    locked: bool = False
+
+    @property
+    def build(self) -> BuildOptions:
+        """How wheels are built."""
+        repo = None if self.release else self.repo
+        return BuildOptions(repo=repo, memory=self.memory, locked=self.locked)
+
+
+@dataclass(frozen=True)
 class SpeedOptions:
     """What the user may choose for one comparison of speed.
 

@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from cpuwheels.errors import TargetNotBuiltError, UnknownTargetError
 from cpuwheels.model.base import Identifier, Strict, load_yaml
+from cpuwheels.model.nightly import Nightly
 from cpuwheels.model.pins import AclPin, Archive, OneDnnPin, PepVersion, TorchPin
 from cpuwheels.model.units import ByteSize
 
@@ -151,6 +152,8 @@ class Matrix(Strict):
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     emulator: dict[str, str] = Field(default_factory=dict)
     """Debian lock with QEMU's user-mode emulators for each machine that they run on (``x86_64``)."""
+    nightly: Nightly = Field(default_factory=Nightly)
+    """What the nightly job builds and keeps."""
     targets: tuple[Target, ...] = Field(min_length=1)
 
     @model_validator(mode="after")

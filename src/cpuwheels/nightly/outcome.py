@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal
 
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
 from cpuwheels.console import clock
 from cpuwheels.model.base import Strict
 
@@ -16,6 +20,9 @@ State = Literal["published", "there", "wrong", "failed", "postponed"]
 
 FAULTS: frozenset[State] = frozenset({"wrong", "failed"})
 
+_STYLES: dict[State, str] = {
+    "published": "green", "there": "dim", "wrong": "bold red", "failed": "red", "postponed": "yellow",
+}  # fmt: skip
 _SIGNS: dict[State, str] = {"published": "✅", "there": "✔", "wrong": "❌", "failed": "❌", "postponed": "⏸"}
 
 
@@ -69,6 +76,20 @@ class Summary(Strict):
         lines += ["| source | target | | time | |", "|---|---|---|--:|---|"] if self.outcomes else []
         lines += [_row(outcome) for outcome in self.outcomes]
         return "\n".join([*lines, ""])
+
+
+def outcome_table(summary: Summary) -> Table:
+    """Return a table of the wheels, for the terminal."""
+    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
+    for name in ("source", "target", "state"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("time", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold", ratio=1)
+    for one in summary.outcomes:
+        seconds = clock(one.seconds) if one.seconds else ""
+        state = Text(one.state, style=_STYLES[one.state])
+        table.add_row(one.source[:9], one.target, state, seconds, Text(one.reason or one.wheel))
+    return table
 
 
 def _row(outcome: Outcome) -> str:

@@ -1,0 +1,109 @@
+"""A nightly job from its sources to its summary."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.history import history_between
+from cpuwheels.commits import repositories_of
+from cpuwheels.errors import CpuwheelsError
+from cpuwheels.index.entry import stamp
+from cpuwheels.index.publish import read_entries
+from cpuwheels.index.retention import remove_old
+from cpuwheels.nightly.maker import WheelMaker
+from cpuwheels.nightly.outcome import Outcome, Summary
+from cpuwheels.nightly.plan import plan_jobs
+from cpuwheels.nightly.run import Budget, run_jobs
+from cpuwheels.platforms import check_host
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository, remote_repository
+from cpuwheels.storage import free_bytes, storage_errors
+from cpuwheels.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.config import Places
+    from cpuwheels.console import Reporter
+    from cpuwheels.index.bucket import Bucket
+    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.options import NightlyOptions
+
+FOLDER = "nightly"
+"""Of the job, below the output folder."""
+
+
+def run_nightly(places: Places, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
+    """Build, try and publish what is new, and take out what is old.
+
+    Args:
+        places: Folders to read and write.
+        matrix: The configuration.
+        bucket: Where wheels are published.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Raises:
+        CpuwheelsError: There are no sources, no such target, or the index cannot be read or changed.
+    """
+    began, now = time.monotonic(), datetime.now(UTC)
+    own = replace(places, dist=places.dist / FOLDER)
+    with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
+        own.dist.mkdir(parents=True, exist_ok=True)
+    sources = _sources(places, matrix, options, reporter)
+    targets = _targets(places, matrix, options, reporter)
+    plan = plan_jobs(sources, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
+    reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
+    deadline = began + options.hours * 3600 if options.hours else None
+    budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(places.cache)))
+    level = options.level or matrix.nightly.parity
+    maker = WheelMaker(own, matrix, bucket, options.build, level, reporter)
+    outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
+    outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+    removed = remove_old(bucket, matrix.nightly.keep_days, now)
+    if removed:
+        reporter.info(f"{len(removed)} commits older than {matrix.nightly.keep_days} days were taken out of the index")
+    return Summary(
+        began=stamp(now), seconds=round(time.monotonic() - began, 2), index=bucket.name, outcomes=tuple(outcomes),
+        removed=tuple(removed),
+    )  # fmt: skip
+
+
+def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> list[str]:
+    """Return what is to be built, the newest first."""
+    if options.release:
+        return [options.release]
+    branch = options.branch or matrix.nightly.branch
+    if options.repo is not None:
+        repository = local_repository(options.repo.expanduser().resolve())
+    else:
+        remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
+        wanted = [branch, *([options.since] if options.since else [])]
+        repository = remote_repository(remotes, wanted, store=Store(places.cache), reporter=reporter)
+    newest = repository.commit(branch)
+    reporter.info(f"the newest commit of {branch} is {newest[:9]} {repository.subject(newest)}")
+    if options.since is None:
+        return [newest]
+    since = repository.commit(options.since)
+    if since == newest:
+        return [newest]
+    history = history_between(repository, since, newest, first_parent=True)
+    return [commit.name for commit in reversed(history.commits)]
+
+
+def _targets(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:
+    """Return the targets that can be built here: those asked for, or all that are ready."""
+    if options.targets:
+        return [matrix.buildable(name).id for name in options.targets]
+    found = []
+    for target in (target for target in matrix.targets if target.is_ready):
+        try:
+            check_host(target, places.root)
+        except CpuwheelsError as error:
+            reporter.info(f"{target.id} is left out: {error.what}")
+        else:
+            found.append(target.id)
+    return found

@@ -1,0 +1,143 @@
+"""A nightly job on the stand-in: built, tried, published; faults; the second run."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from tiny_project import Tiny, commit_all
+
+pytestmark = pytest.mark.slow
+
+CASES = """
+from typing import Any
+
+import torch
+
+from harness.case import Call, cases
+from harness.draw import Draw
+from harness.expected import Exact
+
+
+@cases("scale", rows=[1, 7])
+def scale(library: Any, draw: Draw, *, rows: int) -> Call:
+    x = draw.normal((rows, 16), torch.float32)
+    return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": Exact(x * 2)})
+"""
+WAIVERS = """
+[numa_nodes]
+reason = "of the machine"
+needed = "nothing"
+
+[count_words]
+reason = "of no number"
+needed = "nothing"
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Nightly:
+    """A project with cases for the stand-in's operators, and a clone."""
+
+    tiny: Tiny
+    clone: Path
+    index: Path
+
+    def run(self, *arguments: str, env: dict[str, str] | None = None) -> tuple[int, dict, str]:
+        """Run a nightly job; return its exit code, its summary and what was said."""
+        done = self.tiny.run(
+            "nightly", "--repo", str(self.clone), "--index", str(self.index), "--target", "x86", "--level", "smoke",
+            *arguments, env=env,
+        )  # fmt: skip
+        summary = self.tiny.dist / "nightly" / "summary.json"
+        return done.returncode, json.loads(summary.read_text()) if summary.is_file() else {}, done.stdout + done.stderr
+
+
+@pytest.fixture
+def nightly(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> Nightly:
+    assert tiny_wheel  # the kernels of most commits
+    root = tmp_path / "project"
+    shutil.copytree(tiny.root, root)
+    (root / "tests" / "parity" / "cases" / "stand_in.py").write_text(CASES)
+    with (root / "tests" / "parity" / "waivers.toml").open("a") as waivers:
+        waivers.write(WAIVERS)
+    clone = tmp_path / "vllm"
+    shutil.copytree(tiny.tree, clone)
+    (clone / "PKG-INFO").unlink()
+    commit_all(clone, "release", tag="v0.1.0")
+    return Nightly(dataclasses.replace(tiny, root=root, dist=tmp_path / "dist"), clone, tmp_path / "index")
+
+
+def commit(nightly: Nightly, name: str, kernel: str = "") -> str:
+    (nightly.clone / "vllm" / f"{name}.py").write_text("")
+    if kernel:
+        (nightly.clone / "csrc" / "cpu" / "ops.cpp").write_text(kernel)
+    return commit_all(nightly.clone, name)
+
+
+def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: Nightly, tmp_path: Path) -> None:
+    text = (nightly.clone / "csrc" / "cpu" / "ops.cpp").read_text()
+    one = commit(nightly, "one")
+    step = tmp_path / "step.md"
+    code, summary, said = nightly.run(env={"GITHUB_STEP_SUMMARY": str(step)})
+    assert code == 0, said
+    assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(one, "published")]
+    assert "1 published" in step.read_text()
+    assert (nightly.index / one / "cpu" / "vllm" / "index.html").is_file()
+    latest = json.loads((nightly.index / "latest" / "x86.json").read_text())
+    assert (latest["commit"], latest["parity"]) == (one, "passed")
+
+    before = {path: path.read_bytes() for path in nightly.index.rglob("*") if path.is_file()}
+    code, summary, said = nightly.run()
+    assert code == 0, said
+    assert [each["state"] for each in summary["outcomes"]] == ["there"]
+    assert {path: path.read_bytes() for path in nightly.index.rglob("*") if path.is_file()} == before
+
+    broken = commit(nightly, "broken", f"#error broken\n{text}")
+    wrong = commit(nightly, "wrong", text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 2"))
+    mended = commit(nightly, "mended", text)
+    code, summary, said = nightly.run("--since", one)
+    assert code == 42, said
+    assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [
+        (mended, "published"), (wrong, "wrong"), (broken, "failed"),
+    ]  # fmt: skip
+    kept = {each["state"]: Path(each["kept"]) for each in summary["outcomes"] if each["kept"]}
+    assert "scale" in (kept["wrong"] / "why.txt").read_text()
+    assert list(kept["wrong"].rglob("parity.html"))
+    assert "does not compile" in (kept["failed"] / "why.txt").read_text() or kept["failed"].is_dir()
+    assert not (nightly.index / wrong).exists()
+    assert json.loads((nightly.index / "latest" / "x86.json").read_text())["commit"] == mended
+    done = nightly.tiny.run("check-index", "--index", nightly.index)
+    assert done.returncode == 0, done.stderr
+
+
+def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) -> None:
+    first = commit(nightly, "one")
+    second = commit(nightly, "two")
+    code, summary, said = nightly.run("--since", "v0.1.0", "--hours", "0.0001")
+    assert code == 43, said
+    states = {each["source"]: each["state"] for each in summary["outcomes"]}
+    assert states[first] == "postponed"
+    code, summary, said = nightly.run("--since", "v0.1.0")
+    assert code == 0, said
+    assert {each["source"] for each in summary["outcomes"]} == {first, second}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--since", "nothing"], "there is no commit 'nothing'"),
+        (["--branch", "nothing"], "there is no commit 'nothing'"),
+        (["--target", "x99"], "unknown target 'x99'"),
+    ],
+)
+def test_bad_input_is_one_message(nightly: Nightly, arguments: list[str], words: str) -> None:
+    code, summary, said = nightly.run(*arguments)
+    assert code not in {0, 1}
+    assert words in said
+    assert "Traceback" not in said
+    assert summary == {}
+    assert list(nightly.index.iterdir()) == []
