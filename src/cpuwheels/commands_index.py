@@ -11,7 +11,6 @@ from cpuwheels.console import Reporter
 from cpuwheels.errors import NightlyError, PostponedError, PublishError
 from cpuwheels.index.bucket import open_bucket
 from cpuwheels.index.check import check_index
-from cpuwheels.index.layout import views
 from cpuwheels.index.serve import serve as serve_folder
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.model.matrix import load_matrix
@@ -42,11 +41,11 @@ def publish(
 ) -> None:
     """Add a wheel to an index and say where it is listed."""
     bucket = open_bucket(index or str(places.dist / FOLDER))
-    entry, new = publish_wheel(
+    published = publish_wheel(
         bucket, wheel, load_matrix(places.root), commit=commit, target=target, nightly=nightly
     )  # fmt: skip
-    listed = ", ".join(views(entry, nightly=nightly))
-    state = "published" if new else "was there already"
+    entry, listed = published.entry, ", ".join(published.views)
+    state = "published" if published.new else "was there already"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
 
 

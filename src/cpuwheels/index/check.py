@@ -22,6 +22,7 @@ from cpuwheels.index.layout import (
     wheel_path,
 )
 from cpuwheels.index.pages import view_pages
+from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, read_entries
 from cpuwheels.index.retention import files_of, views_of
 
@@ -59,13 +60,16 @@ def check_index(bucket: Bucket) -> list[str]:
             faults.append(error.what)
             continue
         faults += _page_faults(bucket, view_pages(view, listed))
+        if view != NIGHTLY and listed:
+            faults += _page_faults(bucket, view_page(view, listed))
         for entry in listed:
             faults += _same(entries.setdefault(wheel_path(entry), entry), entry, view)
         views[view] = listed
     for entry in entries.values():
         faults += _wheel_faults(bucket, entry)
     known = [entry for view, listed in views.items() if view != NIGHTLY for entry in listed]
-    faults += _page_faults(bucket, _commit_pages(known))
+    pages, commits = _commit_pages(known)
+    faults += _page_faults(bucket, pages | (root_page(commits) if known else {}))
     faults += _page_faults(bucket, {latest_path(one.target): _text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
     faults += [f"{name} belongs to no wheel that is listed" for name in sorted(names - expected) if _is_file(name)]
@@ -110,8 +114,8 @@ def _same(first: Entry, second: Entry, view: str) -> Iterator[str]:
         yield f"{view}/{VARIANT} says something else of {second.filename} than another page"
 
 
-def _commit_pages(entries: Iterable[Entry]) -> dict[str, str]:
-    """Return the pages of commits that some wheels come to."""
+def _commit_pages(entries: Iterable[Entry]) -> tuple[dict[str, str], Commits]:
+    """Return the pages of commits that some wheels come to, and the one of the newest."""
     listed = sorted(entries, key=day_of)
     pages = {}
     commits = Commits()
@@ -120,7 +124,7 @@ def _commit_pages(entries: Iterable[Entry]) -> dict[str, str]:
         for entry in of_day:
             page, commits = page.with_entry(entry), commits.with_entry(entry)
         pages[day_path(day)] = _text(page)
-    return pages | ({COMMITS: _text(commits)} if listed else {})
+    return pages | ({COMMITS: _text(commits)} if listed else {}), commits
 
 
 def _text(page: Day | Commits | Entry) -> str:

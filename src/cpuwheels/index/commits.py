@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
+from packaging.version import Version
 from pydantic import ValidationError
 
 from cpuwheels.index.entry import Entry, Parity  # noqa: TC001  (pydantic reads the annotations)
@@ -44,8 +45,8 @@ class Row(Strict):
 
     @property
     def name(self) -> str:
-        """What tells it from others."""
-        return self.commit or self.version
+        """What tells it from others: the folder of its pages."""
+        return self.commit or Version(self.version).public
 
 
 class Day(Strict):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import commit_pages, day_of
+from cpuwheels.index.commits import Commits, commit_pages, day_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import (
     COMMITS,
@@ -29,6 +29,7 @@ from cpuwheels.index.layout import (
     wheel_path,
 )
 from cpuwheels.index.pages import read_view, view_pages
+from cpuwheels.index.people import root_page, view_page
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
@@ -72,8 +73,23 @@ class Publication:
     nightly: bool
 
 
-def publish(bucket: Bucket, publication: Publication) -> bool:
-    """Publish a wheel, and return whether it was not there before.
+@dataclass(frozen=True)
+class Published:
+    """What came of a publication.
+
+    Attributes:
+        entry: What the index says of the wheel.
+        new: Whether it was not there before.
+        views: The folders whose pages list it.
+    """
+
+    entry: Entry
+    new: bool
+    views: tuple[str, ...]
+
+
+def publish(bucket: Bucket, publication: Publication) -> Published:
+    """Publish a wheel.
 
     Args:
         bucket: Where the index is kept; made one if it is empty.
@@ -100,12 +116,13 @@ def publish(bucket: Bucket, publication: Publication) -> bool:
         bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         for name, content in publication.reports.items():
             bucket.write(beside_path(entry, name), content)
-        newest = (one for one in read_entries(bucket, NIGHTLY) if one.target == entry.target)
-        nightly = publication.nightly and all(one.made <= entry.made for one in newest)
+        newest = [one for one in read_entries(bucket, NIGHTLY) if one.target == entry.target]
+        wanted = publication.nightly or any(one.filename == entry.filename for one in newest)
+        nightly = wanted and all(one.made <= entry.made for one in newest)
         journal = Journal(entry=entry, nightly=nightly)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
         _write_pages(bucket, journal)
-        return known is None
+        return Published(entry, known is None, tuple(views(entry, nightly=nightly)))
 
 
 def finish(bucket: Bucket) -> Entry | None:
@@ -128,7 +145,8 @@ def finish(bucket: Bucket) -> Entry | None:
 def _write_pages(bucket: Bucket, journal: Journal) -> None:
     entry = journal.entry
     for view in views(entry, nightly=False):
-        _write(bucket, view_pages(view, [*_others(bucket, view, entry), entry]))
+        listed = [*_others(bucket, view, entry), entry]
+        _write(bucket, view_pages(view, listed) | view_page(view, listed))
     try:
         pages = commit_pages(entry, bucket.read(day_path(day_of(entry))), bucket.read(COMMITS))
     except ValueError as error:
@@ -138,6 +156,7 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
         _write(bucket, {latest_path(entry.target): entry.model_dump_json(indent=1) + "\n"})
         others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
         _write(bucket, view_pages(NIGHTLY, [*others, entry]))
+    _write(bucket, root_page(Commits.model_validate_json(pages[COMMITS])))
     bucket.remove(JOURNAL)
 
 

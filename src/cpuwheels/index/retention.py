@@ -20,6 +20,7 @@ from cpuwheels.index.layout import (
     wheel_path,
 )
 from cpuwheels.index.pages import view_pages
+from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, damaged, finish, read_entries
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
         if old:
             _forget(bucket, old)
         for view, of in old.items():
-            for path in reversed(view_pages(view, of)):
+            for path in reversed(view_pages(view, of) | view_page(view, of)):
                 bucket.remove(path)
             for path in (path for one in of for path in files_of(one)):
                 bucket.remove(path)
@@ -93,6 +94,8 @@ def _forget(bucket: Bucket, old: dict[str, list[Entry]]) -> None:
             newest += (days.get(day) or _page(bucket, day_path(day), Day)).rows
     commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
     bucket.write(COMMITS, f"{commits.model_dump_json(indent=1)}\n".encode())
+    for path, text in root_page(commits).items():
+        bucket.write(path, text.encode())
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.entry import Entry
+    from cpuwheels.index.publish import Published
     from cpuwheels.model.matrix import Matrix
 
 
@@ -25,7 +25,7 @@ def publish_wheel(
     commit: str | None = None,
     target: str | None = None,
     nightly: bool = False,
-) -> tuple[Entry, bool]:
+) -> Published:
     """Publish a wheel with the reports beside it.
 
     Args:
@@ -35,9 +35,6 @@ def publish_wheel(
         commit: Of its source, if the wheel does not say it.
         target: Target id, if the wheel does not say it.
         nightly: Whether it becomes the newest of its target.
-
-    Returns:
-        What the index says of it, and whether it was not there before.
 
     Raises:
         PublishError: It is no wheel for an index, its parity failed, or it cannot be published.
@@ -53,4 +50,4 @@ def publish_wheel(
             next_step="read its parity.html; a wheel whose parity failed is not published",
         )
     entry = entry.model_copy(update={"parity": parity, "beside": tuple(sorted(reports))})
-    return entry, publish(bucket, Publication(entry, wheel, metadata, reports, nightly))
+    return publish(bucket, Publication(entry, wheel, metadata, reports, nightly))

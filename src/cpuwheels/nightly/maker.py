@@ -73,12 +73,12 @@ class WheelMaker:
             parity = trials.check_wheel(places, self._matrix, target.id, finished.path, options, reporter)
             require_parity(parity, write_reports(finished.path.parent, parity))
         commit = job.source if FULL_HASH.fullmatch(job.source) else None
-        entry, _ = publish_wheel(
+        published = publish_wheel(
             self._bucket, finished.path, self._matrix, commit=commit, target=target.id, nightly=True
         )  # fmt: skip
         with storage_errors(places.dist):
             remove_tree(places.dist)
-        return Made(entry.filename)
+        return Made(published.entry.filename)
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
         """Put aside what there is of a wheel that was not published, with the reason, and return the folder."""

@@ -126,9 +126,9 @@ class TestByHand:
         path = wheel(tmp_path / "dist")
         path.with_name("report.html").write_text("<p>")
         path.with_name("secret.txt").write_text("no report")
-        entry, new = publish_wheel(Folder(tmp_path / "index"), path, matrix)
-        assert new
-        assert entry.beside == ("record.json", "report.html")
+        found = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert found.new
+        assert found.entry.beside == ("record.json", "report.html")
         assert not list((tmp_path / "index").rglob("secret.txt"))
 
     def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
@@ -147,7 +147,7 @@ class TestByHand:
     def test_its_parity_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")
         self.parity(path, "passed")
-        entry, _ = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert entry.parity == "passed"
         assert {"parity.json", "parity.html"} < set(entry.beside)
         assert check_index(Folder(tmp_path / "index")) == []
@@ -165,7 +165,7 @@ class TestByHand:
     ) -> None:
         path = wheel(tmp_path / "dist")
         self.parity(path, "passed", **changes)
-        entry, _ = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert entry.parity == "not run"
         assert entry.beside == ("record.json",)
 

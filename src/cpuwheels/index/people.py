@@ -1,0 +1,57 @@
+"""The pages for people: the index's root, and one of each commit and release. They ask nothing of any other server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cpuwheels.index.layout import HTML, beside_path, link, wheel_path
+from cpuwheels.model.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.index.commits import Commits
+    from cpuwheels.index.entry import Entry, Parity
+
+MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
+WORDS: dict[Parity, str] = {
+    "passed": "every result was right", "failed": "a result was wrong", "not run": "not tried",
+}  # fmt: skip
+
+
+def root_page(commits: Commits) -> dict[str, str]:
+    """Return the root page by its path: targets and the newest commits."""
+    targets = sorted({target for row in commits.newest for target in row.wheels})
+    text = _environment().get_template("root.html.j2").render(
+        rows=commits.newest, targets=targets, days=commits.days, marks=MARKS
+    )  # fmt: skip
+    return {HTML: text}
+
+
+def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the page of a commit or release by its path.
+
+    Args:
+        view: Its folder.
+        entries: Its wheels; at least one.
+    """
+    listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
+    first = listed[0]
+    text = _environment().get_template("view.html.j2").render(
+        version=first.version.partition("+")[0] if first.commit is None else first.version,
+        commit=first.commit, made=first.made, entries=listed, words=WORDS,
+        link=lambda entry: link(view, wheel_path(entry)),
+        report=lambda entry, name: link(view, beside_path(entry, name)),
+    )  # fmt: skip
+    return {f"{view}/{HTML}": text}
+
+
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("cpuwheels.index", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["size"] = format_size
+    return environment
