@@ -4,8 +4,10 @@ import sys
 
 from bisectbench.command import main as bisections
 from buildbench.command import main as builds
+from indexbench.command import main as indexes
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["bisect"]:
-        bisections(sys.argv[2:])
+    others = {"bisect": bisections, "index": indexes}
+    if sys.argv[1:2] and sys.argv[1] in others:
+        others[sys.argv[1]](sys.argv[2:])
     builds()
