@@ -93,6 +93,7 @@ _command("kernel-bench", "Time the kernels of two wheels in turn", "kernel-bench
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, try and publish the newest wheels", "nightly", tags=["index"])
+_command("matrix", "Show the targets of the nightly job; -- --github for GitHub Actions", "matrix", tags=["index"])
 _command("publish", "Add a wheel to the index by hand", "publish", tags=["index"])
 _command("check-index", "Verify everything in the index", "check-index", tags=["index"])
 _command("serve-index", "Serve the index on this machine", "serve-index", tags=["index"])

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from cpuwheels import commands
 from cpuwheels.cli_bisect import bisect
-from cpuwheels.cli_index import check_index, nightly, publish, serve_index
+from cpuwheels.cli_index import check_index, matrix_, nightly, publish, serve_index
 from cpuwheels.config import Places, find_root
 from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
 from cpuwheels.options import (
@@ -218,7 +218,7 @@ def lock(places: Places) -> None:
     commands.lock(places)
 
 
-for _command in (bisect, nightly, publish, check_index, serve_index):
+for _command in (bisect, nightly, matrix_, publish, check_index, serve_index):
     cli.add_command(_command)
 
 

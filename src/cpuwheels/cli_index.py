@@ -62,6 +62,14 @@ def nightly(places: Places, /, index: str | None, **options: Unpack[_Nightly]) -
     commands_index.nightly(places, index, NightlyOptions(**options))
 
 
+@click.command("matrix")
+@click.option("--github", is_flag=True, help="As GitHub Actions takes it: one line of JSON.")
+@click.pass_obj
+def matrix_(places: Places, github: bool) -> None:
+    """Show the targets that a nightly job builds, and where."""
+    commands_index.show_matrix(places, github=github)
+
+
 @click.command("check-index")
 @_INDEX
 @click.pass_obj

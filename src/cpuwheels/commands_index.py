@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from typing import TYPE_CHECKING
 
@@ -84,6 +85,17 @@ def nightly(places: Places, index: str | None, options: NightlyOptions) -> None:
                 output="\n".join(lines),
                 next_step="run it again, with more --hours or more of the disk free",
             )
+
+
+def show_matrix(places: Places, *, github: bool) -> None:
+    """Print the targets that are ready and have a runner, for GitHub Actions or for people."""
+    targets = [target for target in load_matrix(places.root).targets if target.is_ready and target.runner]
+    if github:
+        rows = [{"target": target.id, "runner": target.runner} for target in targets]
+        print(json.dumps({"include": rows}, separators=(",", ":")))
+        return
+    for target in targets:
+        print(f"{target.id}: {target.description}, on {target.runner}")
 
 
 def check(places: Places, index: str | None) -> None:

@@ -68,6 +68,8 @@ class Target(Strict):
     status: Literal["ready", "planned"]
     default_source: PepVersion | None = None
     """vLLM version that is built if none is asked for; the matrix' own if not given."""
+    runner: str = ""
+    """GitHub's runner that builds it; none if not given."""
     system: Literal["Linux", "Darwin"]
     machine: str
     """As ``platform.machine()`` says on the target."""
