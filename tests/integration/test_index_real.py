@@ -1,0 +1,227 @@
+"""An index behind a real web server, installed from with uv and pip; a publisher that is killed again and again."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import urldefrag, urljoin
+
+import httpx
+import pytest
+from tiny_project import PROJECT, Tiny, commit_all
+from uv import find_uv_bin
+
+from cpuwheels.console import Reporter
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.check import check_index
+from cpuwheels.model.lock import load_lock
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.precompiled.remote import remote_file
+from cpuwheels.store import Store
+from cpuwheels.toolchain.unpacked import relocate
+
+pytestmark = pytest.mark.slow
+
+CONFIG = """
+daemon off;
+pid {folder}/nginx.pid;
+error_log {folder}/error.log;
+events {{}}
+http {{
+  access_log off;
+  types {{ text/html html; application/json json; application/zip whl; }}
+  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
+  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
+  server {{ listen 127.0.0.1:{port}; root {root}; }}
+}}
+"""
+KILLS = 100
+
+
+@dataclass(frozen=True)
+class Served:
+    """An index with several wheels, and its address.
+
+    Attributes:
+        root: Its folder.
+        url: Where nginx serves it.
+        commit: Of the newest wheel.
+    """
+
+    root: Path
+    url: str
+    commit: str
+
+
+@pytest.fixture(scope="module")
+def wheels(tiny: Tiny, tiny_wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """The stand-in's release, and wheels of two commits."""
+    folder = tmp_path_factory.mktemp("clone") / "vllm"
+    shutil.copytree(tiny.tree, folder)
+    (folder / "PKG-INFO").unlink()
+    commit_all(folder, "release", tag="v0.1.0")
+    found = [tiny_wheel]
+    for name in ("one", "two"):
+        (folder / "vllm" / f"{name}.py").write_text("")
+        commit = commit_all(folder, name)
+        found.append(tiny.build("--repo", folder, "--source", commit))
+    return found
+
+
+@pytest.fixture(scope="module")
+def served(tiny: Tiny, cache: Path, wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    root = tmp_path_factory.mktemp("index")
+    for wheel in wheels:
+        done = tiny.run("publish", wheel, "--index", root, "--nightly")
+        assert done.returncode == 0, done.stderr
+    programs = unpacked_root(
+        load_lock(PROJECT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ),
+        store=Store(cache), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("nginx")
+    folder.chmod(0o755)
+    for place in (root, *root.parents[:2]):
+        place.chmod(0o755)
+    with contextlib.closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    # Whoever runs the tests runs nginx, also as root, so that it may read what they wrote.
+    user = "user root;" if os.geteuid() == 0 else ""
+    (folder / "nginx.conf").write_text(user + CONFIG.format(folder=folder, port=port, root=root))
+    command = [programs / "usr/sbin/nginx", "-p", folder, "-c", folder / "nginx.conf", "-e", folder / "error.log"]
+    server = subprocess.Popen(command)
+    try:
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
+                break
+            assert server.poll() is None, (folder / "error.log").read_text()
+            time.sleep(0.1)
+        commits = json.loads((root / "commits.json").read_text())
+        newest = next(row["commit"] for row in commits["newest"] if row["commit"])
+        yield Served(root, f"http://127.0.0.1:{port}/", newest)
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+class Links(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [str(value) for name, value in attrs if tag == "a" and name == "href"]
+
+
+def test_every_link_leads_somewhere(served: Served) -> None:
+    ahead = [served.url, f"{served.url}nightly/cpu/", f"{served.url}{served.commit}/cpu/"]
+    seen: set[str] = set()
+    with httpx.Client() as client:
+        while ahead:
+            url = urldefrag(ahead.pop())[0]
+            if url in seen:
+                continue
+            seen.add(url)
+            page = client.get(url)
+            assert page.status_code == 200, url
+            if page.headers["content-type"].startswith("text/html"):
+                ahead += [urljoin(url, link) for link in Links(page.text).found]
+            if url.endswith(".whl"):
+                assert client.get(f"{url}.metadata").text.startswith("Metadata-Version: ")
+        for name in ("metadata.json", "index.v1.json"):
+            assert client.get(f"{served.url}nightly/cpu/vllm/{name}").json()
+    assert sum(url.endswith(".whl") for url in seen) == 3
+
+
+@pytest.fixture
+def python(tmp_path: Path) -> Path:
+    subprocess.run([find_uv_bin(), "venv", "-q", "--seed", "--python", sys.executable, tmp_path / "venv"], check=True)
+    return tmp_path / "venv" / "bin" / "python"
+
+
+def installed(python: Path) -> str:
+    code = "import importlib.metadata as m; print(m.version('vllm'))"
+    return subprocess.run([python, "-c", code], check=True, capture_output=True, text=True).stdout.strip()
+
+
+@pytest.mark.parametrize("view", ["nightly", "0.1.0", "commit"])
+@pytest.mark.parametrize("installer", ["uv", "pip"])
+def test_it_is_installed_from(served: Served, python: Path, view: str, installer: str) -> None:
+    url = f"{served.url}{served.commit if view == 'commit' else view}/cpu"
+    if installer == "uv":
+        command = [find_uv_bin(), "pip", "install", "-q", "--no-cache", "--no-deps", "--python", str(python), "vllm",
+                   "--extra-index-url", url, "--index-strategy", "first-index"]  # fmt: skip
+    else:
+        command = [str(python), "-m", "pip", "install", "-q", "--no-cache-dir", "--no-deps", "--index-url", url, "vllm"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert installed(python).startswith("0.1.0+cpu" if view == "0.1.0" else "0.1.1.dev")
+
+
+def test_a_part_of_a_wheel_is_handed_out(served: Served) -> None:
+    (wheel,) = served.root.glob("files/*/vllm-0.1.0+cpu*.whl")
+    url = f"{served.url}{wheel.relative_to(served.root).as_posix().replace('+', '%2B')}"
+    with remote_file(url) as stream:
+        stream.seek(-22, os.SEEK_END)
+        assert stream.read() == wheel.read_bytes()[-22:]
+
+
+def test_kernels_come_from_it(tiny: Tiny, served: Served, tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    shutil.copytree(tiny.tree, tree)
+    (tree / "vllm" / "more.py").write_text("")
+    done = tiny.run("build", "x86", "--source", tree, "--kernels-from", f"{served.url}nightly/cpu")
+    assert done.returncode == 0, done.stderr
+    record = json.loads((Path(done.stdout.strip()).parent / "record.json").read_text())
+    assert record["precompiled"]["from"].startswith(served.url)
+
+
+def test_a_publisher_killed_at_any_moment_leaves_a_good_index(tiny: Tiny, wheels: list[Path], tmp_path: Path) -> None:
+    root, draw = tmp_path / "index", random.Random(1)
+    script = tmp_path / "publish.py"
+    # One process publishes without an end, so that a kill finds it at work and not while it starts.
+    script.write_text(
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from cpuwheels.index.bucket import Folder\n"
+        "from cpuwheels.index.session import publish_wheel\n"
+        "from cpuwheels.model.matrix import load_matrix\n"
+        "matrix, bucket = load_matrix(Path(sys.argv[1])), Folder(Path(sys.argv[2]))\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    for wheel in sys.argv[3:]:\n"
+        "        publish_wheel(bucket, Path(wheel), matrix, nightly=True)\n"
+    )
+    interrupted = 0
+    for _ in range(KILLS):
+        command = [sys.executable, script, tiny.root, root, *wheels]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as publisher:
+            assert publisher.stdout is not None
+            assert publisher.stdout.readline() == "ready\n"
+            time.sleep(draw.random() * 0.15)
+            os.kill(publisher.pid, signal.SIGKILL)
+        interrupted += (root / "publishing.json").exists()
+        for page in root.rglob("index.html"):
+            for link in Links(page.read_text()).found:
+                path = httpx.URL(urljoin(page.as_uri(), urldefrag(link)[0])).path
+                assert Path(path).exists(), f"{page} leads to {path}"
+    assert interrupted > 0
+    for wheel in wheels:
+        assert tiny.run("publish", wheel, "--index", root, "--nightly").returncode == 0
+    assert check_index(Folder(root)) == []
