@@ -83,7 +83,8 @@ class Repository:
         for path in self.folder.iterdir():
             if path.name != ".git":
                 remove_tree(path) if path.is_dir() else path.unlink()
-        ignore = shutil.ignore_patterns(MANIFEST, "PKG-INFO", "*.egg-info", ".git")
+        # What an sdist has beside the files of its commit; a build would write the last anew, over a tracked file.
+        ignore = shutil.ignore_patterns(MANIFEST, "PKG-INFO", "*.egg-info", ".git", "_version.py")
         shutil.copytree(tree, self.folder, symlinks=True, ignore=ignore, copy_function=_copy, dirs_exist_ok=True)
         self.git("add", "--all", "--force")
         commit = self._commit(f"Release {version}")

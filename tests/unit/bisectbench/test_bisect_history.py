@@ -18,6 +18,7 @@ FILES = {
     "vllm/__init__.py": "",
     "vllm/a.py": "a = 1\n",
     "PKG-INFO": "Version: 1\n",
+    "vllm/_version.py": "version = '1'\n",
     "build.log": "ignored by some .gitignore\n",
     ".gitignore": "*.log\n",
 }
@@ -46,7 +47,7 @@ def test_releases_with_small_commits_after_each(releases: dict[str, Path], tmp_p
     assert git(history.folder, "rev-list", "-1", "v1.0") == history.commits[0]
     assert git(history.folder, "rev-list", "-1", "v2.0") == history.commits[11]
     assert git(history.folder, "ls-tree", "-r", "--name-only", "v2.0").split() == sorted(
-        [*(FILES.keys() - {"PKG-INFO"}), "only-2.0.txt", "vllm/version.txt"]
+        [*(FILES.keys() - {"PKG-INFO", "vllm/_version.py"}), "only-2.0.txt", "vllm/version.txt"]
     )
     for commit in history.commits:
         changed = git(history.folder, "show", "--format=", "--name-only", commit).split()
