@@ -44,9 +44,17 @@ events {{}}
 http {{
   access_log off;
   types {{ text/html html; application/json json; application/zip whl; }}
+  map $http_accept $page {{
+    default index.html;
+    "~application/vnd.pypi.simple.v1\\+json" index.v1.json;
+  }}
   client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
   uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{ listen 127.0.0.1:{port}; root {root}; }}
+  server {{
+    listen 127.0.0.1:{port}; root {root};
+    location ~ /cpu/(vllm/)?$ {{ index $page index.html; }}
+    location ~ /index.v1.json$ {{ types {{ }} default_type application/vnd.pypi.simple.v1+json; }}
+  }}
 }}
 """
 KILLS = 100
@@ -147,6 +155,16 @@ def test_every_link_leads_somewhere(served: Served) -> None:
         for name in ("metadata.json", "index.v1.json"):
             assert client.get(f"{served.url}nightly/cpu/vllm/{name}").json()
     assert sum(url.endswith(".whl") for url in seen) == 3
+
+
+def test_who_asks_for_json_gets_it(served: Served) -> None:
+    page = f"{served.url}nightly/cpu/vllm/"
+    accept = "application/vnd.pypi.simple.v1+json, text/html;q=0.1"
+    answer = httpx.get(page, headers={"Accept": accept})
+    assert answer.headers["content-type"] == "application/vnd.pypi.simple.v1+json"
+    (file,) = answer.json()["files"]
+    assert httpx.head(urljoin(page, file["url"])).status_code == 200
+    assert httpx.get(page, headers={"Accept": "text/html"}).headers["content-type"].startswith("text/html")
 
 
 @pytest.fixture
