@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels import pipeline, trials
+from cpuwheels.console import Reporter
 from cpuwheels.git import FULL_HASH
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.nightly.run import Made
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config import Places
-    from cpuwheels.console import Reporter
     from cpuwheels.errors import CpuwheelsError
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.model.matrix import Matrix
@@ -41,7 +41,7 @@ class WheelMaker:
         bucket: Where wheels are published.
         options: How they are built; their source is each time the job's.
         level: How many cases of each operator are tried.
-        reporter: Returns who is told of a target's steps.
+        reporter: Whose console the steps of each wheel are told on.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class WheelMaker:
             CpuwheelsError: Any stage's own error.
         """
         places, target = self._own(job), self._matrix.buildable(job.target)
-        reporter = type(self._reporter)(f"{job.target} {job.source[:9]}", self._reporter.console)
+        reporter = Reporter(f"{job.target} {job.source[:9]}", self._reporter.console)
         finished = pipeline.build(places, self._matrix, target.id, replace(self._options, source=job.source), reporter)
         if not is_foreign(target) or target.root is not None:
             options = ParityOptions(wheel=finished.path, level=self._level)
