@@ -64,6 +64,8 @@ def nightly(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> Nightly:
     (root / "tests" / "parity" / "cases" / "stand_in.py").write_text(CASES)
     with (root / "tests" / "parity" / "waivers.toml").open("a") as waivers:
         waivers.write(WAIVERS)
+    with (root / "matrix.yaml").open("a") as matrix:
+        matrix.write("nightly:\n  keep_days: 100000\n")  # the commits are of 2023
     clone = tmp_path / "vllm"
     shutil.copytree(tiny.tree, clone)
     (clone / "PKG-INFO").unlink()
@@ -124,6 +126,18 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
     code, summary, said = nightly.run("--since", "v0.1.0")
     assert code == 0, said
     assert {each["source"] for each in summary["outcomes"]} == {first, second}
+
+
+def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:
+    matrix = nightly.tiny.root / "matrix.yaml"
+    matrix.write_text(matrix.read_text().replace("keep_days: 100000", "keep_days: 60"))
+    commit(nightly, "one")
+    newest = commit(nightly, "two")
+    for state in ("published", "there"):
+        code, summary, said = nightly.run("--since", "v0.1.0")
+        assert code == 0, said
+        assert "1 commits are left out" in said
+        assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.history import history_between
@@ -53,7 +53,7 @@ def run_nightly(places: Places, matrix: Matrix, bucket: Bucket, options: Nightly
     own = replace(places, dist=places.dist / FOLDER)
     with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
         own.dist.mkdir(parents=True, exist_ok=True)
-    sources = _sources(places, matrix, options, reporter)
+    sources = _sources(places, matrix, options, reporter, now)
     targets = _targets(places, matrix, options, reporter)
     plan = plan_jobs(sources, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
     reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
@@ -72,8 +72,8 @@ def run_nightly(places: Places, matrix: Matrix, bucket: Bucket, options: Nightly
     )  # fmt: skip
 
 
-def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> list[str]:
-    """Return what is to be built, the newest first."""
+def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime) -> list[str]:
+    """Return what is to be built, the newest first; the index would not keep what is too old."""
     if options.release:
         return [options.release]
     branch = options.branch or matrix.nightly.branch
@@ -91,7 +91,15 @@ def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: 
     if since == newest:
         return [newest]
     history = history_between(repository, since, newest, first_parent=True)
-    return [commit.name for commit in reversed(history.commits)]
+    oldest = now - timedelta(days=matrix.nightly.keep_days)
+    names = [commit.name for commit in reversed(history.commits)]
+    young = [name for name in names if name == newest or repository.epoch(name) >= oldest.timestamp()]
+    if len(young) < len(names):
+        reporter.info(
+            f"{len(names) - len(young)} commits are left out: the index keeps none that are older than "
+            f"{matrix.nightly.keep_days} days"
+        )
+    return young
 
 
 def _targets(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:
