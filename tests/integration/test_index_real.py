@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -58,6 +56,27 @@ http {{
 }}
 """
 KILLS = 100
+PUBLISH = """
+import os, random, signal, sys, time
+from pathlib import Path
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.session import publish_wheel
+from cpuwheels.model.matrix import load_matrix
+
+root, index, kills, *wheels = sys.argv[1:]
+matrix, draw = load_matrix(Path(root)), random.Random(1)
+for _ in range(int(kills)):
+    publisher = os.fork()
+    while publisher == 0:
+        for wheel in wheels:
+            publish_wheel(Folder(Path(index)), Path(wheel), matrix, nightly=True)
+    time.sleep(draw.random() * 0.15)
+    os.kill(publisher, signal.SIGKILL)
+    os.waitpid(publisher, 0)
+    print("killed", flush=True)
+    sys.stdin.readline()
+"""
+"""A publisher that is killed while it is at work, again and again."""
 
 
 @dataclass(frozen=True)
@@ -211,34 +230,21 @@ def test_kernels_come_from_it(tiny: Tiny, served: Served, tmp_path: Path) -> Non
 
 
 def test_a_publisher_killed_at_any_moment_leaves_a_good_index(tiny: Tiny, wheels: list[Path], tmp_path: Path) -> None:
-    root, draw = tmp_path / "index", random.Random(1)
-    script = tmp_path / "publish.py"
-    # One process publishes without an end, so that a kill finds it at work and not while it starts.
-    script.write_text(
-        "import sys\n"
-        "from pathlib import Path\n"
-        "from cpuwheels.index.bucket import Folder\n"
-        "from cpuwheels.index.session import publish_wheel\n"
-        "from cpuwheels.model.matrix import load_matrix\n"
-        "matrix, bucket = load_matrix(Path(sys.argv[1])), Folder(Path(sys.argv[2]))\n"
-        "print('ready', flush=True)\n"
-        "while True:\n"
-        "    for wheel in sys.argv[3:]:\n"
-        "        publish_wheel(bucket, Path(wheel), matrix, nightly=True)\n"
-    )
+    root = tmp_path / "index"
+    command = [sys.executable, "-c", PUBLISH, tiny.root, root, str(KILLS), *wheels]
     interrupted = 0
-    for _ in range(KILLS):
-        command = [sys.executable, script, tiny.root, root, *wheels]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as publisher:
-            assert publisher.stdout is not None
-            assert publisher.stdout.readline() == "ready\n"
-            time.sleep(draw.random() * 0.15)
-            os.kill(publisher.pid, signal.SIGKILL)
-        interrupted += (root / "publishing.json").exists()
-        for page in root.rglob("index.html"):
-            for link in Links(page.read_text()).found:
-                path = httpx.URL(urljoin(page.as_uri(), urldefrag(link)[0])).path
-                assert Path(path).exists(), f"{page} leads to {path}"
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as publisher:
+        assert publisher.stdin is not None
+        assert publisher.stdout is not None
+        for _ in range(KILLS):
+            assert publisher.stdout.readline() == "killed\n"
+            interrupted += (root / "publishing.json").exists()
+            for page in root.rglob("index.html"):
+                for link in Links(page.read_text()).found:
+                    path = httpx.URL(urljoin(page.as_uri(), urldefrag(link)[0])).path
+                    assert Path(path).exists(), f"{page} leads to {path}"
+            publisher.stdin.write("on\n")
+            publisher.stdin.flush()
     assert interrupted > 0
     for wheel in wheels:
         assert tiny.run("publish", wheel, "--index", root, "--nightly").returncode == 0
