@@ -63,14 +63,15 @@ def _files(text: str, content_type: str) -> list[tuple[str, str, str | None]]:
         return [(file["filename"], _plain(file["url"]), file.get("hashes", {}).get("sha256")) for file in files]
     parser = _Anchors()
     parser.feed(text)
-    return [(unquote(urlsplit(url).path.rsplit("/", 1)[-1]), _plain(url), _digest(url)) for url in parser.urls]
+    return [(unquote(urlsplit(url).path.rsplit("/", 1)[-1]), _plain(url), fragment_digest(url)) for url in parser.urls]
 
 
 def _plain(url: str) -> str:
     return url.split("#", 1)[0]
 
 
-def _digest(url: str) -> str | None:
+def fragment_digest(url: str) -> str | None:
+    """Return the sha256 that the fragment of a URL says (PEP 503), if it does."""
     match = _SHA256.fullmatch(urlsplit(url).fragment)
     return match["digest"] if match else None
 

@@ -18,7 +18,7 @@ from cpuwheels.bisect.trier import Trier, make_judge
 from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.commits import repositories_of
 from cpuwheels.platforms import check_own_machine
-from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository, remote_repository
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.store import Store
 
 if TYPE_CHECKING:
@@ -86,15 +86,14 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
 
 
 def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: Reporter) -> Repository:
-    if options.repo is not None:
-        folder = options.repo.expanduser().resolve()
-        repository = local_repository(folder)
-        if repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
-            reporter.announce(f"{folder} has changes that are not committed; they are part of no commit that is tried")
-        return repository
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
     names = [git_name(text, options.branch) for text in (options.good, options.bad)]
-    return remote_repository(remotes, names, store=store, reporter=reporter)
+    repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
+    if options.repo and repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
+        reporter.announce(
+            f"{repository.name} has changes that are not committed; they are part of no commit that is tried"
+        )
+    return repository
 
 
 def _tell_ends(good: Revision, bad: Revision, reporter: Reporter) -> None:

@@ -24,6 +24,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import LocalStore, S3Store
 
 from cpuwheels.errors import PublishError
+from cpuwheels.index.layout import FILES
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
@@ -38,8 +39,6 @@ WAIT_SECONDS = 600.0
 _LOOK_SECONDS = 1.0
 _TYPES = {".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8"}
 _PAGE_AGE, _FILE_AGE = "max-age=60", "max-age=31536000, immutable"
-FILES = "files/"
-"""What is below it never changes."""
 
 
 class Bucket(ABC):
@@ -74,7 +73,7 @@ class Bucket(ABC):
         """
         try:
             self._store.put(path, content, attributes=self._attributes(path))
-        except (BaseError, OSError, NotImplementedError) as error:
+        except (BaseError, OSError) as error:
             raise self._broken("write", path, error) from error
 
     def add(self, path: str, content: bytes | Path) -> bool:
@@ -87,7 +86,7 @@ class Bucket(ABC):
             self._store.put(path, content, mode="create", use_multipart=False, attributes=self._attributes(path))
         except AlreadyExistsError:
             return False
-        except (BaseError, OSError, NotImplementedError) as error:
+        except (BaseError, OSError) as error:
             raise self._broken("write", path, error) from error
         return True
 

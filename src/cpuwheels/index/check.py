@@ -12,6 +12,7 @@ from cpuwheels.index.commits import Commits, Day, day_of
 from cpuwheels.index.entry import VARIANT, read_entry
 from cpuwheels.index.layout import (
     COMMITS,
+    FILES,
     FORMAT_FILE,
     JOURNAL,
     METADATA_SUFFIX,
@@ -21,7 +22,7 @@ from cpuwheels.index.layout import (
     latest_path,
     wheel_path,
 )
-from cpuwheels.index.pages import view_pages
+from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, read_entries
 from cpuwheels.index.retention import files_of, views_of
@@ -70,9 +71,11 @@ def check_index(bucket: Bucket) -> list[str]:
     known = [entry for view, listed in views.items() if view != NIGHTLY for entry in listed]
     pages, commits = _commit_pages(known)
     faults += _page_faults(bucket, pages | (root_page(commits) if known else {}))
-    faults += _page_faults(bucket, {latest_path(one.target): _text(one) for one in views.get(NIGHTLY, [])})
+    faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
-    faults += [f"{name} belongs to no wheel that is listed" for name in sorted(names - expected) if _is_file(name)]
+    faults += [
+        f"{name} belongs to no wheel that is listed" for name in sorted(names - expected) if name.startswith(FILES)
+    ]
     return faults
 
 
@@ -123,13 +126,5 @@ def _commit_pages(entries: Iterable[Entry]) -> tuple[dict[str, str], Commits]:
         page = Day()
         for entry in of_day:
             page, commits = page.with_entry(entry), commits.with_entry(entry)
-        pages[day_path(day)] = _text(page)
-    return pages | ({COMMITS: _text(commits)} if listed else {}), commits
-
-
-def _text(page: Day | Commits | Entry) -> str:
-    return page.model_dump_json(indent=1) + "\n"
-
-
-def _is_file(name: str) -> bool:
-    return name.startswith("files/")
+        pages[day_path(day)] = page_text(page)
+    return pages | ({COMMITS: page_text(commits)} if listed else {}), commits

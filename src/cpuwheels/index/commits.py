@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from cpuwheels.index.entry import Entry, Parity  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import COMMITS, day_path, wheel_path
+from cpuwheels.index.pages import page_text
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
@@ -113,6 +114,6 @@ def commit_pages(entry: Entry, day: bytes | None, commits: bytes | None) -> dict
     except ValidationError as error:
         raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error
     return {
-        day_path(day_of(entry)): of_day.with_entry(entry).model_dump_json(indent=1) + "\n",
-        COMMITS: newest.with_entry(entry).model_dump_json(indent=1) + "\n",
+        day_path(day_of(entry)): page_text(of_day.with_entry(entry)),
+        COMMITS: page_text(newest.with_entry(entry)),
     }

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from cpuwheels.errors import PublishError
 from cpuwheels.git import FULL_HASH
+from cpuwheels.indexed_wheels import PROJECT
 from cpuwheels.keys import file_digest
 from cpuwheels.model.base import Strict
 from cpuwheels.wheel.build import NOTE
@@ -24,7 +25,6 @@ from cpuwheels.wheel.validation import metadata_faults, tag_faults
 if TYPE_CHECKING:
     from pathlib import Path
 
-PROJECT = "vllm"
 VARIANT = "cpu"
 """Name of the wheels' device in URLs and in ``metadata.json``, as https://wheels.vllm.ai has it."""
 

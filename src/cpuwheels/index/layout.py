@@ -18,12 +18,16 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
-from cpuwheels.index.entry import PROJECT, VARIANT
+from cpuwheels.index.entry import VARIANT
+from cpuwheels.indexed_wheels import PROJECT
 
 if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry
 
 NIGHTLY = "nightly"
+FILES = "files/"
+"""What is below it never changes."""
+
 FORMAT_FILE = "index.json"
 JOURNAL = "publishing.json"
 COMMITS = "commits.json"
@@ -36,7 +40,7 @@ _DIGITS = 16
 
 def wheel_path(entry: Entry) -> str:
     """Return where a wheel lies: a folder of its own, named by its content."""
-    return f"files/{entry.sha256[:_DIGITS]}/{entry.filename}"
+    return f"{FILES}{entry.sha256[:_DIGITS]}/{entry.filename}"
 
 
 def beside_path(entry: Entry, name: str) -> str:

@@ -9,11 +9,15 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from cpuwheels.index.entry import PROJECT, VARIANT, Entry
+from cpuwheels.index.entry import VARIANT, Entry
 from cpuwheels.index.layout import HTML, JSON, METADATA_JSON, link, project_folder, wheel_path
+from cpuwheels.indexed_wheels import PROJECT
+from cpuwheels.model.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+
+    from cpuwheels.model.base import Strict
 
 API_VERSION = "1.1"
 """Of the simple repository API: with sizes and upload times (PEP 700)."""
@@ -42,6 +46,21 @@ def view_pages(view: str, entries: Iterable[Entry]) -> dict[str, str]:
     }
 
 
+def page_text(page: Strict) -> str:
+    """Return the text of a page that is one model."""
+    return page.model_dump_json(indent=1) + "\n"
+
+
+def templates() -> Environment:
+    """Return the templates of the index's pages; sizes are written for people by the filter ``size``."""
+    environment = Environment(
+        loader=PackageLoader("cpuwheels.index", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
+    )  # fmt: skip
+    environment.filters["size"] = format_size
+    return environment
+
+
 def read_view(page: bytes) -> list[Entry]:
     """Return the entries of a view's JSON page.
 
@@ -65,11 +84,7 @@ def _anchor(folder: str, entry: Entry) -> tuple[str, str, dict[str, str]]:
 
 
 def _html(title: str, anchors: Sequence[tuple[str, str, dict[str, str]]]) -> str:
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.index", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    return environment.get_template("simple.html.j2").render(api_version=API_VERSION, title=title, anchors=anchors)
+    return templates().get_template("simple.html.j2").render(api_version=API_VERSION, title=title, anchors=anchors)
 
 
 def _project(folder: str, entries: Sequence[Entry]) -> dict[str, Any]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from cpuwheels.index.layout import HTML, beside_path, link, wheel_path
-from cpuwheels.model.units import format_size
+from cpuwheels.index.pages import templates
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -24,7 +22,7 @@ WORDS: dict[Parity, str] = {
 def root_page(commits: Commits) -> dict[str, str]:
     """Return the root page by its path: targets and the newest commits."""
     targets = sorted({target for row in commits.newest for target in row.wheels})
-    text = _environment().get_template("root.html.j2").render(
+    text = templates().get_template("root.html.j2").render(
         rows=commits.newest, targets=targets, days=commits.days, marks=MARKS
     )  # fmt: skip
     return {HTML: text}
@@ -39,19 +37,10 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
     """
     listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
     first = listed[0]
-    text = _environment().get_template("view.html.j2").render(
+    text = templates().get_template("view.html.j2").render(
         version=first.version.partition("+")[0] if first.commit is None else first.version,
         commit=first.commit, made=first.made, entries=listed, words=WORDS,
         link=lambda entry: link(view, wheel_path(entry)),
         report=lambda entry, name: link(view, beside_path(entry, name)),
     )  # fmt: skip
     return {f"{view}/{HTML}": text}
-
-
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.index", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters["size"] = format_size
-    return environment

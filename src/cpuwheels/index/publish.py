@@ -28,7 +28,7 @@ from cpuwheels.index.layout import (
     views,
     wheel_path,
 )
-from cpuwheels.index.pages import read_view, view_pages
+from cpuwheels.index.pages import page_text, read_view, view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.model.base import Strict
 
@@ -153,7 +153,7 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
         raise damaged(bucket, COMMITS, error) from error
     _write(bucket, pages)
     if journal.nightly:
-        _write(bucket, {latest_path(entry.target): entry.model_dump_json(indent=1) + "\n"})
+        _write(bucket, {latest_path(entry.target): page_text(entry)})
         others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
         _write(bucket, view_pages(NIGHTLY, [*others, entry]))
     _write(bucket, root_page(Commits.model_validate_json(pages[COMMITS])))

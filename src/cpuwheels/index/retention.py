@@ -19,7 +19,7 @@ from cpuwheels.index.layout import (
     project_folder,
     wheel_path,
 )
-from cpuwheels.index.pages import view_pages
+from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, damaged, finish, read_entries
 
@@ -93,14 +93,14 @@ def _forget(bucket: Bucket, old: dict[str, list[Entry]]) -> None:
         if len(newest) < NEWEST:
             newest += (days.get(day) or _page(bucket, day_path(day), Day)).rows
     commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
-    bucket.write(COMMITS, f"{commits.model_dump_json(indent=1)}\n".encode())
+    bucket.write(COMMITS, page_text(commits).encode())
     for path, text in root_page(commits).items():
         bucket.write(path, text.encode())
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))
         else:
-            bucket.write(day_path(day), f"{page.model_dump_json(indent=1)}\n".encode())
+            bucket.write(day_path(day), page_text(page).encode())
 
 
 def _page(bucket: Bucket, path: str, model: type[_Page]) -> _Page:

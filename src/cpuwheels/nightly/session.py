@@ -19,7 +19,7 @@ from cpuwheels.nightly.outcome import Outcome, Summary
 from cpuwheels.nightly.plan import plan_jobs
 from cpuwheels.nightly.run import Budget, run_jobs
 from cpuwheels.platforms import check_host
-from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository, remote_repository
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.storage import free_bytes, storage_errors
 from cpuwheels.store import Store
 
@@ -77,12 +77,9 @@ def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: 
     if options.release:
         return [options.release]
     branch = options.branch or matrix.nightly.branch
-    if options.repo is not None:
-        repository = local_repository(options.repo.expanduser().resolve())
-    else:
-        remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
-        wanted = [branch, *([options.since] if options.since else [])]
-        repository = remote_repository(remotes, wanted, store=Store(places.cache), reporter=reporter)
+    remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
+    wanted = [branch, *([options.since] if options.since else [])]
+    repository = open_repository(options.repo, remotes, wanted, store=Store(places.cache), reporter=reporter)
     newest = repository.commit(branch)
     reporter.info(f"the newest commit of {branch} is {newest[:9]} {repository.subject(newest)}")
     if options.since is None:

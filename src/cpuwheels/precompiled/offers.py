@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
@@ -12,7 +11,7 @@ from urllib.parse import unquote, urldefrag, urlsplit
 from cpuwheels.errors import PrecompiledError
 from cpuwheels.indexed_wheels import PROJECT, fetch_wheel, indexed_wheels, wheel_version
 from cpuwheels.precompiled.remote import NoRangesError, remote_file
-from cpuwheels.simple_index import IndexFile
+from cpuwheels.simple_index import IndexFile, fragment_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
 
 OPTION = "--kernels-from"
-_DIGEST = re.compile(r"sha256=(?P<digest>[0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -136,16 +134,16 @@ def _in_folder(path: Path, target: Target) -> list[Path]:
 
 
 def _on_server(place: str, target: Target, reporter: Reporter) -> list[IndexFile]:
-    url, fragment = urldefrag(place)
+    url = urldefrag(place)[0]
     if not url.endswith(".whl"):
         page = f"{url.rstrip('/')}/{PROJECT}/"
         return indexed_wheels(page, target, reporter, setting=OPTION) or []
-    digest = _DIGEST.fullmatch(fragment)
+    digest = fragment_digest(place)
     if digest is None:
         raise PrecompiledError(
             "the URL of a wheel needs its digest",
             where=f"{OPTION} {place}",
             next_step=f"give {url}#sha256=<64 hex digits>",
         )
-    file = IndexFile(unquote(PurePosixPath(urlsplit(url).path).name), url, digest["digest"])
+    file = IndexFile(unquote(PurePosixPath(urlsplit(url).path).name), url, digest)
     return [file] if wheel_version(file.name, target) is not None else []

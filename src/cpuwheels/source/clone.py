@@ -24,6 +24,26 @@ _FETCH_SECONDS = 3600.0
 _REFERENCES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 
 
+def open_repository(
+    clone: Path | None, addresses: Sequence[str], wanted: Sequence[str], *, store: Store, reporter: Reporter
+) -> Repository:
+    """Return a clone of this machine if there is one, else the store's own clone of the first remote that answers.
+
+    Args:
+        clone: The clone.
+        addresses: Remotes, tried in order.
+        wanted: Hashes, tags or branches that are needed of a remote.
+        store: Where the clones of remotes are kept.
+        reporter: Told which remote is asked.
+
+    Raises:
+        SourceError: There is none.
+    """
+    if clone is not None:
+        return local_repository(clone.expanduser().resolve())
+    return remote_repository(addresses, wanted, store=store, reporter=reporter)
+
+
 def local_repository(folder: Path) -> Repository:
     """Return a repository of this machine.
 
@@ -95,7 +115,7 @@ class _Clone:
             return fault
         for name in wanted:
             # Of no branch and no tag, such as a pull request's. If the remote has none, that is said when it is used.
-            if FULL_HASH.fullmatch(name) and not self._has(name):
+            if FULL_HASH.fullmatch(name) and not self.repository.has(name):
                 self._fetch(name)
         return ""
 
@@ -128,7 +148,4 @@ class _Clone:
 
     def _is_settled(self, name: str) -> bool:
         """Return whether a name means the same for ever, and is there."""
-        return self._has(name) if FULL_HASH.fullmatch(name) else self._has(f"refs/tags/{name}")
-
-    def _has(self, name: str) -> bool:
-        return self.repository.git.ask("cat-file", "-e", f"{name}^{{commit}}").returncode == 0
+        return self.repository.has(name if FULL_HASH.fullmatch(name) else f"refs/tags/{name}")

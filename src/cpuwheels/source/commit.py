@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from cpuwheels.model.base import Strict
-from cpuwheels.source.clone import local_repository, remote_repository
+from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
 from cpuwheels.source.tree import check_parts
@@ -53,11 +53,7 @@ class CommitRequest:
         Raises:
             SourceError: There is no such commit or more than one, no repository answers, or it is no vLLM tree.
         """
-        repository = (
-            local_repository(self.clone)
-            if self.clone
-            else remote_repository(self.remotes, [self.revision], store=store, reporter=reporter)
-        )
+        repository = open_repository(self.clone, self.remotes, [self.revision], store=store, reporter=reporter)
         commit = repository.commit(self.revision)
         return commit_source(repository, commit, store=store, reporter=reporter)
 

@@ -99,7 +99,7 @@ class Repository:
         return sorted(name for name in asked.output.split("\0") if name) if asked.returncode == 0 else []
 
     def has(self, commit: str) -> bool:
-        """Return whether a commit is there."""
+        """Return whether a commit is there, by its hash or a reference's full name."""
         return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
     def objects(self, commit: str, *parts: str) -> dict[str, str]:
