@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import shutil
@@ -220,10 +221,11 @@ def test_a_part_of_a_wheel_is_handed_out(served: Served) -> None:
 
 
 def test_kernels_come_from_it(tiny: Tiny, served: Served, tmp_path: Path) -> None:
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = tmp_path / "tree"
     shutil.copytree(tiny.tree, tree)
     (tree / "vllm" / "more.py").write_text("")
-    done = tiny.run("build", "x86", "--source", tree, "--kernels-from", f"{served.url}nightly/cpu")
+    done = here.run("build", "x86", "--source", tree, "--kernels-from", f"{served.url}nightly/cpu")
     assert done.returncode == 0, done.stderr
     record = json.loads((Path(done.stdout.strip()).parent / "record.json").read_text())
     assert record["precompiled"]["from"].startswith(served.url)
