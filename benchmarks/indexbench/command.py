@@ -18,10 +18,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from cpuwheels.errors import CpuwheelsError
-from cpuwheels.index.bucket import Bucket, Folder, open_bucket
-from cpuwheels.index.commits import NEWEST, Commits, Day, day_of
+from cpuwheels.index.bucket import Bucket, Folder
+from cpuwheels.index.commits import NEWEST, Commits, Day, day_of, row_of
 from cpuwheels.index.entry import Entry, stamp
 from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
+from cpuwheels.index.open import open_bucket
 from cpuwheels.index.pages import view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import Format, Publication, publish
@@ -102,14 +103,14 @@ def fill(bucket: Bucket, commits: int) -> None:
         if number % _PER_DAY == 0:
             day = Day()
         for entry in entries:
-            day = day.with_entry(entry)
+            day = day.with_row(row_of(entry))
         view = str(entries[0].commit)
         pages = view_pages(view, entries) | view_page(view, entries)
         pages[day_path(day_of(entries[0]))] = f"{day.model_dump_json(indent=1)}\n"
         _write(bucket, pages)
         if commits - number <= NEWEST:
             for entry in entries:
-                newest = newest.with_entry(entry)
+                newest = newest.with_row(row_of(entry))
     days = sorted({day_of(_entry(number, TARGETS[0])) for number in range(commits)}, reverse=True)
     newest = newest.model_copy(update={"days": tuple(days)})
     last = [_entry(commits - 1, target) for target in TARGETS]

@@ -25,7 +25,7 @@ from cpuwheels.options import (
     SpeedOptions,
     ToolchainChoice,
 )
-from cpuwheels.speed.ratio import FEWEST
+from cpuwheels.speed.ratio import FEWEST, LEAST
 from cpuwheels.storage import storage_errors
 from cpuwheels.store import default_root
 
@@ -80,7 +80,7 @@ class _Speed(TypedDict):
 
     against: Path
     wheel: Path | None
-    library: str
+    library: str | None
     operators: tuple[str, ...]
     rounds: int
     cases: int
@@ -179,13 +179,13 @@ def check(places: Places, /, target: str, **options: Unpack[_Parity]) -> None:
 @click.argument("target")
 @click.option("--against", type=click.Path(path_type=Path), required=True, help="The wheel to compare with.")
 @click.option("--wheel", type=click.Path(path_type=Path), help="The wheel (default: the newest in dist/).")
-@click.option("--library", default="_C", show_default=True, help="Kernel library to time.")
+@click.option("--library", help="Kernel library to time (default: the first that this CPU runs).")
 @click.option("--operator", "operators", multiple=True, help="Time only this operator; may be repeated.")
 @click.option("--rounds", type=click.IntRange(min=FEWEST), default=9, show_default=True, help="Starts of both sides.")
 @click.option("--cases", type=click.IntRange(min=1), default=2, show_default=True, help="Of each operator and type.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
 @click.option(
-    "--least", type=click.FloatRange(min=0), default=0.97, show_default=True, help="Smallest ratio that passes."
+    "--least", type=click.FloatRange(min=0), default=LEAST, show_default=True, help="Smallest ratio that passes."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: beside the wheel).")
 @click.pass_obj

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -32,6 +31,7 @@ from cpuwheels.parity.results import read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
 from cpuwheels.publish import published_wheel
 from cpuwheels.reference import write_reference
+from cpuwheels.speed.result import SPEED
 from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
 
@@ -92,8 +92,7 @@ def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:
     """
     reporter, wheel = Reporter(target), options.wheel or published_wheel(places, target)
     result = trials.compare_speed(places, load_matrix(places.root), target, wheel, options, reporter)
-    texts = {"speed.json": json.dumps(result.as_json(), indent=1) + "\n"}
-    (report,) = write_files(options.out or wheel.parent, texts)
+    (report,) = write_files(options.out or wheel.parent, {SPEED: result.as_text()})
     Console().print(result.as_table(options.least))
     for line in result.as_lines():
         reporter.info(line)

@@ -10,8 +10,8 @@ from rich.console import Console
 
 from cpuwheels.console import Reporter
 from cpuwheels.errors import NightlyError, PostponedError, PublishError
-from cpuwheels.index.bucket import open_bucket
 from cpuwheels.index.check import check_index
+from cpuwheels.index.open import open_bucket
 from cpuwheels.index.serve import serve as serve_folder
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.model.matrix import load_matrix

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.speed.ratio import LEAST
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -174,7 +176,7 @@ class SpeedOptions:
     Attributes:
         against: The other wheel.
         wheel: The wheel; the target's newest when None.
-        library: Kernel library that is timed.
+        library: Kernel library that is timed; the target's first that this CPU runs when None.
         operators: Operators to time; all if empty.
         rounds: How often both sides are started and timed.
         cases: Cases of each operator and data type, the largest ones.
@@ -185,10 +187,10 @@ class SpeedOptions:
 
     against: Path
     wheel: Path | None = None
-    library: str = "_C"
+    library: str | None = None
     operators: tuple[str, ...] = ()
     rounds: int = 9
     cases: int = 2
     threads: int | None = None
-    least: float = 0.97
+    least: float = LEAST
     out: Path | None = None

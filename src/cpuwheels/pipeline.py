@@ -40,11 +40,19 @@ if TYPE_CHECKING:
     from cpuwheels.options import BuildOptions
     from cpuwheels.run import Run
     from cpuwheels.source.request import SourceRequest
+    from cpuwheels.store import Store
     from cpuwheels.toolchain.result import Toolchain
 
 
 def build(
-    places: Places, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter, *, check: bool = True
+    places: Places,
+    matrix: Matrix,
+    name: str,
+    options: BuildOptions,
+    reporter: Reporter,
+    *,
+    check: bool = True,
+    store: Store | None = None,
 ) -> Finished:
     """Build the wheel of one target and put it into the output folder.
 
@@ -58,6 +66,7 @@ def build(
         reporter: Told of every step.
         check: Whether the wheel is installed and its libraries are loaded; if not, one that cannot be loaded is a
             result like any other.
+        store: That of the places, if it is open; several builds may have one.
 
     Raises:
         CpuwheelsError: Any stage's own error.
@@ -75,7 +84,7 @@ def build(
         options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
         locked=options.locked,
     )  # fmt: skip
-    this = run.start(places, matrix, target, options, reporter)
+    this = run.start(places, matrix, target, options, reporter, store)
     assembly = _compiled(this, request, plan) if plan else _precompiled(this, request, str(options.kernels_from))
     return assemble(this, assembly, check=check)
 

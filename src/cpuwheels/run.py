@@ -202,8 +202,23 @@ def helpers_choice(choice: Choice) -> Choice:
     return "auto" if choice == "host" else choice
 
 
-def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions, reporter: Reporter) -> Run:
+def start(
+    places: Places,
+    matrix: Matrix,
+    target: Target,
+    options: BuildOptions,
+    reporter: Reporter,
+    store: Store | None = None,
+) -> Run:
     """Check that the stores and the output folder can be written, and return the run.
+
+    Args:
+        places: Folders to read and write.
+        matrix: The configuration.
+        target: What is built.
+        options: What the user chose.
+        reporter: Told of every step.
+        store: That of the places, if it is open; several runs may have one.
 
     Raises:
         StoreError: One of them cannot be written.
@@ -212,7 +227,7 @@ def start(places: Places, matrix: Matrix, target: Target, options: BuildOptions,
         places.cache.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=places.cache):
             pass
-    store = Store(places.cache)
+    store = store or Store(places.cache)
     with storage_errors(places.cache):
         store.remove_stale_work()
     logs = publish.new_logs(places, target.id)

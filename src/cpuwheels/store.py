@@ -53,10 +53,14 @@ class Store:
 
     Args:
         root: Folder of all stores; made when first written to.
+        check_once: Whether an entry that was found whole is not read again by this object: for many builds in a row,
+            which would read gigabytes for each.
     """
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, *, check_once: bool = False) -> None:
         self.root = root
+        self._check_once = check_once
+        self._whole: set[Path] = set()
 
     def path(self, kind: str, key: str) -> Path:
         """Return where an entry lies, whether or not it is there."""
@@ -98,10 +102,14 @@ class Store:
         entry = self.path(kind, key)
         if not entry.is_dir():
             return None
+        if entry in self._whole:
+            return entry
         if faults := check_entry(entry, of=of):
             log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
             self.discard(kind, key)
             return None
+        if self._check_once:
+            self._whole.add(entry)
         return entry
 
     def latest(self, kind: str) -> Path | None:
@@ -112,6 +120,7 @@ class Store:
     def discard(self, kind: str, key: str) -> None:
         """Take an entry out of the store."""
         entry = self.path(kind, key)
+        self._whole.discard(entry)
         aside = entry.with_name(f".discarded-{key}-{os.getpid()}")
         with storage_errors(self.root):
             if entry.exists():

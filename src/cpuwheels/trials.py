@@ -79,16 +79,19 @@ def compare_speed(
     this = run.start(places, matrix, target, BuildOptions(), reporter)
     cpu = probe(isaprobe(this))
     needs = {library.name: library.needs for library in target.libraries}
-    require_comparable(options.library, wheels, needs, cpu.features)
+    library = options.library or next(
+        (name for name, features in needs.items() if cpu.features.issuperset(features)), target.libraries[0].name
+    )
+    require_comparable(library, wheels, needs, cpu.features)
     request = SpeedRequest(
-        options.library, options.operators, options.rounds, options.cases, options.threads or usable_cpus().count
+        library, options.operators, options.rounds, options.cases, options.threads or usable_cpus().count
     )
     with this.store.scratch("wheel") as work:
         with reporter.stage("environment", "both wheels, each with the torch it requires"):
             own, other = [
                 _side(this, each, work / place) for each, place in zip(wheels, ("wheel", "against"), strict=True)
             ]
-        with reporter.stage("kernel speed", f"{options.library}, {options.rounds} rounds"):
+        with reporter.stage("kernel speed", f"{library}, {options.rounds} rounds"):
             script = places.root / "tests" / "parity" / "time_cases.py"
             found = compare_wheels(request, own, other, script=script, logs=this.logs, reporter=reporter)
     return SpeedResult(request, own, other, tuple(found.speeds()), tuple(found.left_out), cpu.model)

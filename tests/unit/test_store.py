@@ -192,6 +192,19 @@ def test_a_store_that_is_a_file_cannot_be_written(tmp_path: Path) -> None:
         Store(tmp_path / "cache").get("kind", "key", fill)
 
 
+def test_what_was_found_whole_is_not_read_again_if_that_is_enough(tmp_path: Path) -> None:
+    store = Store(tmp_path, check_once=True)
+    entry = store.get("kind", "key", fill)
+    assert store.find("kind", "key") == entry
+    (entry / "more").write_text("not of the manifest")
+    assert store.find("kind", "key") == entry
+    assert Store(tmp_path).find("kind", "key") is None
+    assert store.find("kind", "key") is None  # it is not there any more
+    store.get("kind", "key", fill)
+    store.discard("kind", "key")
+    assert store.find("kind", "key") is None
+
+
 def test_manifest_names_kind_and_key(store: Store) -> None:
     entry = store.get("kind", "key", fill)
     manifest = json.loads((entry / MANIFEST).read_text())

@@ -55,7 +55,7 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
     check_own_machine(target)
     check_options(options)
     known = replayed(options.log) if options.log else {}
-    store = Store(places.cache)
+    store = Store(places.cache, check_once=True)
     repository = _repository(matrix, options, store, reporter)
     good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
     _tell_ends(good, bad, reporter)
@@ -66,7 +66,7 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
         state = read_state(folder, question)
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
-        wheels = Wheels(places.root, places.cache, folder, matrix, target, options.build, options.index)
+        wheels = Wheels(places.root, store, folder, matrix, target, options.build, options.index)
         trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter, at_once=options.jobs)
 
         for probe in state.probes:

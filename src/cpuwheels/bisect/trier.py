@@ -94,7 +94,7 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
 
     def install(wheel: Path, folder: Path, reporter: Reporter) -> Path:
         places = replace(wheels.places(question.good), dist=folder.parent)
-        this = run.start(places, matrix, target, BuildOptions(), reporter)
+        this = run.start(places, matrix, target, BuildOptions(), reporter, wheels.store)
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
         environment = this.environment(found.torch)
         if options.requirements:

@@ -20,7 +20,6 @@ from cpuwheels.errors import (
     WheelError,
 )
 from cpuwheels.keys import file_digest
-from cpuwheels.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.finished import Finished
     from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.options import BuildOptions
+    from cpuwheels.store import Store
 
 UNBUILDABLE = (
     UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
@@ -58,7 +58,7 @@ class Wheels:
     def __init__(
         self,
         root: Path,
-        cache: Path,
+        store: Store,
         folder: Path,
         matrix: Matrix,
         target: Target,
@@ -69,14 +69,15 @@ class Wheels:
 
         Args:
             root: The project's folder.
-            cache: Root of the stores.
+            store: Where everything is kept.
             folder: The bisection's own; each commit has a folder in it.
             matrix: The configuration.
             target: What is built.
             options: Options of the builds; their source is each time the commit.
             index: Address of an index that is asked first.
         """
-        self._root, self._cache, self._folder = root, cache, folder
+        self._root, self._folder = root, folder
+        self.store = store
         self.matrix = matrix
         self._target, self._options, self._index = target, options, index
         self._got: dict[str, Got] = {}
@@ -84,7 +85,7 @@ class Wheels:
 
     def places(self, commit: str) -> Places:
         """Return the folders of one commit's build."""
-        return Places(self._root, self._cache, self._folder / commit[:12])
+        return Places(self._root, self.store.root, self._folder / commit[:12])
 
     def get(self, commit: str, reporter: Reporter) -> Got:
         """Return the wheel of a commit, which is not loaded here: that it cannot be may be what is looked for.
@@ -106,7 +107,7 @@ class Wheels:
             return None
         places = self.places(commit)
         path = wheel_from_index(
-            self._index, commit, self._target, places.dist / "index", store=Store(places.cache), reporter=reporter
+            self._index, commit, self._target, places.dist / "index", store=self.store, reporter=reporter
         )
         return Got(path, file_digest(path), "index") if path else None
 
@@ -123,4 +124,6 @@ class Wheels:
         return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
 
     def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> Finished:
-        return pipeline.build(self.places(commit), self.matrix, self._target.id, options, reporter, check=False)
+        return pipeline.build(
+            self.places(commit), self.matrix, self._target.id, options, reporter, check=False, store=self.store
+        )

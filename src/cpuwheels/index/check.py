@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import tempfile
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, Day, day_of
+from cpuwheels.index.commits import Commits, Day, Row, day_of, row_of
 from cpuwheels.index.entry import VARIANT, read_entry
 from cpuwheels.index.layout import (
     COMMITS,
+    DAYS,
     FILES,
     FORMAT_FILE,
     JOURNAL,
@@ -19,13 +21,14 @@ from cpuwheels.index.layout import (
     NIGHTLY,
     beside_path,
     day_path,
+    files_of,
     latest_path,
     wheel_path,
 )
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, read_entries
-from cpuwheels.index.retention import files_of, views_of
+from cpuwheels.index.retention import views_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -69,8 +72,13 @@ def check_index(bucket: Bucket) -> list[str]:
     for entry in entries.values():
         faults += _wheel_faults(bucket, entry)
     known = [entry for view, listed in views.items() if view != NIGHTLY for entry in listed]
-    pages, commits = _commit_pages(known)
-    faults += _page_faults(bucket, pages | (root_page(commits) if known else {}))
+    try:
+        missing = list(_missing_rows(bucket, names))
+    except ValueError as error:
+        missing = []
+        faults.append(str(error))
+    pages, commits = _commit_pages([*map(row_of, known), *missing])
+    faults += _page_faults(bucket, pages | (root_page(commits) if commits.newest else {}))
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
     faults += [
@@ -101,7 +109,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[str]:
         except PublishError as error:
             yield f"{wheel_path(entry)}: {error.what}"
             return
-    given = {"uploaded", "parity", "beside"} | ({"made"} if found.made == found.uploaded else set())
+    given = {"uploaded", "parity", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if getattr(entry, field) != value:
             yield f"{wheel_path(entry)} has {field} {value!r}; its pages say {getattr(entry, field)!r}"
@@ -117,14 +125,26 @@ def _same(first: Entry, second: Entry, view: str) -> Iterator[str]:
         yield f"{view}/{VARIANT} says something else of {second.filename} than another page"
 
 
-def _commit_pages(entries: Iterable[Entry]) -> tuple[dict[str, str], Commits]:
-    """Return the pages of commits that some wheels come to, and the one of the newest."""
-    listed = sorted(entries, key=day_of)
-    pages = {}
+def _missing_rows(bucket: Bucket, names: Iterable[str]) -> Iterator[Row]:
+    """Yield what the pages of days say of wheels that are not there; nothing else knows it.
+
+    Raises:
+        ValueError: A page cannot be understood.
+    """
+    for path in (name for name in names if name.startswith(DAYS)):
+        try:
+            rows = Day.model_validate_json(bucket.read(path) or b"{}").rows
+        except ValidationError as error:
+            raise ValueError(f"{path} is no page that this version writes") from error
+        yield from (row.model_copy(update={"wheels": {}}) for row in rows if row.missing)
+
+
+def _commit_pages(rows: Iterable[Row]) -> tuple[dict[str, str], Commits]:
+    """Return the pages of commits that some rows come to, and the one of the newest."""
+    days: dict[str, Day] = {}
     commits = Commits()
-    for day, of_day in groupby(listed, day_of):
-        page = Day()
-        for entry in of_day:
-            page, commits = page.with_entry(entry), commits.with_entry(entry)
-        pages[day_path(day)] = page_text(page)
-    return pages | ({COMMITS: page_text(commits)} if listed else {}), commits
+    for row in rows:
+        day = day_of(row)
+        days[day], commits = days.get(day, Day()).with_row(row), commits.with_row(row)
+    pages = {day_path(day): page_text(page) for day, page in days.items()}
+    return pages | ({COMMITS: page_text(commits)} if days else {}), commits

@@ -5,18 +5,20 @@ A day's page is small whatever the index's age, so that adding a wheel writes tw
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from packaging.version import Version
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
-from cpuwheels.index.entry import Entry, Parity  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.entry import Entry, Parity, Speed  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import COMMITS, day_path, wheel_path
 from cpuwheels.index.pages import page_text
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
+
+_Page = TypeVar("_Page", bound=Strict)
 
 NEWEST = 200
 """Rows of the page of the newest."""
@@ -31,8 +33,21 @@ class Wheel(Strict):
     sha256: str
     size: int
     parity: Parity
+    kernels: str = ""
+    """Key of its kernels."""
+    speed: Speed | None = None
     beside: tuple[str, ...]
     """Names of the reports in the wheel's folder."""
+
+
+class Missing(Strict):
+    """A wheel that could not be published."""
+
+    state: Literal["failed", "wrong"]
+    """It could not be made, or a kernel gave wrong results."""
+    reason: str
+    tried: str
+    """When: ISO 8601, UTC."""
 
 
 class Row(Strict):
@@ -40,14 +55,26 @@ class Row(Strict):
 
     commit: str | None
     version: str
+    """Empty if it has no wheel."""
     made: str
     """When the commit was made: ISO 8601, UTC."""
-    wheels: dict[str, Wheel]
+    wheels: dict[str, Wheel] = Field(default_factory=dict)
+    missing: dict[str, Missing] = Field(default_factory=dict)
+    """Why a target has no wheel of it, if one was tried."""
 
     @property
     def name(self) -> str:
         """What tells it from others: the folder of its pages."""
         return self.commit or Version(self.version).public
+
+    def merged(self, other: Row) -> Row:
+        """Return the row with what another says of the same commit."""
+        wheels = self.wheels | other.wheels
+        missing = {target: why for target, why in (self.missing | other.missing).items() if target not in wheels}
+        return Row(
+            commit=self.commit, version=other.version or self.version, made=other.made if other.wheels else self.made,
+            wheels=dict(sorted(wheels.items())), missing=dict(sorted(missing.items())),
+        )  # fmt: skip
 
 
 class Day(Strict):
@@ -56,9 +83,9 @@ class Day(Strict):
     format: Literal[1] = 1
     rows: tuple[Row, ...] = ()
 
-    def with_entry(self, entry: Entry) -> Day:
-        """Return the page with one more wheel."""
-        return Day(rows=merged(self.rows, entry))
+    def with_row(self, row: Row) -> Day:
+        """Return the page with one more wheel, or one that is missing."""
+        return Day(rows=merged(self.rows, row))
 
     def without(self, names: Collection[str]) -> Day:
         """Return the page without some rows."""
@@ -73,47 +100,68 @@ class Commits(Strict):
     days: tuple[str, ...] = ()
     """Newest first; each has a page `cpuwheels.index.layout.day_path`."""
 
-    def with_entry(self, entry: Entry) -> Commits:
-        """Return the page with one more wheel."""
-        days = sorted({*self.days, day_of(entry)}, reverse=True)
-        return Commits(newest=merged(self.newest, entry)[:NEWEST], days=tuple(days))
+    def with_row(self, row: Row) -> Commits:
+        """Return the page with one more wheel, or one that is missing."""
+        days = sorted({*self.days, day_of(row)}, reverse=True)
+        return Commits(newest=merged(self.newest, row)[:NEWEST], days=tuple(days))
+
+    def before(self, entry: Entry) -> Wheel | None:
+        """Return the wheel of the same target that came before one: a commit's, or for a release a release's."""
+        older = (row for row in self.newest if row.made <= entry.made and bool(row.commit) == bool(entry.commit))
+        wheels = (row.wheels[entry.target] for row in older if entry.target in row.wheels)
+        return next((wheel for wheel in wheels if wheel.filename != entry.filename), None)
 
 
-def day_of(entry: Entry) -> str:
+def day_of(made: Entry | Row) -> str:
     """Return the day of a wheel's commit: ``YYYY-MM-DD``."""
-    return entry.made[:10]
+    return made.made[:10]
 
 
-def merged(rows: Iterable[Row], entry: Entry) -> tuple[Row, ...]:
-    """Return rows with one more wheel, the newest commit first."""
+def row_of(entry: Entry) -> Row:
+    """Return a row with one wheel."""
     wheel = Wheel(
         filename=entry.filename, path=wheel_path(entry), sha256=entry.sha256, size=entry.size, parity=entry.parity,
-        beside=entry.beside,
+        kernels=entry.kernels, speed=entry.speed, beside=entry.beside,
     )  # fmt: skip
-    own = Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})
-    found = {row.name: row for row in rows}
-    if before := found.get(own.name):
-        own = before.model_copy(update={"wheels": dict(sorted((before.wheels | own.wheels).items()))})
-    return tuple(sorted((found | {own.name: own}).values(), key=lambda row: (row.made, row.name), reverse=True))
+    return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})
 
 
-def commit_pages(entry: Entry, day: bytes | None, commits: bytes | None) -> dict[str, str]:
+def merged(rows: Iterable[Row], row: Row) -> tuple[Row, ...]:
+    """Return rows with one more, the newest commit first."""
+    found = {one.name: one for one in rows}
+    if before := found.get(row.name):
+        row = before.merged(row)
+    return tuple(sorted((found | {row.name: row}).values(), key=lambda one: (one.made, one.name), reverse=True))
+
+
+def read_commits(content: bytes | None) -> Commits:
+    """Return the page of the newest commits; an empty one if there is none.
+
+    Raises:
+        ValueError: It is none that this version writes.
+    """
+    return _read(Commits, content)
+
+
+def commit_pages(row: Row, day: bytes | None, commits: bytes | None) -> dict[str, str]:
     """Return the pages that list a wheel by its commit, by their paths.
 
     Args:
-        entry: The wheel.
+        row: With the wheel, or with what is missing.
         day: The page of its day, if there is one.
         commits: The page of the newest, if there is one.
 
     Raises:
         ValueError: One of them is none that this version writes.
     """
+    return {
+        day_path(day_of(row)): page_text(_read(Day, day).with_row(row)),
+        COMMITS: page_text(read_commits(commits).with_row(row)),
+    }
+
+
+def _read(model: type[_Page], content: bytes | None) -> _Page:
     try:
-        of_day = Day.model_validate_json(day) if day else Day()
-        newest = Commits.model_validate_json(commits) if commits else Commits()
+        return model.model_validate_json(content or b"{}")
     except ValidationError as error:
         raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error
-    return {
-        day_path(day_of(entry)): page_text(of_day.with_entry(entry)),
-        COMMITS: page_text(newest.with_entry(entry)),
-    }

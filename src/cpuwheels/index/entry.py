@@ -31,6 +31,18 @@ VARIANT = "cpu"
 Parity = Literal["passed", "failed", "not run"]
 """What the kernels' parity came to."""
 
+
+class Speed(Strict):
+    """How fast a wheel's kernels are against those of the wheel before it."""
+
+    against: str
+    """File name of the other wheel."""
+    ratio: float | None = None
+    """How many times as fast, in the geometric mean of all operators; None if both have the same kernels."""
+    slower: tuple[str, ...] = ()
+    """Operators whose slowdown is certain."""
+
+
 _PLAIN = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
 
 
@@ -56,6 +68,8 @@ class Entry(Strict):
     uploaded: str
     """When it was published: likewise (PEP 700)."""
     parity: Parity = "not run"
+    speed: Speed | None = None
+    """None if it was not measured."""
     beside: tuple[str, ...] = Field(default=())
     """Names of the reports that are served beside it."""
 

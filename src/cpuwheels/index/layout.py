@@ -31,6 +31,7 @@ FILES = "files/"
 FORMAT_FILE = "index.json"
 JOURNAL = "publishing.json"
 COMMITS = "commits.json"
+DAYS = "commits/"
 HTML, JSON, METADATA_JSON = "index.html", "index.v1.json", "metadata.json"
 METADATA_SUFFIX = ".metadata"
 """Of a wheel's ``METADATA`` beside it (PEP 658)."""
@@ -46,6 +47,12 @@ def wheel_path(entry: Entry) -> str:
 def beside_path(entry: Entry, name: str) -> str:
     """Return where something lies that belongs to a wheel."""
     return f"{posixpath.dirname(wheel_path(entry))}/{name}"
+
+
+def files_of(entry: Entry) -> list[str]:
+    """Return the paths of a wheel, of its ``METADATA`` and of its reports."""
+    wheel = wheel_path(entry)
+    return [wheel, f"{wheel}{METADATA_SUFFIX}", *(beside_path(entry, report) for report in entry.beside)]
 
 
 def views(entry: Entry, *, nightly: bool) -> list[str]:
@@ -72,7 +79,7 @@ def day_path(day: str) -> str:
     Args:
         day: ``YYYY-MM-DD``, UTC.
     """
-    return f"commits/{day}.json"
+    return f"{DAYS}{day}.json"
 
 
 def latest_path(target: str) -> str:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import posixpath
 from typing import TYPE_CHECKING
 
 from cpuwheels.index.layout import HTML, beside_path, link, wheel_path
 from cpuwheels.index.pages import templates
+from cpuwheels.parity.files import HTML as PARITY
+from cpuwheels.speed.result import SPEED
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cpuwheels.index.commits import Commits
-    from cpuwheels.index.entry import Entry, Parity
+    from cpuwheels.index.commits import Commits, Wheel
+    from cpuwheels.index.entry import Entry, Parity, Speed
 
 MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
 WORDS: dict[Parity, str] = {
@@ -19,11 +22,15 @@ WORDS: dict[Parity, str] = {
 }  # fmt: skip
 
 
+FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
+
+
 def root_page(commits: Commits) -> dict[str, str]:
     """Return the root page by its path: targets and the newest commits."""
-    targets = sorted({target for row in commits.newest for target in row.wheels})
+    targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
     text = templates().get_template("root.html.j2").render(
-        rows=commits.newest, targets=targets, days=commits.days, marks=MARKS
+        rows=commits.newest, targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
+        report=_report, parity_report=PARITY, speed_report=SPEED,
     )  # fmt: skip
     return {HTML: text}
 
@@ -40,7 +47,20 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
     text = templates().get_template("view.html.j2").render(
         version=first.version.partition("+")[0] if first.commit is None else first.version,
         commit=first.commit, made=first.made, entries=listed, words=WORDS,
-        link=lambda entry: link(view, wheel_path(entry)),
+        link=lambda entry: link(view, wheel_path(entry)), speed=speed_words,
         report=lambda entry, name: link(view, beside_path(entry, name)),
     )  # fmt: skip
     return {f"{view}/{HTML}": text}
+
+
+def speed_words(speed: Speed) -> str:
+    """Return in a sentence how fast a wheel's kernels are."""
+    if speed.ratio is None:
+        return f"the same kernels as in {speed.against}"
+    slower = f"; certainly slower: {', '.join(speed.slower)}" if speed.slower else "; no operator is certainly slower"
+    return f"{speed.ratio:.2f} times as fast as in {speed.against} (geometric mean of all operators{slower})"
+
+
+def _report(wheel: Wheel, name: str) -> str | None:
+    """Return the link from the root to a wheel's report; None if it has none of that name."""
+    return link("", f"{posixpath.dirname(wheel.path)}/{name}") if name in wheel.beside else None

@@ -6,13 +6,14 @@ published; the next publisher finishes what an interrupted one began. At every m
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import ValidationError
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, commit_pages, day_of
+from cpuwheels.index.commits import commit_pages, day_of, read_commits, row_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import (
     COMMITS,
@@ -23,6 +24,7 @@ from cpuwheels.index.layout import (
     NIGHTLY,
     beside_path,
     day_path,
+    files_of,
     latest_path,
     project_folder,
     views,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.commits import Row, Wheel
 
 
 class Format(Strict):
@@ -111,18 +114,31 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
                 next_step="what is published is never replaced: give the new wheel a build tag",
             )
         if known is not None:
-            entry = entry.model_copy(update={"uploaded": known.uploaded})
-        bucket.add(wheel_path(entry), publication.wheel)
-        bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
-        for name, content in publication.reports.items():
-            bucket.write(beside_path(entry, name), content)
+            entry = _with_known(entry, known)
         newest = [one for one in read_entries(bucket, NIGHTLY) if one.target == entry.target]
         wanted = publication.nightly or any(one.filename == entry.filename for one in newest)
         nightly = wanted and all(one.made <= entry.made for one in newest)
         journal = Journal(entry=entry, nightly=nightly)
-        bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
+        _begin(bucket, publication, journal, new=known is None)
         _write_pages(bucket, journal)
         return Published(entry, known is None, tuple(views(entry, nightly=nightly)))
+
+
+def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> None:
+    """Write a wheel, what belongs to it, and the journal; if that cannot be done, nothing of a new wheel is left."""
+    entry, reports = journal.entry, publication.reports
+    bucket.require_room(entry.size + sum(map(len, reports.values())))
+    try:
+        bucket.add(wheel_path(entry), publication.wheel)
+        bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
+        for name, content in reports.items():
+            bucket.write(beside_path(entry, name), content)
+        bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
+    except PublishError:
+        for path in files_of(entry) if new else ():
+            with suppress(PublishError):
+                bucket.remove(path)
+        raise
 
 
 def finish(bucket: Bucket) -> Entry | None:
@@ -147,17 +163,50 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
     for view in views(entry, nightly=False):
         listed = [*_others(bucket, view, entry), entry]
         _write(bucket, view_pages(view, listed) | view_page(view, listed))
-    try:
-        pages = commit_pages(entry, bucket.read(day_path(day_of(entry))), bucket.read(COMMITS))
-    except ValueError as error:
-        raise damaged(bucket, COMMITS, error) from error
+    pages = _commit_pages(bucket, row_of(entry))
     _write(bucket, pages)
     if journal.nightly:
         _write(bucket, {latest_path(entry.target): page_text(entry)})
         others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
         _write(bucket, view_pages(NIGHTLY, [*others, entry]))
-    _write(bucket, root_page(Commits.model_validate_json(pages[COMMITS])))
+    _write(bucket, root_page(read_commits(pages[COMMITS].encode())))
     bucket.remove(JOURNAL)
+
+
+def _commit_pages(bucket: Bucket, row: Row) -> dict[str, str]:
+    try:
+        return commit_pages(row, bucket.read(day_path(day_of(row))), bucket.read(COMMITS))
+    except ValueError as error:
+        raise damaged(bucket, COMMITS, error) from error
+
+
+def note_missing(bucket: Bucket, row: Row) -> None:
+    """Say in an index why a wheel is not there.
+
+    Args:
+        bucket: Where the index is kept; made one if it is empty.
+        row: The commit or release, with what is missing.
+
+    Raises:
+        PublishError: The index cannot be understood or changed, or another publisher is at work.
+    """
+    with bucket.alone():
+        check_format(bucket)
+        finish(bucket)
+        pages = _commit_pages(bucket, row)
+        _write(bucket, pages | root_page(read_commits(pages[COMMITS].encode())))
+
+
+def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
+    """Return the wheel of the same target that was published of the commit or release before one.
+
+    Raises:
+        PublishError: The page of the newest commits is damaged.
+    """
+    try:
+        return read_commits(bucket.read(COMMITS)).before(entry)
+    except ValueError as error:
+        raise damaged(bucket, COMMITS, error) from error
 
 
 def _write(bucket: Bucket, pages: Mapping[str, str]) -> None:
@@ -177,6 +226,13 @@ def read_entries(bucket: Bucket, view: str) -> list[Entry]:
         return read_view(page) if page is not None else []
     except ValueError as error:
         raise damaged(bucket, path, error) from error
+
+
+def _with_known(entry: Entry, known: Entry) -> Entry:
+    """Return an entry with what was said of the same wheel before and lies not beside it now."""
+    kept = {"uploaded": known.uploaded, "beside": tuple(sorted({*known.beside, *entry.beside}))}
+    parity = known.parity if entry.parity == "not run" else entry.parity
+    return entry.model_copy(update=kept | {"parity": parity, "speed": entry.speed or known.speed})
 
 
 def _others(bucket: Bucket, view: str, entry: Entry) -> list[Entry]:

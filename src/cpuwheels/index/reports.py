@@ -2,38 +2,76 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import PublishError, UsageError
 from cpuwheels.finished import RECORD
+from cpuwheels.index.entry import Speed
 from cpuwheels.parity.files import HTML, JSON
 from cpuwheels.parity.results import read_parity
+from cpuwheels.speed.ratio import LEAST
+from cpuwheels.speed.result import SPEED
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.index.entry import Parity
 
-NAMES = (RECORD, "report.html", "operators.json", JSON, HTML)
+NAMES = (RECORD, "report.html", "operators.json", JSON, HTML, SPEED)
 
 
-def reports_beside(wheel: Path, sha256: str) -> tuple[dict[str, bytes], Parity]:
-    """Return the reports that lie beside a wheel, by name, and what its parity came to.
+@dataclass(frozen=True)
+class Reports:
+    """The reports of one wheel.
+
+    Attributes:
+        files: Content by name.
+        parity: What its parity came to.
+        speed: What a comparison with another wheel came to.
+    """
+
+    files: dict[str, bytes]
+    parity: Parity
+    speed: Speed | None
+
+
+def reports_beside(wheel: Path, sha256: str) -> Reports:
+    """Return the reports that lie beside a wheel.
 
     Args:
         wheel: The file.
-        sha256: Its digest; a parity report of another wheel, or of some operators alone, does not count.
+        sha256: Its digest; a report of another wheel, or of some operators' parity alone, does not count.
 
     Raises:
         PublishError: A report cannot be read.
     """
+    parity: Parity = "not run"
+    speed = None
     try:
-        found = {name: path.read_bytes() for name in NAMES if (path := wheel.with_name(name)).is_file()}
-        parity = read_parity(wheel.with_name(JSON)) if JSON in found else None
-    except (OSError, UsageError) as error:
+        files = {name: path.read_bytes() for name in NAMES if (path := wheel.with_name(name)).is_file()}
+        if JSON in files:
+            found = read_parity(wheel.with_name(JSON))
+            if found.sha256 == sha256 and not found.only:
+                parity = "passed" if found.passed else "failed"
+            else:
+                files = {name: content for name, content in files.items() if name not in {JSON, HTML}}
+        if SPEED in files:
+            speed = _speed(files[SPEED], sha256)
+            if speed is None:
+                del files[SPEED]
+    except (OSError, UsageError, ValueError, KeyError, TypeError) as error:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    if parity is None or parity.sha256 != sha256 or parity.only:
-        return {name: text for name, text in found.items() if name not in {JSON, HTML}}, "not run"
-    return found, "passed" if parity.passed else "failed"
+    return Reports(files, parity, speed)
+
+
+def _speed(report: bytes, sha256: str) -> Speed | None:
+    """Return what a comparison came to; None if it is another wheel's, or of some operators alone."""
+    found = json.loads(report)
+    if found["wheel"]["sha256"] != sha256 or found["only"]:
+        return None
+    slower = [one["operator"] for one in found["operators"] if one["high"] < LEAST]
+    return Speed(against=found["against"]["name"], ratio=found["geometric_mean"], slower=tuple(sorted(slower)))

@@ -12,10 +12,10 @@ from cpuwheels.index.commits import NEWEST, Commits, Day, Row, day_of
 from cpuwheels.index.entry import stamp
 from cpuwheels.index.layout import (
     COMMITS,
+    DAYS,
     JSON,
-    METADATA_SUFFIX,
-    beside_path,
     day_path,
+    files_of,
     project_folder,
     wheel_path,
 )
@@ -24,11 +24,10 @@ from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import check_format, damaged, finish, read_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.entry import Entry
 
 _Page = TypeVar("_Page", Day, Commits)
 
@@ -56,14 +55,16 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
-        listed = {view: read_entries(bucket, view) for view in views_of(bucket.names())}
+        names = bucket.names()
+        listed = {view: read_entries(bucket, view) for view in views_of(names)}
         kept = {wheel_path(one) for view, of in listed.items() if not FULL_HASH.fullmatch(view) for one in of}
         old = {
             view: of for view, of in listed.items()
             if FULL_HASH.fullmatch(view) and all(one.made < oldest and wheel_path(one) not in kept for one in of)
         }  # fmt: skip
-        if old:
-            _forget(bucket, old)
+        without = _without_wheels(bucket, names, oldest)
+        if gone := {day_of(entry) for of in old.values() for entry in of} | {day_of(row) for row in without}:
+            _forget(bucket, gone, old.keys() | {row.name for row in without})
         for view, of in old.items():
             for path in reversed(view_pages(view, of) | view_page(view, of)):
                 bucket.remove(path)
@@ -72,19 +73,19 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
     return sorted(old)
 
 
-def files_of(entry: Entry) -> Iterator[str]:
-    """Yield the paths of a wheel and of what belongs to it."""
-    yield wheel_path(entry)
-    yield f"{wheel_path(entry)}{METADATA_SUFFIX}"
-    yield from (beside_path(entry, report) for report in entry.beside)
+def _without_wheels(bucket: Bucket, names: Iterable[str], oldest: str) -> list[Row]:
+    """Return the rows older than a moment that only say why a wheel is missing."""
+    paths = [name for name in names if name.startswith(DAYS) and name <= day_path(oldest[:10])]
+    rows = [row for path in paths for row in _page(bucket, path, Day).rows]
+    return [row for row in rows if not row.wheels and row.made < oldest]
 
 
-def _forget(bucket: Bucket, old: dict[str, list[Entry]]) -> None:
+def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> None:
     """Take commits out of the pages that list them."""
     emptied = set()
     days = {}
-    for day in sorted({day_of(entry) for of in old.values() for entry in of}):
-        days[day] = _page(bucket, day_path(day), Day).without(old.keys())
+    for day in sorted(of_days):
+        days[day] = _page(bucket, day_path(day), Day).without(names)
         if not days[day].rows:
             emptied.add(day)
     left = [day for day in _page(bucket, COMMITS, Commits).days if day not in emptied]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.entry import read_entry
-from cpuwheels.index.publish import Publication, publish
+from cpuwheels.index.entry import Speed, read_entry
+from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
 
 if TYPE_CHECKING:
@@ -42,12 +42,15 @@ def publish_wheel(
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)
     matrix.target(entry.target)
-    reports, parity = reports_beside(wheel, entry.sha256)
-    if parity == "failed":
+    found = reports_beside(wheel, entry.sha256)
+    if found.parity == "failed":
         raise PublishError(
             f"the kernels of {wheel.name} gave wrong results",
             where=wheel.with_name("parity.json"),
             next_step="read its parity.html; a wheel whose parity failed is not published",
         )
-    entry = entry.model_copy(update={"parity": parity, "beside": tuple(sorted(reports))})
-    return publish(bucket, Publication(entry, wheel, metadata, reports, nightly))
+    before = wheel_before(bucket, entry)
+    same = before is not None and before.kernels == entry.kernels != ""
+    speed = Speed(against=before.filename) if before is not None and same else found.speed
+    entry = entry.model_copy(update={"parity": found.parity, "speed": speed, "beside": tuple(sorted(found.files))})
+    return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly))

@@ -17,6 +17,8 @@ class Nightly(Strict):
     """Whose newest commit is built."""
     parity: Literal["smoke", "full", "deep"] = "full"
     """How many cases of each operator are tried before a wheel is published."""
+    speed_rounds: int = Field(default=9, ge=0)
+    """How often the kernels are timed against those of the wheel before, if they are others; 0 for never."""
     attempts: int = Field(default=3, ge=1)
     """How often a wheel is tried that fails for a passing reason, such as the network."""
     keep_days: int = Field(default=60, ge=1)

@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels import pipeline, trials
 from cpuwheels.console import Reporter
+from cpuwheels.errors import CpuwheelsError, ParityError, UsageError
 from cpuwheels.git import FULL_HASH
+from cpuwheels.index.commits import Missing, Row
+from cpuwheels.index.entry import read_entry, stamp
+from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.nightly.run import Made
-from cpuwheels.options import ParityOptions
-from cpuwheels.parity.files import write_reports
+from cpuwheels.options import ParityOptions, SpeedOptions
+from cpuwheels.parity.files import write_files, write_reports
 from cpuwheels.parity.results import require_parity
 from cpuwheels.platforms import is_foreign
+from cpuwheels.speed.result import SPEED
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config import Places
-    from cpuwheels.errors import CpuwheelsError
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.nightly.plan import Job
     from cpuwheels.options import BuildOptions, Level
 
@@ -72,16 +77,45 @@ class WheelMaker:
             options = ParityOptions(wheel=finished.path, level=self._level)
             parity = trials.check_wheel(places, self._matrix, target.id, finished.path, options, reporter)
             require_parity(parity, write_reports(finished.path.parent, parity))
-        commit = job.source if FULL_HASH.fullmatch(job.source) else None
+        self._time(finished.path, places, target, reporter)
         published = publish_wheel(
-            self._bucket, finished.path, self._matrix, commit=commit, target=target.id, nightly=True
+            self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True
         )  # fmt: skip
         with storage_errors(places.dist):
             remove_tree(places.dist)
         return Made(published.entry.filename)
 
+    def _time(self, wheel: Path, places: Places, target: Target, reporter: Reporter) -> None:
+        """Time the wheel's kernels against those of the wheel before it, if these are others and can be timed here.
+
+        Raises:
+            CpuwheelsError: Any stage's own error but that there is nothing to compare.
+        """
+        rounds = self._matrix.nightly.speed_rounds
+        entry, _ = read_entry(wheel)
+        before = wheel_before(self._bucket, entry)
+        if not rounds or before is None or before.kernels == entry.kernels or is_foreign(target):
+            return
+        content = self._bucket.read(before.path)
+        if content is None:
+            reporter.info(f"{before.filename} is not in the index any more: no speed against it")
+            return
+        against = places.dist / "before" / before.filename
+        with storage_errors(against):
+            write_atomic(against, content)
+        options = SpeedOptions(against=against, rounds=rounds)
+        try:
+            result = trials.compare_speed(places, self._matrix, target.id, wheel, options, reporter)
+        except UsageError as error:
+            reporter.info(f"no speed against {before.filename}: {error.what}")
+            return
+        write_files(wheel.parent, {SPEED: result.as_text()})
+
     def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Put aside what there is of a wheel that was not published, with the reason, and return the folder."""
+        """Put aside what there is of a wheel that was not published, with the reason, and return the folder.
+
+        The index says then why the wheel is missing.
+        """
         places = self._own(job)
         kept = self._places.dist / KEPT / f"{job.target}-{job.source[:12]}"
         with storage_errors(kept):
@@ -90,8 +124,24 @@ class WheelMaker:
             if places.dist.is_dir():
                 places.dist.replace(kept)
             write_atomic(kept / REASON, f"{error}\n")
+        missing = Missing(
+            state="wrong" if isinstance(error, ParityError) else "failed", reason=error.what,
+            tried=stamp(datetime.now(UTC)),
+        )  # fmt: skip
+        commit = commit_of(job)
+        try:
+            version = "" if commit else job.source
+            row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
+            note_missing(self._bucket, row)
+        except CpuwheelsError as trouble:
+            self._reporter.info(f"the index does not say why there is no wheel: {trouble.what}")
         return str(kept)
 
     def _own(self, job: Job) -> Places:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"
         return replace(self._places, dist=folder)
+
+
+def commit_of(job: Job) -> str | None:
+    """Return the full hash of a job's source; None if it is a release."""
+    return job.source if FULL_HASH.fullmatch(job.source) else None

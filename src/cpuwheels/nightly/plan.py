@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable, Mapping
 
 
 @dataclass(frozen=True)
@@ -16,10 +16,12 @@ class Job:
     Attributes:
         source: Full hash of a commit, or version of a release.
         target: Target id.
+        made: When the commit was made, or now: ISO 8601, UTC.
     """
 
     source: str
     target: str
+    made: str
 
 
 @dataclass(frozen=True)
@@ -35,19 +37,19 @@ class Plan:
     there: tuple[Job, ...]
 
 
-def plan_jobs(sources: Iterable[str], targets: Iterable[str], published: Callable[[str], Collection[str]]) -> Plan:
+def plan_jobs(sources: Mapping[str, str], targets: Iterable[str], published: Callable[[str], Collection[str]]) -> Plan:
     """Return what has to be done.
 
     Args:
-        sources: Full hashes or versions, the newest first.
+        sources: Full hashes or versions, the newest first, with their moments.
         targets: Target ids in the order in which they are built.
         published: Returns the targets that a source has a wheel of.
     """
     wanted = list(targets)
     jobs: list[Job] = []
     there: list[Job] = []
-    for source in sources:
+    for source, made in sources.items():
         known = published(source)
         for target in wanted:
-            (there if target in known else jobs).append(Job(source, target))
+            (there if target in known else jobs).append(Job(source, target, made))
     return Plan(tuple(jobs), tuple(there))

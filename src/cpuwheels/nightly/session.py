@@ -72,28 +72,29 @@ def run_nightly(places: Places, matrix: Matrix, bucket: Bucket, options: Nightly
     )  # fmt: skip
 
 
-def _sources(places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime) -> list[str]:
-    """Return what is to be built, the newest first; the index would not keep what is too old."""
+def _sources(
+    places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime
+) -> dict[str, str]:
+    """Return what is to be built, the newest first, with its moment; the index would not keep what is too old."""
     if options.release:
-        return [options.release]
+        return {options.release: stamp(now)}
     branch = options.branch or matrix.nightly.branch
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
     wanted = [branch, *([options.since] if options.since else [])]
     repository = open_repository(options.repo, remotes, wanted, store=Store(places.cache), reporter=reporter)
     newest = repository.commit(branch)
     reporter.info(f"the newest commit of {branch} is {newest[:9]} {repository.subject(newest)}")
-    if options.since is None:
-        return [newest]
-    since = repository.commit(options.since)
-    if since == newest:
-        return [newest]
-    history = history_between(repository, since, newest, first_parent=True)
-    oldest = now - timedelta(days=matrix.nightly.keep_days)
-    names = [commit.name for commit in reversed(history.commits)]
-    young = [name for name in names if name == newest or repository.epoch(name) >= oldest.timestamp()]
-    if len(young) < len(names):
+    since = newest if options.since is None else repository.commit(options.since)
+    names = [newest]
+    if since != newest:
+        history = history_between(repository, since, newest, first_parent=True)
+        names = [commit.name for commit in reversed(history.commits)]
+    made = {name: stamp(datetime.fromtimestamp(repository.epoch(name), UTC)) for name in names}
+    oldest = stamp(now - timedelta(days=matrix.nightly.keep_days))
+    young = {name: moment for name, moment in made.items() if name == newest or moment >= oldest}
+    if len(young) < len(made):
         reporter.info(
-            f"{len(names) - len(young)} commits are left out: the index keeps none that are older than "
+            f"{len(made) - len(young)} commits are left out: the index keeps none that are older than "
             f"{matrix.nightly.keep_days} days"
         )
     return young

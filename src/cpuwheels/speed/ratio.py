@@ -15,6 +15,9 @@ CONFIDENCE = 0.95
 FEWEST = 6
 """With fewer rounds not even the interval from the smallest to the largest ratio has this confidence."""
 
+LEAST = 0.97
+"""Smallest ratio of an operator that is no slowdown, unless something else is asked for."""
+
 
 @dataclass(frozen=True)
 class Ratio:

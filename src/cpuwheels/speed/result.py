@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from statistics import median
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cpuwheels.speed.run import Side, SpeedRequest
 
 FORMAT = 1
+SPEED = "speed.json"
 
 
 @dataclass(frozen=True)
@@ -61,13 +63,17 @@ class SpeedResult:
         """Return the operators whose whole interval is below a ratio."""
         return [speed for speed in self.speeds if speed.ratio.high < least]
 
-    def as_json(self) -> dict[str, Any]:
-        """Return the results for ``speed.json``."""
+    def as_text(self) -> str:
+        """Return the content of ``speed.json``."""
+        return json.dumps(self._fields(), indent=1) + "\n"
+
+    def _fields(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
             "wheel": {"name": self.wheel.wheel.path.name, "sha256": self.wheel.wheel.sha256},
             "against": {"name": self.other.wheel.path.name, "sha256": self.other.wheel.sha256},
             "library": self.request.library,
+            "only": list(self.request.operators),
             "threads": self.request.threads,
             "rounds": self.request.rounds,
             "machine": self.machine,

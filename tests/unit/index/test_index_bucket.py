@@ -13,8 +13,10 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from cpuwheels.errors import PublishError, StoreError
-from cpuwheels.index import bucket as buckets
-from cpuwheels.index.bucket import Bucket, Folder, S3Bucket, open_bucket
+from cpuwheels.index import s3 as s3_buckets
+from cpuwheels.index.bucket import Bucket, Folder
+from cpuwheels.index.open import open_bucket
+from cpuwheels.index.s3 import S3Bucket
 
 
 @pytest.fixture(scope="module")
@@ -68,7 +70,7 @@ def test_what_is_there_is_not_added_again(opened: Callable[[], Bucket], tmp_path
 
 
 def test_publishers_work_one_after_the_other(opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(s3_buckets, "_LOOK_SECONDS", 0.02)
     told: list[str] = []
 
     def publish(name: str) -> None:
@@ -91,7 +93,7 @@ def test_publishers_work_one_after_the_other(opened: Callable[[], Bucket], monke
 
 
 def test_who_waits_too_long_gives_up(opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buckets, "_LOOK_SECONDS", 0.02)
+    monkeypatch.setattr(s3_buckets, "_LOOK_SECONDS", 0.02)
     with opened().alone(), pytest.raises(PublishError, match="another publisher is at work"), opened().alone(wait=0.1):
         pass
     with opened().alone(wait=0):
@@ -109,7 +111,7 @@ class TestClaimsOnABucket:
     def test_one_that_has_run_out_is_taken_over(
         self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(buckets, "LEASE_SECONDS", 0.05)
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
         first, second = s3(), s3()
         with first.alone():
             time.sleep(0.1)
@@ -120,7 +122,7 @@ class TestClaimsOnABucket:
         assert s3().read("a") == b"second"
 
     def test_one_that_is_renewed_is_kept(self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(buckets, "LEASE_SECONDS", 1.0)
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 1.0)
         bucket = s3()
         with bucket.alone():
             for number in range(6):

@@ -13,6 +13,9 @@ from wheel_writer import write_raw
 from cpuwheels.errors import CpuwheelsError, PublishError
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
+from cpuwheels.index.commits import Missing, Row
+from cpuwheels.index.entry import Speed
+from cpuwheels.index.publish import note_missing
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.keys import file_digest
 from cpuwheels.model.matrix import Matrix, load_matrix
@@ -112,6 +115,20 @@ def test_what_belongs_to_nothing_is_named(root: Path) -> None:
     assert faults(root) == "files/0000/left.whl belongs to no wheel that is listed"
 
 
+def test_what_could_not_be_made_is_no_fault(root: Path) -> None:
+    why = Missing(state="wrong", reason="2 operators", tried="2026-11-23T05:00:00Z")
+    made = json.loads((root / "commits.json").read_text())["newest"][0]["made"]
+    for number in (6, 7):
+        note_missing(Folder(root), Row(commit=f"{number:040x}", version="", made=made, missing={"arm": why}))
+    assert faults(root) == ""
+    days = list((root / "commits").iterdir())
+    for day in days:
+        day.write_text(day.read_text().replace("2 operators", "3 operators"))
+    assert "commits.json does not say what the wheels there are" in faults(root)
+    days[0].write_text("{")
+    assert "is no page that this version writes" in faults(root)
+
+
 def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> None:
     (root / "publishing.json").write_text("{}")
     assert "a publisher was interrupted" in faults(root)
@@ -169,11 +186,45 @@ class TestByHand:
         assert entry.parity == "not run"
         assert entry.beside == ("record.json",)
 
-    def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix) -> None:
+    @pytest.mark.parametrize("name", ["parity.json", "speed.json"])
+    def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
         path = wheel(tmp_path / "dist")
-        path.with_name("parity.json").write_text("{")
+        path.with_name(name).write_text("{")
         with pytest.raises(PublishError, match="cannot be read"):
             publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+    def speed(self, path: Path, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
+        operators = [{"operator": name, "low": high - 0.2, "high": high} for name, high in (("b", 0.9), ("a", 0.98))]
+        report = {
+            "wheel": {"name": path.name, "sha256": sha256 or file_digest(path)}, "against": {"name": "before.whl"},
+            "only": only, "geometric_mean": 0.95, "operators": operators,
+        }  # fmt: skip
+        path.with_name("speed.json").write_text(json.dumps(report))
+
+    def test_its_speed_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.speed(path)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.speed == Speed(against="before.whl", ratio=0.95, slower=("b",))
+        assert "speed.json" in entry.beside
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    @pytest.mark.parametrize("changes", [{"sha256": "0" * 64}, {"only": ("a",)}])
+    def test_a_speed_of_something_else_does_not_count(
+        self, tmp_path: Path, matrix: Matrix, changes: dict[str, Any]
+    ) -> None:
+        path = wheel(tmp_path / "dist")
+        self.speed(path, **changes)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.speed is None
+        assert entry.beside == ("record.json",)
+
+    def test_the_same_kernels_are_as_fast(self, tmp_path: Path, matrix: Matrix) -> None:
+        bucket = Folder(tmp_path / "index")
+        first = publish_wheel(bucket, wheel(tmp_path / "dist"), matrix).entry
+        assert first.speed is None
+        second = publish_wheel(bucket, wheel(tmp_path / "dist", 2), matrix).entry
+        assert second.speed == Speed(against=first.filename)
 
     def test_a_target_that_the_matrix_does_not_have(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist", note_target="x99")

@@ -12,11 +12,13 @@ from urllib.parse import unquote, urljoin, urlsplit
 import pytest
 from test_index_pages import entry
 
-from cpuwheels.errors import PublishError
+from cpuwheels.errors import DiskFullError, PublishError
+from cpuwheels.index import bucket as buckets
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.entry import Entry
+from cpuwheels.index.commits import Missing, Row
+from cpuwheels.index.entry import Entry, Speed
 from cpuwheels.index.layout import JOURNAL, METADATA_SUFFIX, wheel_path
-from cpuwheels.index.publish import Publication, publish, read_entries
+from cpuwheels.index.publish import Publication, note_missing, publish, read_entries, wheel_before
 
 WHEEL = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-manylinux_2_27_{machine}.whl"
 
@@ -147,6 +149,103 @@ def test_other_bytes_under_the_same_name_are_refused(root: Path, tmp_path: Path)
     with pytest.raises(PublishError, match="with other bytes"):
         publish(Folder(root), publication(tmp_path / "dist", content="other"))
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_what_was_said_before_is_kept(root: Path, tmp_path: Path) -> None:
+    one = publication(tmp_path / "dist")
+    speed = Speed(against="before.whl", ratio=1.5)
+    said = {"parity": "passed", "speed": speed, "beside": ("parity.json", "record.json")}
+    first = replace(one, entry=one.entry.model_copy(update=said), reports={"parity.json": b"[]", "record.json": b"{}"})
+    publish(Folder(root), first)
+    assert publish(Folder(root), one).entry == first.entry
+
+
+def test_nothing_is_left_of_a_wheel_that_cannot_be_written(root: Path, tmp_path: Path) -> None:
+    publish(Folder(root), publication(tmp_path / "dist", 1))
+    before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
+    for at in range(FILES_FIRST + 1):
+        with pytest.raises(PublishError, match="no space"):
+            publish(Full(root, at), publication(tmp_path / "dist", 2))
+        assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
+
+
+def test_too_little_room_is_said_before_anything_is_written(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(buckets, "free_bytes", lambda _: 1 << 20)
+    with pytest.raises(DiskFullError, match="1 MiB are free, 16 MiB are needed"):
+        publish(Folder(root), publication(tmp_path / "dist"))
+    assert [path.name for path in root.rglob("*") if path.suffix == ".whl"] == []
+
+
+def test_the_wheel_before_one(root: Path, tmp_path: Path) -> None:
+    ours = {}
+    for number, target in ((1, "x86"), (2, "x86"), (2, "arm"), (4, "x86")):
+        one = publication(tmp_path / "dist", number, target)
+        ours[number, target] = one.entry.filename
+        publish(Folder(root), one)
+
+    def before(number: int, target: str = "x86", **changes: object) -> str | None:
+        asked = publication(tmp_path / "asked", number, target).entry.model_copy(update=changes)
+        found = wheel_before(Folder(root), asked)
+        return found.filename if found else None
+
+    assert before(3) == before(4) == ours[2, "x86"]  # not itself
+    assert before(5) == ours[4, "x86"]
+    assert before(5, "arm") == ours[2, "arm"]
+    assert before(1) is None
+    assert before(9, commit=None) is None  # no release came before
+    assert wheel_before(Folder(tmp_path / "nothing"), publication(tmp_path / "asked").entry) is None
+
+
+class TestMissing:
+    WHY = Missing(state="failed", reason="ops.cpp does not compile", tried="2026-11-23T05:00:00Z")
+
+    def row(self, number: int, target: str = "x86") -> Row:
+        return Row(
+            commit=f"{number:040x}", version="", made=f"2026-11-{number:02}T10:00:00Z", missing={target: self.WHY}
+        )
+
+    def test_it_is_said_until_the_wheel_is_there(self, root: Path, tmp_path: Path) -> None:
+        note_missing(Folder(root), self.row(2))
+        assert "not built" in (root / "index.html").read_text()
+        publish(Folder(root), publication(tmp_path / "dist", 2, "arm"))
+        note_missing(Folder(root), self.row(2))
+        (row,) = json.loads((root / "commits.json").read_text())["newest"]
+        assert (list(row["wheels"]), list(row["missing"])) == (["arm"], ["x86"])
+        assert row["version"].startswith("0.32.1.dev2")
+        assert check_links(root) > 0
+        publish(Folder(root), publication(tmp_path / "dist", 2))
+        (row,) = json.loads((root / "commits/2026-11-02.json").read_text())["rows"]
+        assert (list(row["wheels"]), row["missing"]) == (["arm", "x86"], {})
+        assert "not built" not in (root / "index.html").read_text()
+
+    def test_a_wheel_that_is_there_is_not_missing(self, root: Path, tmp_path: Path) -> None:
+        publish(Folder(root), publication(tmp_path / "dist", 2))
+        before = (root / "commits.json").read_text()
+        note_missing(Folder(root), self.row(2))
+        assert (root / "commits.json").read_text() == before
+
+
+class Full(Folder):
+    """A folder that is full at one of its changes."""
+
+    def __init__(self, folder: Path, at: int) -> None:
+        super().__init__(folder)
+        self.left = at
+
+    def _step(self, path: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise PublishError(f"cannot write {path}: no space left on device", where=self.name)
+
+    def write(self, path: str, content: bytes) -> None:
+        self._step(path)
+        super().write(path, content)
+
+    def add(self, path: str, content: bytes | Path) -> bool:
+        self._step(path)
+        return super().add(path, content)
 
 
 class DyingError(BaseException):

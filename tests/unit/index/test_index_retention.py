@@ -12,7 +12,8 @@ import pytest
 from test_index_publish import Dying, DyingError, check_links, publication
 
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.publish import publish, read_entries
+from cpuwheels.index.commits import Missing, Row
+from cpuwheels.index.publish import note_missing, publish, read_entries
 from cpuwheels.index.retention import remove_old
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
@@ -44,6 +45,19 @@ def test_only_commits_that_are_old_and_not_the_newest_go(root: Path) -> None:
     assert [row["commit"] for row in commits["newest"]] == [commit(15), commit(5), None]
     assert commits["days"] == ["2026-11-15", "2026-11-05", "2026-11-01"]  # the release is of that day
     assert len(list(root.glob("files/*/*.whl"))) == 4
+
+
+def test_what_could_not_be_made_is_forgotten_too(root: Path) -> None:
+    why = Missing(state="failed", reason="does not compile", tried="2026-11-02T00:00:00Z")
+    for number in (2, 16):
+        row = Row(commit=commit(number), version="", made=f"2026-11-{number:02}T10:00:00Z", missing={"x86": why})
+        note_missing(Folder(root), row)
+    assert (root / "commits" / "2026-11-02.json").is_file()
+    remove_old(Folder(root), 15, NOW)
+    assert not (root / "commits" / "2026-11-02.json").exists()
+    listed = [row["commit"] for row in json.loads((root / "commits.json").read_text())["newest"]]
+    assert commit(16) in listed
+    assert commit(2) not in listed
 
 
 def test_nothing_is_old(root: Path) -> None:

@@ -24,7 +24,8 @@ from cpuwheels.nightly.plan import Job, plan_jobs
 from cpuwheels.nightly.run import PAUSE_SECONDS, Budget, Made, run_jobs
 
 A, B = "a" * 40, "b" * 40
-JOBS = [Job(B, "x86"), Job(B, "arm"), Job(A, "x86")]
+NEW, OLD = "2026-11-22T10:00:00Z", "2026-11-21T10:00:00Z"
+JOBS = [Job(B, "x86", NEW), Job(B, "arm", NEW), Job(A, "x86", OLD)]
 
 
 class Maker:
@@ -60,12 +61,12 @@ def run(maker: Maker, limits: Budget | None = None, pause: Callable[[float], Non
 class TestPlan:
     def test_the_newest_first_and_what_is_there_is_left_out(self) -> None:
         there = {A: {"x86"}, B: set[str]()}
-        plan = plan_jobs([B, A], ["x86", "arm"], there.__getitem__)
-        assert plan.jobs == (Job(B, "x86"), Job(B, "arm"), Job(A, "arm"))
-        assert plan.there == (Job(A, "x86"),)
+        plan = plan_jobs({B: NEW, A: OLD}, ["x86", "arm"], there.__getitem__)
+        assert plan.jobs == (Job(B, "x86", NEW), Job(B, "arm", NEW), Job(A, "arm", OLD))
+        assert plan.there == (Job(A, "x86", OLD),)
 
     def test_nothing_is_left_when_all_is_there(self) -> None:
-        assert plan_jobs([A], ["x86"], lambda _: ["x86", "arm"]).jobs == ()
+        assert plan_jobs({A: OLD}, ["x86"], lambda _: ["x86", "arm"]).jobs == ()
 
 
 class TestJobs:

@@ -125,7 +125,7 @@ def test_what_was_not_timed_is_said_once() -> None:
 
 
 def test_the_report_has_every_round_and_what_was_left_out() -> None:
-    report = json.loads(json.dumps(result().as_json()))
+    report = json.loads(result().as_text())
     (case,) = report["operators"][0]["cases"]
     assert (case["case"], len(case["seconds"]), case["ratio"]) == ("slow[1]", 6, 0.5)
     assert report["left_out"][0] == {"operator": "fast", "case": "fast[2]", "reason": "the call is refused"}
