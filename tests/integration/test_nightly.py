@@ -7,7 +7,9 @@ import json
 import shutil
 from pathlib import Path
 
+import boto3
 import pytest
+from moto.server import ThreadedMotoServer
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow
@@ -46,11 +48,11 @@ class Nightly:
     clone: Path
     index: Path
 
-    def run(self, *arguments: str, env: dict[str, str] | None = None) -> tuple[int, dict, str]:
+    def run(self, *arguments: str, index: str = "", env: dict[str, str] | None = None) -> tuple[int, dict, str]:
         """Run a nightly job; return its exit code, its summary and what was said."""
         done = self.tiny.run(
-            "nightly", "--repo", str(self.clone), "--index", str(self.index), "--target", "x86", "--level", "smoke",
-            *arguments, env=env,
+            "nightly", "--repo", str(self.clone), "--index", index or str(self.index), "--target", "x86",
+            "--level", "smoke", *arguments, env=env,
         )  # fmt: skip
         summary = self.tiny.dist / "nightly" / "summary.json"
         return done.returncode, json.loads(summary.read_text()) if summary.is_file() else {}, done.stdout + done.stderr
@@ -100,7 +102,7 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
 
     broken = commit(nightly, "broken", f"#error broken\n{text}")
     wrong = commit(nightly, "wrong", text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 2"))
-    mended = commit(nightly, "mended", text)
+    mended = commit(nightly, "mended", f"{text}// mended\n")
     code, summary, said = nightly.run("--since", one)
     assert code == 42, said
     assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [
@@ -111,7 +113,12 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     assert list(kept["wrong"].rglob("parity.html"))
     assert "does not compile" in (kept["failed"] / "why.txt").read_text() or kept["failed"].is_dir()
     assert not (nightly.index / wrong).exists()
-    assert json.loads((nightly.index / "latest" / "x86.json").read_text())["commit"] == mended
+    before_it, latest = latest, json.loads((nightly.index / "latest" / "x86.json").read_text())
+    assert (latest["commit"], latest["speed"]["against"]) == (mended, before_it["filename"])
+    assert 0.1 < latest["speed"]["ratio"] < 10  # other bytes, the same work
+    page = (nightly.index / "index.html").read_text()
+    assert "wrong results" in page
+    assert "not built" in page
     done = nightly.tiny.run("check-index", "--index", nightly.index)
     assert done.returncode == 0, done.stderr
 
@@ -126,6 +133,31 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
     code, summary, said = nightly.run("--since", "v0.1.0")
     assert code == 0, said
     assert {each["source"] for each in summary["outcomes"]} == {first, second}
+    assert '"ratio": null' in (nightly.index / "commits.json").read_text()  # one has the kernels of the other
+
+
+def test_the_index_may_be_a_bucket(nightly: Nightly, monkeypatch: pytest.MonkeyPatch) -> None:
+    newest = commit(nightly, "one")
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    try:
+        endpoint = "http://{}:{}".format(*server.get_host_and_port())
+        settings = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+        for name, value in (settings | {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}).items():
+            monkeypatch.setenv(name, value)
+        client = boto3.client("s3", endpoint_url=endpoint)
+        client.create_bucket(Bucket="wheels")
+        index = "s3://wheels/vllm"
+        for state in ("published", "there"):
+            code, summary, said = nightly.run(index=index)
+            assert code == 0, said
+            assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
+        done = nightly.tiny.run("check-index", "--index", index)
+        assert done.returncode == 0, done.stderr
+        latest = client.get_object(Bucket="wheels", Key="vllm/latest/x86.json")["Body"].read()
+        assert json.loads(latest)["parity"] == "passed"
+    finally:
+        server.stop()
 
 
 def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:
