@@ -37,6 +37,7 @@ class _Nightly(TypedDict):
     targets: tuple[str, ...]
     since: str | None
     release: str | None
+    latest_release: bool
     branch: str | None
     repo: Path | None
     level: Level | None
@@ -50,6 +51,7 @@ class _Nightly(TypedDict):
 @click.option("--target", "targets", multiple=True, help="Only this target; may be repeated.")
 @click.option("--since", help="Build every commit after this one, the newest first.")
 @click.option("--release", help="Build this version in place of the newest commit.")
+@click.option("--latest-release", is_flag=True, help="Build the newest release's commit in place of the newest one.")
 @click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
 @click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")

@@ -144,6 +144,7 @@ class NightlyOptions:
         targets: Target ids; all that can be built here if empty.
         since: Commit after which every commit is built; only the newest when None.
         release: Version that is built in place of commits.
+        latest_release: Whether the commit of the newest release tag is built in place of the newest commit.
         branch: Whose commits are built; the matrix's when None.
         repo: Clone of vLLM; the matrix's repositories when None.
         level: How many cases of each operator are tried; the matrix's when None.
@@ -155,6 +156,7 @@ class NightlyOptions:
     targets: tuple[str, ...] = ()
     since: str | None = None
     release: str | None = None
+    latest_release: bool = False
     branch: str | None = None
     repo: Path | None = None
     level: Level | None = None

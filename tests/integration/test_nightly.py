@@ -123,6 +123,15 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     assert done.returncode == 0, done.stderr
 
 
+def test_the_newest_release_in_place_of_the_newest_commit(nightly: Nightly) -> None:
+    commit(nightly, "after")
+    code, summary, said = nightly.run("--latest-release")
+    assert code == 0, said
+    (outcome,) = summary["outcomes"]
+    assert outcome["wheel"].startswith("vllm-0.1.0+cpu-")
+    assert (nightly.index / "0.1.0" / "cpu" / "vllm" / "index.html").is_file()
+
+
 def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) -> None:
     first = commit(nightly, "one")
     second = commit(nightly, "two")
@@ -178,6 +187,7 @@ def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -
         (["--since", "nothing"], "there is no commit 'nothing'"),
         (["--branch", "nothing"], "there is no commit 'nothing'"),
         (["--target", "x99"], "unknown target 'x99'"),
+        (["--since", "v0.1.0", "--latest-release"], "one of --since, --release and --latest-release"),
     ],
 )
 def test_bad_input_is_one_message(nightly: Nightly, arguments: list[str], words: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.history import history_between
 from cpuwheels.commits import repositories_of
-from cpuwheels.errors import CpuwheelsError
+from cpuwheels.errors import CpuwheelsError, UsageError
 from cpuwheels.index.entry import stamp
 from cpuwheels.index.publish import read_entries
 from cpuwheels.index.retention import remove_old
@@ -20,6 +20,7 @@ from cpuwheels.nightly.plan import plan_jobs
 from cpuwheels.nightly.run import Budget, run_jobs
 from cpuwheels.platforms import check_host
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
+from cpuwheels.source.version import newest_release
 from cpuwheels.storage import free_bytes, storage_errors
 from cpuwheels.store import Store
 
@@ -76,14 +77,21 @@ def _sources(
     places: Places, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime
 ) -> dict[str, str]:
     """Return what is to be built, the newest first, with its moment; the index would not keep what is too old."""
+    if len([given for given in (options.since, options.release, options.latest_release) if given]) > 1:
+        raise UsageError(
+            "one of --since, --release and --latest-release can be given",
+            where="nightly",
+            next_step="run it once for each",
+        )
     if options.release:
         return {options.release: stamp(now)}
     branch = options.branch or matrix.nightly.branch
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
     wanted = [branch, *([options.since] if options.since else [])]
     repository = open_repository(options.repo, remotes, wanted, store=Store(places.cache), reporter=reporter)
-    newest = repository.commit(branch)
-    reporter.info(f"the newest commit of {branch} is {newest[:9]} {repository.subject(newest)}")
+    name = newest_release(repository) if options.latest_release else branch
+    newest = repository.commit(name)
+    reporter.info(f"the newest commit of {name} is {newest[:9]} {repository.subject(newest)}")
     since = newest if options.since is None else repository.commit(options.since)
     names = [newest]
     if since != newest:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from packaging.version import InvalidVersion, Version
 from setuptools_scm.version import format_version, meta
 from vcs_versioning import VcsEnvironment
 
@@ -13,8 +15,10 @@ from cpuwheels.errors import SourceError
 
 if TYPE_CHECKING:
     from cpuwheels.git import Git
+    from cpuwheels.source.repository import Repository
 
-DESCRIBE = ("describe", "--always", "--tags", "--long", "--abbrev=40", "--match", "v[0-9]*")
+TAGS = "v[0-9]*"
+DESCRIBE = ("describe", "--always", "--tags", "--long", "--abbrev=40", "--match", TAGS)
 """Release tags only, as upstream's setup.py asks for them; crate tags such as ``proto-v0.3.0`` do not count."""
 
 NO_TAG = "0.0"
@@ -80,6 +84,26 @@ def describe(git: Git, commit: str | None = None) -> Described:
     if dirty:
         return Described(f"{version}+g{node[:_NODE_DIGITS]}.dirty", how)
     return Described(version, how, node)
+
+
+def newest_release(repository: Repository) -> str:
+    """Return the tag of the newest release; pre-releases and the tags of other things do not count.
+
+    Raises:
+        SourceError: There is none.
+    """
+    versions: dict[Version, str] = {}
+    for tag in repository.git.ask("tag", "--list", TAGS).output.split():
+        with contextlib.suppress(InvalidVersion):
+            versions[Version(tag)] = tag
+    releases = [version for version in versions if not version.is_prerelease]
+    if not releases:
+        raise SourceError(
+            f"{repository.name} has no tag of a release",
+            where="--latest-release",
+            next_step="fetch the release tags: git fetch --tags",
+        )
+    return versions[max(releases)]
 
 
 def _unknown(git: Git, output: str) -> SourceError:

@@ -10,6 +10,7 @@ from sample_source import EPOCH, commit, git, write_tree
 from cpuwheels.errors import SourceError
 from cpuwheels.git import Git
 from cpuwheels.source.repository import Repository
+from cpuwheels.source.version import newest_release
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,6 +41,22 @@ def test_every_kind_of_name(repository: Repository, clone: Path) -> None:
     assert repository.commit("v0.32.0") == repository.commit("HEAD~1") == repository.commit(first[:7]) == first
     assert repository.commit("main") == repository.commit("HEAD") == repository.commit(second) == second
     assert repository.commit("refs/heads/main") == second
+
+
+def test_the_newest_release(repository: Repository, clone: Path) -> None:
+    assert newest_release(repository) == "v0.32.0"
+    for tag in ("v0.9.1", "v0.33.0rc1", "proto-v0.99.0", "v1x", "nightly"):
+        git(clone, "tag", tag)
+    assert newest_release(repository) == "v0.32.0"
+    git(clone, "tag", "v0.32.1", "HEAD~1")
+    assert newest_release(repository) == "v0.32.1"
+
+
+def test_no_release(tmp_path: Path) -> None:
+    folder = write_tree(tmp_path / "vllm", {})
+    commit(folder)
+    with pytest.raises(SourceError, match="no tag of a release"):
+        newest_release(Repository(Git(folder), "here"))
 
 
 def test_a_tag_and_a_branch_of_one_name_are_told_apart(repository: Repository, clone: Path) -> None:
