@@ -2,7 +2,8 @@
 
 Makes a repository of vLLM's releases with small commits between them, plants a fault in a kernel and one in a Python
 file, and looks for both with ``cpuwheels bisect`` and with ``git bisect run``, which builds each commit with upstream's
-CMake project as it is and a compiler cache. Each search is run twice: with empty caches, then with what that left.
+CMake project as it is and a compiler cache. Each search is run twice: with the caches as they are (empty in a new
+--work), then with what that left.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from buildbench.setting import prepared
 
 from bisectbench.history import AT, make_history
 from bisectbench.results import TARGET, Results, as_text, wrong
-from bisectbench.sides import Ours, Theirs, upstream_workspace
+from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
 from cpuwheels.console import Reporter, clock
 from cpuwheels.errors import BisectError, CpuwheelsError, InterruptedError_
@@ -59,6 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
     releases = options.releases.split(",")
     path = options.json or options.root / "dist" / "bench" / f"bisect-{datetime.now(UTC):%Y%m%dT%H%M%S}.json"
+    kept = any((options.work / name).exists() for name in KEPT)
     with prepared(options.root, options.work, options.target, releases[-1], reporter) as setting:
         matrix, store = load_matrix(options.root), Store(default_root())
         trees = {version: request_source(version, None, matrix).get(store, reporter).folder for version in releases}
@@ -67,6 +69,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         results = Results(
             machine=setting.machine, began=datetime.now(UTC).isoformat(timespec="seconds"), releases=releases,
             commits=len(history.commits), kernel_changes=len(history.kernel_changes),
+            caches="of an earlier run" if kept else "empty",
         )  # fmt: skip
         good = options.good or f"v{releases[0]}"
         faults: list[Fault] = [options.fault] if options.fault else list(AT)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from buildbench.results import Machine  # noqa: TC002  (pydantic reads the annotations)
 from pydantic import Field
@@ -56,8 +56,10 @@ class Results(Strict):
     releases: tuple[str, ...]
     commits: int
     kernel_changes: int
+    caches: Literal["empty", "of an earlier run"] = "empty"
+    """At the beginning."""
     first: tuple[Run, ...] = ()
-    """With empty caches."""
+    """With the caches as they were."""
     warm: tuple[Run, ...] = ()
     """Again, with what the first ones left in the caches."""
 
@@ -79,7 +81,7 @@ class Results(Strict):
         Raises:
             UsageError: They are not.
         """
-        if before.model_copy(update={"began": self.began, "first": (), "warm": ()}) != self:
+        if before.model_copy(update={"began": self.began, "caches": self.caches, "first": (), "warm": ()}) != self:
             raise UsageError(
                 "the results are of another repository or another machine",
                 where=path,
@@ -102,7 +104,7 @@ def as_text(results: Results) -> str:
         f"{machine.processor}, {machine.cpus} CPUs, {machine.system}; {results.began}",
         f"vLLM {', '.join(results.releases)}, {small} commits after them; {results.kernel_changes} change kernels",
     ]
-    for warm, title in ((False, "empty caches"), (True, "warm caches")):
+    for warm, title in ((False, f"caches: {results.caches}"), (True, "again, with what that left in the caches")):
         runs = results.warm if warm else results.first
         lines += ["", title] * bool(runs)
         lines += [_line(run) for run in runs]

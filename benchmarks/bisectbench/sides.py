@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 
     from bisectbench.history import Fault, History
 
+_THEIR_CACHE = "their-ccache"
+KEPT = (_THEIR_CACHE, "cache/kernels")
+"""What earlier searches left in the benchmark's folder, of either side."""
+
 _BENCHMARKS = Path(__file__).parents[1]
 
 
@@ -152,7 +156,7 @@ class Theirs:
                 "CMAKE_ARGS": " ".join(f"-D{name}={value}" for name, value in needed.items()),
                 "SOURCE_DATE_EPOCH": KERNEL_EPOCH,
                 "CPUWHEELS_TOOLCHAIN_VALUES": str(workspace.toolchain_values),
-                "CCACHE_DIR": str(setting.work / "their-ccache"),
+                "CCACHE_DIR": str(setting.work / _THEIR_CACHE),
                 "CCACHE_MAXSIZE": "50G",
                 "CCACHE_CONFIGPATH": os.devnull,
                 # Environments are made of hard links, and each new one changes the ctime of torch's headers.
