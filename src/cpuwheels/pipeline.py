@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels import run
@@ -144,11 +145,7 @@ def _precompiled(this: Run, request: SourceRequest, place: str) -> Assembly:
         made_from=donor.made_from,
         kernels=folder,
         beside={},
-        policy=AuditPolicy(
-            floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-            torch_libraries=inputs.environment.torch_folder / "lib", library_folders=(), digests=(),
-            system=target.system,
-        ),
+        policy=_policy(target, inputs),
         audited=audited,
         features=features_here(this.store),
         write_beside=lambda _: None,
@@ -159,10 +156,18 @@ def _precompiled(this: Run, request: SourceRequest, place: str) -> Assembly:
 def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels: Kernels) -> AuditPolicy:
     system = toolchain.library_folders  # without any, those of the machine itself
     environment = inputs.environment
-    return AuditPolicy(
-        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-        torch_libraries=environment.torch_folder / "lib",
+    return replace(
+        _policy(target, inputs),
         library_folders=(*system, kernels.libraries_folder) if system else (),
         digests=(environment.torch_version, environment.torch_digest, toolchain.digest, kernels.key),
-        limits=limits_of(target, inputs.acl), binutils=Binutils.of(toolchain), system=target.system,
+        limits=limits_of(target, inputs.acl),
+        binutils=Binutils.of(toolchain),
+    )
+
+
+def _policy(target: Target, inputs: Inputs) -> AuditPolicy:
+    """Return what a wheel is held against whose binaries were audited before."""
+    return AuditPolicy(
+        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
+        torch_libraries=inputs.environment.torch_folder / "lib", library_folders=(), digests=(), system=target.system,
     )  # fmt: skip
