@@ -102,11 +102,12 @@ def wheels(tiny: Tiny, tiny_wheel: Path, tmp_path_factory: pytest.TempPathFactor
     shutil.copytree(tiny.tree, folder)
     (folder / "PKG-INFO").unlink()
     commit_all(folder, "release", tag="v0.1.0")
+    here = dataclasses.replace(tiny, dist=tmp_path_factory.mktemp("dist"))
     found = [tiny_wheel]
     for name in ("one", "two"):
         (folder / "vllm" / f"{name}.py").write_text("")
         commit = commit_all(folder, name)
-        found.append(tiny.build("--repo", folder, "--source", commit))
+        found.append(here.build("--repo", folder, "--source", commit))
     return found
 
 
