@@ -16,7 +16,7 @@ from cpuwheels.machine.cpus import Cpu
 from cpuwheels.record import write_record
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.metadata import upstream_package
-from cpuwheels.wheel.overlay import write_overlay
+from cpuwheels.wheel.overlay import parts_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -104,15 +104,15 @@ def _packed(this: Run, assembly: Assembly, work: Path, staged: Path) -> BuiltWhe
             inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment, store=this.store,
             work=work / "package", log=this.logs / "metadata.log",
         )  # fmt: skip
-        overlay = write_overlay(
-            work / "overlay", package.project,
+        parts = parts_of(
+            package.project,
             package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
         )  # fmt: skip
         built = build_wheel(
-            overlay, package.project, python=inputs.environment.python, epoch=inputs.source.epoch, note=assembly.note,
-            policy=assembly.policy, audited=assembly.audited, add={FILE: assembly.made_from.render()},
-            store=this.store, work=work / "wheel", out=staged, log=this.logs / "wheel.log",
-            forbidden_paths=(this.places.cache, this.places.root),
+            parts, python=inputs.environment.python, backend=inputs.environment.key(), epoch=inputs.source.epoch,
+            note=assembly.note, policy=assembly.policy, audited=assembly.audited,
+            add={FILE: assembly.made_from.render()}, store=this.store, work=work / "wheel", out=staged,
+            log=this.logs / "wheel.log", forbidden_paths=(this.places.cache, this.places.root),
         )  # fmt: skip
         for moved in built.moved_requirements:
             this.reporter.info(f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'")

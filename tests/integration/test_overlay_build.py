@@ -6,13 +6,14 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 from packaging.utils import parse_wheel_filename
 from uv import find_uv_bin
 
 from cpuwheels.wheel.build import build_overlay, check_complete
-from cpuwheels.wheel.overlay import Overlay, write_overlay
+from cpuwheels.wheel.overlay import Overlay, parts_of, write_overlay
 from cpuwheels.wheel.project import Project, read_project
 
 METADATA = """\
@@ -37,6 +38,10 @@ Provides-Extra: empty
 ENTRY_POINTS = "[console_scripts]\ndemo = demo:main\n\n[demo.plugins]\nfirst = demo.a:A\n"
 
 
+def written(folder: Path, project: Project, **parts: Any) -> Overlay:
+    return write_overlay(folder, parts_of(project, **parts))
+
+
 @pytest.fixture
 def project() -> Project:
     return read_project(METADATA.encode(), ENTRY_POINTS)
@@ -55,7 +60,7 @@ def overlay(tmp_path: Path, project: Project) -> Overlay:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
-    return write_overlay(
+    return written(
         tmp_path / "overlay",
         project,
         package={name.removeprefix("package/"): tmp_path / name for name in files if name.startswith("package/")},

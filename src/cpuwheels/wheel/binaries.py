@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import stat
 import zipfile
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -117,7 +118,7 @@ def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
         own = f"{dist_info_of(names)}/WHEEL"
         return {
-            _renamed(name, own, distribution): (archive.read(name), archive.getinfo(name).external_attr)
+            _renamed(name, own, distribution): (archive.read(name), _plain(archive.getinfo(name).external_attr))
             for name in names
             if name == own or _is_binary(archive, name)
         }
@@ -156,6 +157,11 @@ def _is_binary(archive: zipfile.ZipFile, name: str) -> bool:
     with archive.open(name) as stream:
         start = stream.read(len(MAGIC))
         return start == MAGIC or is_macho(start)
+
+
+def _plain(attributes: int) -> int:
+    """Return the attributes of a file that is executable, or not: whoever wrote the wheel may have said more."""
+    return (stat.S_IFREG | (0o755 if attributes >> 16 & 0o111 else 0o644)) << 16
 
 
 def _name_alone(wheel: Path) -> str:

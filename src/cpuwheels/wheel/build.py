@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import zipfile
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,8 @@ from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.binaries import audited_binaries, audited_name
 from cpuwheels.wheel.canonical import canonicalize, dist_info_of
+from cpuwheels.wheel.described import KeptDescription
+from cpuwheels.wheel.overlay import write_overlay
 from cpuwheels.wheel.project import Project, differences, read_project
 from cpuwheels.wheel.streams import Streams, keep_wheel, kept_wheel
 from cpuwheels.wheel.validation import Expectations, validate_wheel
@@ -26,7 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
     from cpuwheels.wheel.audited import Audited, AuditPolicy, Bundled
     from cpuwheels.wheel.instructions import Judged
-    from cpuwheels.wheel.overlay import Overlay
+    from cpuwheels.wheel.overlay import Overlay, Parts
     from cpuwheels.wheel.requirements import MovedRequirement
 
 NOTE = "cpuwheels.json"
@@ -74,10 +77,10 @@ class BuiltWheel:
 
 
 def build_wheel(
-    overlay: Overlay,
-    project: Project,
+    parts: Parts,
     *,
     python: Path,
+    backend: str,
     epoch: int,
     note: Mapping[str, Any],
     policy: AuditPolicy,
@@ -92,9 +95,9 @@ def build_wheel(
     """Build, audit, canonicalize and validate the wheel.
 
     Args:
-        overlay: The written overlay project.
-        project: The metadata it was written from; the wheel has to say all of it.
+        parts: What the wheel is made of; it has to say all of the metadata.
         python: Interpreter of the build environment.
+        backend: Names the build environment.
         epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
         note: What the wheel was made from (kernel key, alternates, toolchain, source digest); written into
             the wheel as ``cpuwheels.json``, so it must not hold times or paths.
@@ -113,20 +116,28 @@ def build_wheel(
     """
     python, work, out = python.absolute(), work.absolute(), out.absolute()
     platform = f"linux-{policy.machine}" if policy.system == "Linux" else None
-    raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log, platform=platform)
-    check_complete(raw, overlay.files, project)
+    project = parts.project
+    kept_description = KeptDescription(parts, f"{backend} {platform or sys.platform}", store)
+    with storage_errors(work):
+        raw = kept_description.wheel(work / "raw")
+    package = parts.package if raw else {}
+    if raw is None:
+        overlay = write_overlay(work / "overlay", parts)
+        raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log, platform=platform)
+        kept_description.keep(raw)
+    check_complete(raw, parts.files - package.keys(), project)
     key, found = audited or audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
     path = out / audited_name(raw, found)
     kept = kept_wheel(store, key)
     with Streams([wheel for wheel in (found.path, kept) if wheel is not None]) as streams:
         canonicalize(
             raw, path, epoch=epoch, add={NOTE: render_note(note, found, project), **(add or {})}, instead=found.path,
-            streams=streams,
+            streams=streams, files=package,
         )  # fmt: skip
     expected = Expectations(
         policy=policy.elf_policy(),
         excluded=policy.excluded,
-        modules=tuple(sorted(name for name in overlay.files if name.endswith(".so"))),
+        modules=tuple(sorted(name for name in parts.files if name.endswith(".so"))),
         forbidden_paths=tuple(str(folder) for folder in (work, *forbidden_paths)),
     )
     require_valid(path, expected, log=log)

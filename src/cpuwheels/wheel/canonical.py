@@ -77,6 +77,7 @@ def canonicalize(
     leave_out: Collection[str] = (),
     instead: Path | None = None,
     streams: Streams | None = None,
+    files: Mapping[str, Path] | None = None,
 ) -> None:
     """Rewrite a wheel: sorted entries, one time stamp, normal permissions, a new sorted ``RECORD``.
 
@@ -89,6 +90,7 @@ def canonicalize(
         instead: Another wheel in canonical form. Its package files and ``WHEEL`` are added, or take the place of those
             in ``wheel``.
         streams: Entries that need not be compressed again.
+        files: More package files, by their names in the wheel.
 
     Raises:
         WheelError: ``wheel`` is not a wheel.
@@ -100,6 +102,7 @@ def canonicalize(
             dist_info = dist_info_of(members)
             if instead is not None:
                 members |= _instead(stack.enter_context(zipfile.ZipFile(instead)), dist_info)
+            members |= {name: _Member(path=path) for name, path in (files or {}).items()}
             added = {f"{dist_info}/{name}": _Member(content=content) for name, content in (add or {}).items()}
             for name in (*leave_out, "RECORD"):
                 members.pop(f"{dist_info}/{name}", None)
@@ -111,16 +114,19 @@ def canonicalize(
 
 @dataclass(frozen=True)
 class _Member:
-    """A file of the wheel to be written: an entry of another one, or bytes."""
+    """A file of the wheel to be written: an entry of another one, a file, or bytes."""
 
     archive: zipfile.ZipFile | None = None
     info: zipfile.ZipInfo | None = None
+    path: Path | None = None
     content: bytes = b""
     digest: str = ""
     """As ``RECORD`` says, if that is known without reading it."""
 
     @property
     def executable(self) -> bool:
+        if self.path is not None:
+            return bool(self.path.stat().st_mode & 0o111)
         return self.info is not None and bool(self.info.external_attr >> 16 & 0o111)
 
     @property
@@ -128,6 +134,8 @@ class _Member:
         return len(self.content) if self.info is None else self.info.file_size
 
     def read(self) -> bytes:
+        if self.path is not None:
+            return self.path.read_bytes()
         return self.content if self.archive is None or self.info is None else self.archive.read(self.info)
 
 

@@ -40,6 +40,35 @@ install(DIRECTORY "${{CMAKE_CURRENT_SOURCE_DIR}}/kernels/"
 
 
 @dataclass(frozen=True)
+class Parts:
+    """What a wheel is made of before it is audited.
+
+    Attributes:
+        project: The metadata.
+        package: Name in the wheel → upstream's package file.
+        kernels: Name in the wheel → extension module, or library of one.
+        licenses: Folder with the licence files that the metadata names.
+        py_api: Oldest Python whose stable ABI the kernels use, as scikit-build-core writes it.
+    """
+
+    project: Project
+    package: Mapping[str, Path]
+    kernels: Mapping[str, Path]
+    licenses: Path
+    py_api: str = "cp38"
+
+    @property
+    def files(self) -> frozenset[str]:
+        """Paths that the wheel must hold outside ``.dist-info``."""
+        return frozenset(self.package.keys() | self.kernels.keys())
+
+    def table(self, project: Project | None = None) -> dict[str, Any]:
+        """Return the overlay's ``pyproject.toml``, with other metadata if it is given."""
+        packages = sorted({name.partition("/")[0] for name in self.package})
+        return overlay_table(project or self.project, packages=packages, py_api=self.py_api)
+
+
+@dataclass(frozen=True)
 class Overlay:
     """A written overlay project.
 
@@ -52,8 +81,7 @@ class Overlay:
     files: frozenset[str]
 
 
-def write_overlay(
-    folder: Path,
+def parts_of(
     project: Project,
     *,
     package: Mapping[str, Path],
@@ -61,11 +89,10 @@ def write_overlay(
     licenses: Path,
     beside: Mapping[str, Path] | None = None,
     py_api: str = "cp38",
-) -> Overlay:
-    """Write the overlay project.
+) -> Parts:
+    """Return what a wheel is made of.
 
     Args:
-        folder: Emptied first.
         project: The metadata.
         package: Name in the wheel → upstream's package file.
         kernels: Folder with the extension modules as they lie in the wheel (``vllm/_C.abi3.so``,
@@ -76,7 +103,6 @@ def write_overlay(
 
     Raises:
         WheelError: There are no kernels, or a file comes from two places.
-        StoreError: ``folder`` cannot be written.
     """
     package_files = set(package)
     packages = sorted({name.partition("/")[0] for name in package_files})
@@ -96,20 +122,33 @@ def write_overlay(
             where=package[both[0]],
             next_step="the source tree holds built modules; build from a clean checkout",
         )
+    return Parts(project, package, kernel_files, licenses, py_api)
+
+
+def write_overlay(folder: Path, parts: Parts) -> Overlay:
+    """Write the overlay project.
+
+    Args:
+        folder: Emptied first.
+        parts: What its wheel is made of.
+
+    Raises:
+        StoreError: ``folder`` cannot be written.
+    """
+    project = parts.project
     with storage_errors(folder):
         remove_tree(folder)
         folder.mkdir(parents=True)
-        _link(package, folder / "package")
-        _link(kernel_files, folder / "kernels")
+        _link(parts.package, folder / "package")
+        _link(parts.kernels, folder / "kernels")
         for name in project.license_files:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(licenses / name, folder / name)
+            shutil.copyfile(parts.licenses / name, folder / name)
         if project.readme:
             (folder / project.readme_name).write_text(project.readme + "\n", encoding="utf-8")
         (folder / "CMakeLists.txt").write_text(_CMAKE, encoding="utf-8")
-        table = overlay_table(project, packages=packages, py_api=py_api)
-        (folder / "pyproject.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
-    return Overlay(folder, frozenset(package_files | kernel_files.keys()))
+        (folder / "pyproject.toml").write_text(tomli_w.dumps(parts.table()), encoding="utf-8")
+    return Overlay(folder, parts.files)
 
 
 def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict[str, Any]:

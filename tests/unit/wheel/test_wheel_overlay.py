@@ -2,18 +2,23 @@ from __future__ import annotations
 
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cpuwheels.errors import WheelError
-from cpuwheels.wheel.overlay import BACKEND, write_overlay
-from cpuwheels.wheel.project import read_project
+from cpuwheels.wheel.overlay import BACKEND, Overlay, parts_of, write_overlay
+from cpuwheels.wheel.project import Project, read_project
 
 ROOT = Path(__file__).parents[3]
 METADATA = (
     b"Metadata-Version: 2.4\nName: demo\nVersion: 1.0\nLicense-Expression: MIT\nLicense-File: LICENSE\n"
     b"Description-Content-Type: text/markdown\n\nText\n"
 )
+
+
+def written(folder: Path, project: Project, **parts: Any) -> Overlay:
+    return write_overlay(folder, parts_of(project, **parts))
 
 
 def tree(folder: Path, *names: str) -> Path:
@@ -28,7 +33,7 @@ def package(folder: Path, *names: str) -> dict[str, Path]:
 
 
 def test_the_overlay_is_a_project_of_its_own(tmp_path: Path) -> None:
-    overlay = write_overlay(
+    overlay = written(
         tmp_path / "overlay",
         read_project(METADATA),
         package=package(tmp_path, "demo/__init__.py", "demo/sub/data.json"),
@@ -49,7 +54,7 @@ def test_the_overlay_is_a_project_of_its_own(tmp_path: Path) -> None:
 
 def test_an_old_overlay_is_replaced(tmp_path: Path) -> None:
     tree(tmp_path / "overlay", "kernels/demo/_OLD.abi3.so")
-    write_overlay(
+    written(
         tmp_path / "overlay",
         read_project(b"Metadata-Version: 2.1\nName: demo\nVersion: 1.0\nLicense: MIT\nLicense-File: COPYING\n"),
         package=package(tmp_path, "demo/__init__.py"),
@@ -67,7 +72,7 @@ def test_an_old_overlay_is_replaced(tmp_path: Path) -> None:
 )
 def test_kernels_that_do_not_fit_are_refused(tmp_path: Path, kernels: tuple[str, ...], message: str) -> None:
     with pytest.raises(WheelError, match=message):
-        write_overlay(
+        written(
             tmp_path / "overlay",
             read_project(METADATA),
             package=package(tmp_path, "demo/__init__.py"),
@@ -77,7 +82,7 @@ def test_kernels_that_do_not_fit_are_refused(tmp_path: Path, kernels: tuple[str,
 
 
 def test_a_module_beside_the_kernels(tmp_path: Path) -> None:
-    overlay = write_overlay(
+    overlay = written(
         tmp_path / "overlay",
         read_project(METADATA),
         package=package(tmp_path, "demo/__init__.py"),
@@ -92,7 +97,7 @@ def test_a_module_beside_the_kernels(tmp_path: Path) -> None:
 def test_a_module_beside_the_kernels_must_not_hide_one(tmp_path: Path) -> None:
     kernels = tree(tmp_path / "kernels", "demo/_C.abi3.so")
     with pytest.raises(WheelError, match=r"demo/_C.abi3.so is both a kernel and a module beside"):
-        write_overlay(
+        written(
             tmp_path / "overlay",
             read_project(METADATA),
             package=package(tmp_path, "demo/__init__.py"),
