@@ -73,7 +73,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
     described = describe(repository.git, commit)
     objects = repository.objects(commit)
     check_parts(objects, f"commit {commit}")
-    earlier = next(_earlier(repository, store), None)
+    earlier = next(_earlier(repository, commit, store), None)
     same = earlier.same(objects) if earlier else {}
     with store.scratch("commit") as work:
         folder = work / "tree"
@@ -115,10 +115,10 @@ class _Earlier:
         return {name: digests[name] for name in objects.keys() - changed}
 
 
-def _earlier(repository: Repository, store: Store) -> Iterator[_Earlier]:
-    """Yield those of the latest snapshots that are whole and of commits of a repository, the latest first."""
-    paths = sorted((store.root / COMMITS).glob("[!.]*.json"), key=lambda path: -path.stat().st_mtime)
-    for path in paths[:_LATEST]:
+def _earlier(repository: Repository, commit: str, store: Store) -> Iterator[_Earlier]:
+    """Yield whole snapshots of commits of a repository: of the commit itself, then the latest first."""
+    latest = sorted((store.root / COMMITS).glob("[!.]*.json"), key=lambda path: -path.stat().st_mtime)
+    for path in (store.path(COMMITS, f"{commit}.json"), *latest[:_LATEST]):
         if not repository.has(path.stem):
             continue
         try:
