@@ -23,7 +23,7 @@ from cpuwheels.index.commits import NEWEST, Commits, Day, day_of, row_of
 from cpuwheels.index.entry import Entry, stamp
 from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
 from cpuwheels.index.open import open_bucket
-from cpuwheels.index.pages import view_pages
+from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import Format, Publication, publish
 
@@ -106,7 +106,7 @@ def fill(bucket: Bucket, commits: int) -> None:
             day = day.with_row(row_of(entry))
         view = str(entries[0].commit)
         pages = view_pages(view, entries) | view_page(view, entries)
-        pages[day_path(day_of(entries[0]))] = f"{day.model_dump_json(indent=1)}\n"
+        pages[day_path(day_of(entries[0]))] = page_text(day)
         _write(bucket, pages)
         if commits - number <= NEWEST:
             for entry in entries:
@@ -114,7 +114,7 @@ def fill(bucket: Bucket, commits: int) -> None:
     days = sorted({day_of(_entry(number, TARGETS[0])) for number in range(commits)}, reverse=True)
     newest = newest.model_copy(update={"days": tuple(days)})
     last = [_entry(commits - 1, target) for target in TARGETS]
-    _write(bucket, {COMMITS: f"{newest.model_dump_json(indent=1)}\n"} | root_page(newest) | view_pages(NIGHTLY, last))
+    _write(bucket, {COMMITS: page_text(newest)} | root_page(newest) | view_pages(NIGHTLY, last))
 
 
 def _write(bucket: Bucket, pages: dict[str, str]) -> None:

@@ -6,10 +6,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, Day, Row, day_of, row_of
+from cpuwheels.index.commits import Commits, Day, Row, day_of, read_page, row_of
 from cpuwheels.index.entry import VARIANT, read_entry
 from cpuwheels.index.layout import (
     COMMITS,
@@ -133,9 +131,9 @@ def _missing_rows(bucket: Bucket, names: Iterable[str]) -> Iterator[Row]:
     """
     for path in (name for name in names if name.startswith(DAYS)):
         try:
-            rows = Day.model_validate_json(bucket.read(path) or b"{}").rows
-        except ValidationError as error:
-            raise ValueError(f"{path} is no page that this version writes") from error
+            rows = read_page(Day, bucket.read(path)).rows
+        except ValueError as error:
+            raise ValueError(f"{path} is {error}") from error
         yield from (row.model_copy(update={"wheels": {}}) for row in rows if row.missing)
 
 

@@ -18,8 +18,6 @@ from cpuwheels.model.base import Strict
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-_Page = TypeVar("_Page", bound=Strict)
-
 NEWEST = 200
 """Rows of the page of the newest."""
 
@@ -112,6 +110,9 @@ class Commits(Strict):
         return next((wheel for wheel in wheels if wheel.filename != entry.filename), None)
 
 
+Page = TypeVar("Page", Day, Commits)
+
+
 def day_of(made: Entry | Row) -> str:
     """Return the day of a wheel's commit: ``YYYY-MM-DD``."""
     return made.made[:10]
@@ -134,13 +135,16 @@ def merged(rows: Iterable[Row], row: Row) -> tuple[Row, ...]:
     return tuple(sorted((found | {row.name: row}).values(), key=lambda one: (one.made, one.name), reverse=True))
 
 
-def read_commits(content: bytes | None) -> Commits:
-    """Return the page of the newest commits; an empty one if there is none.
+def read_page(model: type[Page], content: bytes | None) -> Page:
+    """Return a page of commits; an empty one if there is none.
 
     Raises:
         ValueError: It is none that this version writes.
     """
-    return _read(Commits, content)
+    try:
+        return model.model_validate_json(content or b"{}")
+    except ValidationError as error:
+        raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error
 
 
 def commit_pages(row: Row, day: bytes | None, commits: bytes | None) -> dict[str, str]:
@@ -155,13 +159,6 @@ def commit_pages(row: Row, day: bytes | None, commits: bytes | None) -> dict[str
         ValueError: One of them is none that this version writes.
     """
     return {
-        day_path(day_of(row)): page_text(_read(Day, day).with_row(row)),
-        COMMITS: page_text(read_commits(commits).with_row(row)),
+        day_path(day_of(row)): page_text(read_page(Day, day).with_row(row)),
+        COMMITS: page_text(read_page(Commits, commits).with_row(row)),
     }
-
-
-def _read(model: type[_Page], content: bytes | None) -> _Page:
-    try:
-        return model.model_validate_json(content or b"{}")
-    except ValidationError as error:
-        raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error

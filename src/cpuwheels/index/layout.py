@@ -46,7 +46,12 @@ def wheel_path(entry: Entry) -> str:
 
 def beside_path(entry: Entry, name: str) -> str:
     """Return where something lies that belongs to a wheel."""
-    return f"{posixpath.dirname(wheel_path(entry))}/{name}"
+    return beside(wheel_path(entry), name)
+
+
+def beside(wheel: str, name: str) -> str:
+    """Return where something lies that belongs to the wheel at a path."""
+    return f"{posixpath.dirname(wheel)}/{name}"
 
 
 def files_of(entry: Entry) -> list[str]:

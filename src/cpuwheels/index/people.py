@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import posixpath
 from typing import TYPE_CHECKING
 
-from cpuwheels.index.layout import HTML, beside_path, link, wheel_path
+from cpuwheels.index.layout import HTML, beside, beside_path, link, wheel_path
 from cpuwheels.index.pages import templates
 from cpuwheels.parity.files import HTML as PARITY
 from cpuwheels.speed.result import SPEED
@@ -20,8 +19,6 @@ MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
 WORDS: dict[Parity, str] = {
     "passed": "every result was right", "failed": "a result was wrong", "not run": "not tried",
 }  # fmt: skip
-
-
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 
@@ -63,4 +60,4 @@ def speed_words(speed: Speed) -> str:
 
 def _report(wheel: Wheel, name: str) -> str | None:
     """Return the link from the root to a wheel's report; None if it has none of that name."""
-    return link("", f"{posixpath.dirname(wheel.path)}/{name}") if name in wheel.beside else None
+    return link("", beside(wheel.path, name)) if name in wheel.beside else None

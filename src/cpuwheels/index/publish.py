@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import ValidationError
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import commit_pages, day_of, read_commits, row_of
+from cpuwheels.index.commits import Commits, commit_pages, day_of, read_page, row_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import (
     COMMITS,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.commits import Row, Wheel
+    from cpuwheels.index.commits import Page, Row, Wheel
 
 
 class Format(Strict):
@@ -169,7 +169,7 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
         _write(bucket, {latest_path(entry.target): page_text(entry)})
         others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
         _write(bucket, view_pages(NIGHTLY, [*others, entry]))
-    _write(bucket, root_page(read_commits(pages[COMMITS].encode())))
+    _write(bucket, root_page(Commits.model_validate_json(pages[COMMITS])))
     bucket.remove(JOURNAL)
 
 
@@ -194,7 +194,7 @@ def note_missing(bucket: Bucket, row: Row) -> None:
         check_format(bucket)
         finish(bucket)
         pages = _commit_pages(bucket, row)
-        _write(bucket, pages | root_page(read_commits(pages[COMMITS].encode())))
+        _write(bucket, pages | root_page(Commits.model_validate_json(pages[COMMITS])))
 
 
 def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
@@ -203,10 +203,19 @@ def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
     Raises:
         PublishError: The page of the newest commits is damaged.
     """
+    return read_commit_page(bucket, COMMITS, Commits).before(entry)
+
+
+def read_commit_page(bucket: Bucket, path: str, model: type[Page]) -> Page:
+    """Return a page of commits; an empty one if there is none.
+
+    Raises:
+        PublishError: It is damaged.
+    """
     try:
-        return read_commits(bucket.read(COMMITS)).before(entry)
+        return read_page(model, bucket.read(path))
     except ValueError as error:
-        raise damaged(bucket, COMMITS, error) from error
+        raise damaged(bucket, path, error) from error
 
 
 def _write(bucket: Bucket, pages: Mapping[str, str]) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, TypeVar
-
-from pydantic import ValidationError
+from typing import TYPE_CHECKING
 
 from cpuwheels.git import FULL_HASH
 from cpuwheels.index.commits import NEWEST, Commits, Day, Row, day_of
@@ -21,15 +19,13 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
-from cpuwheels.index.publish import check_format, damaged, finish, read_entries
+from cpuwheels.index.publish import check_format, finish, read_commit_page, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
     from datetime import datetime
 
     from cpuwheels.index.bucket import Bucket
-
-_Page = TypeVar("_Page", Day, Commits)
 
 
 def views_of(names: Iterable[str]) -> list[str]:
@@ -76,7 +72,7 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
 def _without_wheels(bucket: Bucket, names: Iterable[str], oldest: str) -> list[Row]:
     """Return the rows older than a moment that only say why a wheel is missing."""
     paths = [name for name in names if name.startswith(DAYS) and name <= day_path(oldest[:10])]
-    rows = [row for path in paths for row in _page(bucket, path, Day).rows]
+    rows = [row for path in paths for row in read_commit_page(bucket, path, Day).rows]
     return [row for row in rows if not row.wheels and row.made < oldest]
 
 
@@ -85,14 +81,14 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
     emptied = set()
     days = {}
     for day in sorted(of_days):
-        days[day] = _page(bucket, day_path(day), Day).without(names)
+        days[day] = read_commit_page(bucket, day_path(day), Day).without(names)
         if not days[day].rows:
             emptied.add(day)
-    left = [day for day in _page(bucket, COMMITS, Commits).days if day not in emptied]
+    left = [day for day in read_commit_page(bucket, COMMITS, Commits).days if day not in emptied]
     newest: list[Row] = []
     for day in left:
         if len(newest) < NEWEST:
-            newest += (days.get(day) or _page(bucket, day_path(day), Day)).rows
+            newest += (days.get(day) or read_commit_page(bucket, day_path(day), Day)).rows
     commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
     bucket.write(COMMITS, page_text(commits).encode())
     for path, text in root_page(commits).items():
@@ -102,10 +98,3 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
             bucket.remove(day_path(day))
         else:
             bucket.write(day_path(day), page_text(page).encode())
-
-
-def _page(bucket: Bucket, path: str, model: type[_Page]) -> _Page:
-    try:
-        return model.model_validate_json(bucket.read(path) or b"{}")
-    except ValidationError as error:
-        raise damaged(bucket, path, error) from error

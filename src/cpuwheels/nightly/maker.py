@@ -92,9 +92,11 @@ class WheelMaker:
             CpuwheelsError: Any stage's own error but that there is nothing to compare.
         """
         rounds = self._matrix.nightly.speed_rounds
+        if not rounds or is_foreign(target):
+            return
         entry, _ = read_entry(wheel)
         before = wheel_before(self._bucket, entry)
-        if not rounds or before is None or before.kernels == entry.kernels or is_foreign(target):
+        if before is None or before.kernels == entry.kernels:
             return
         content = self._bucket.read(before.path)
         if content is None:
@@ -124,18 +126,21 @@ class WheelMaker:
             if places.dist.is_dir():
                 places.dist.replace(kept)
             write_atomic(kept / REASON, f"{error}\n")
+        self._say_missing(job, error)
+        return str(kept)
+
+    def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
         missing = Missing(
             state="wrong" if isinstance(error, ParityError) else "failed", reason=error.what,
             tried=stamp(datetime.now(UTC)),
         )  # fmt: skip
         commit = commit_of(job)
+        version = "" if commit else job.source
+        row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
         try:
-            version = "" if commit else job.source
-            row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
             note_missing(self._bucket, row)
         except CpuwheelsError as trouble:
             self._reporter.info(f"the index does not say why there is no wheel: {trouble.what}")
-        return str(kept)
 
     def _own(self, job: Job) -> Places:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"

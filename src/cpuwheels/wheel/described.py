@@ -28,6 +28,8 @@ _LAYOUT = 1
 _FILES = "dist-info"
 _TAGS = "tags.txt"
 _METADATA = "METADATA"
+_NO_VERSION = "0"
+"""What stands in the place of the version."""
 
 
 class KeptDescription:
@@ -46,7 +48,7 @@ class KeptDescription:
             layout=_LAYOUT,
             code=code_digest(),
             backend=backend,
-            table=text_digest(tomli_w.dumps(parts.table(replace(project, version="0")))),
+            table=text_digest(tomli_w.dumps(replace(parts, project=replace(project, version=_NO_VERSION)).table())),
             readme=text_digest(project.readme),
             licenses={name: file_digest(parts.licenses / name) for name in project.license_files},
         )
@@ -72,7 +74,7 @@ class KeptDescription:
                 content = file.read_bytes()
                 name = file.relative_to(entry / _FILES).as_posix()
                 if name == _METADATA:
-                    content = content.replace(_line("0"), _line(version), 1)
+                    content = content.replace(_line(_NO_VERSION), _line(version), 1)
                 archive.writestr(f"{info}/{name}", content)
         return path
 
@@ -91,7 +93,7 @@ class KeptDescription:
         line = _line(version)
         if named != version or info != f"{distribution}-{version}.dist-info" or line not in files[_METADATA]:
             return
-        files[_METADATA] = files[_METADATA].replace(line, _line("0"), 1)
+        files[_METADATA] = files[_METADATA].replace(line, _line(_NO_VERSION), 1)
 
         def make(folder: Path) -> None:
             for name, content in files.items():

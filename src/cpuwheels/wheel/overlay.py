@@ -62,10 +62,10 @@ class Parts:
         """Paths that the wheel must hold outside ``.dist-info``."""
         return frozenset(self.package.keys() | self.kernels.keys())
 
-    def table(self, project: Project | None = None) -> dict[str, Any]:
-        """Return the overlay's ``pyproject.toml``, with other metadata if it is given."""
+    def table(self) -> dict[str, Any]:
+        """Return the overlay's ``pyproject.toml``."""
         packages = sorted({name.partition("/")[0] for name in self.package})
-        return overlay_table(project or self.project, packages=packages, py_api=self.py_api)
+        return overlay_table(self.project, packages=packages, py_api=self.py_api)
 
 
 @dataclass(frozen=True)

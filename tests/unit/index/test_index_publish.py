@@ -227,27 +227,6 @@ class TestMissing:
         assert (root / "commits.json").read_text() == before
 
 
-class Full(Folder):
-    """A folder that is full at one of its changes."""
-
-    def __init__(self, folder: Path, at: int) -> None:
-        super().__init__(folder)
-        self.left = at
-
-    def _step(self, path: str) -> None:
-        self.left -= 1
-        if self.left < 0:
-            raise PublishError(f"cannot write {path}: no space left on device", where=self.name)
-
-    def write(self, path: str, content: bytes) -> None:
-        self._step(path)
-        super().write(path, content)
-
-    def add(self, path: str, content: bytes | Path) -> bool:
-        self._step(path)
-        return super().add(path, content)
-
-
 class DyingError(BaseException):
     """In place of a power cut."""
 
@@ -275,6 +254,18 @@ class Dying(Folder):
     def remove(self, path: str) -> None:
         self._step()
         super().remove(path)
+
+
+class Full(Dying):
+    """A folder that is full at one of its changes; there is always room to remove something."""
+
+    def _step(self) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise PublishError("cannot write: no space left on device", where=self.name)
+
+    def remove(self, path: str) -> None:
+        Folder.remove(self, path)
 
 
 FILES_FIRST = 3
