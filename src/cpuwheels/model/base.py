@@ -34,8 +34,8 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
     """
     try:
         text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.SafeLoader)
-        data = yaml.safe_load(text)
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+        data = yaml.load(text, Loader=yaml.CSafeLoader)
     except OSError as error:
         raise MatrixError(
             f"cannot read {path.name}: {error.strerror}",
