@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from cpuwheels.policy import Policy
 
 
+_FACTS: dict[str, ElfFacts] = {}
+"""By digest, what binaries of this process's earlier wheels are: the wheels of a bisection share most of them."""
+
+
 @dataclass(frozen=True)
 class Expectations:
     """What a finished wheel is held against.
@@ -196,10 +200,12 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, forbidden: Sequence[s
 def _read_binary(content: bytes, forbidden: Sequence[str]) -> Entry:
     digest = content_digest(content)
     paths = _held(content, forbidden)
-    try:
-        return Entry(digest, len(content), read_elf(io.BytesIO(content)), paths)
-    except ValueError as error:
-        return Entry(digest, len(content), None, paths, str(error))
+    if digest not in _FACTS:
+        try:
+            _FACTS[digest] = read_elf(io.BytesIO(content))
+        except ValueError as error:
+            return Entry(digest, len(content), None, paths, str(error))
+    return Entry(digest, len(content), _FACTS[digest], paths)
 
 
 def _held(content: bytes, forbidden: Sequence[str]) -> tuple[str, ...]:
