@@ -6,7 +6,9 @@ import io
 import shlex
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -55,6 +57,28 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     wrapper.chmod(0o755)
     return wrapper
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """Address of a server that speaks S3."""
+    from moto.server import ThreadedMotoServer  # noqa: PLC0415  (a second, which only tests of buckets should take)
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    yield "http://{}:{}".format(*server.get_host_and_port())
+    server.stop()
+
+
+@pytest.fixture
+def s3_client(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A client of that server, which the environment names, too."""
+    import boto3  # noqa: PLC0415  (as above)
+
+    settings = {"AWS_ENDPOINT_URL": s3_server, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
+    for name, value in (settings | {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}).items():
+        monkeypatch.setenv(name, value)
+    return boto3.client("s3", endpoint_url=s3_server)
 
 
 @pytest.fixture

@@ -107,19 +107,14 @@ def fill(bucket: Bucket, commits: int) -> None:
         view = str(entries[0].commit)
         pages = view_pages(view, entries) | view_page(view, entries)
         pages[day_path(day_of(entries[0]))] = page_text(day)
-        _write(bucket, pages)
+        bucket.write_pages(pages)
         if commits - number <= NEWEST:
             for entry in entries:
                 newest = newest.with_row(row_of(entry))
     days = sorted({day_of(_entry(number, TARGETS[0])) for number in range(commits)}, reverse=True)
     newest = newest.model_copy(update={"days": tuple(days)})
     last = [_entry(commits - 1, target) for target in TARGETS]
-    _write(bucket, {COMMITS: page_text(newest)} | root_page(newest) | view_pages(NIGHTLY, last))
-
-
-def _write(bucket: Bucket, pages: dict[str, str]) -> None:
-    for path, text in pages.items():
-        bucket.write(path, text.encode())
+    bucket.write_pages({COMMITS: page_text(newest)} | root_page(newest) | view_pages(NIGHTLY, last))
 
 
 def _entry(number: int, target: str) -> Entry:

@@ -1,4 +1,4 @@
-"""From kernels to a published wheel: packed with upstream's package, audited, tried, put into the output folder."""
+"""From kernels to a wheel in the output folder: packed with upstream's package, audited, tried, put in place."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels import publish, run
+from cpuwheels import run
 from cpuwheels.benches import install_bench
 from cpuwheels.finished import RECORD, find_finished, read_finished, wheel_key
 from cpuwheels.install_check import check_install
 from cpuwheels.kernels.made_from import FILE
 from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.machine.cpus import Cpu
+from cpuwheels.output import put_in_place, staging
 from cpuwheels.record import write_record
 from cpuwheels.wheel.build import build_wheel
 from cpuwheels.wheel.metadata import upstream_package
@@ -81,7 +82,7 @@ def assemble(this: Run, assembly: Assembly, *, check: bool) -> Finished:
             return finished
         with (
             this.store.scratch("wheel") as work,
-            publish.staging(this.places, name, version) as staged,
+            staging(this.places, name, version) as staged,
             _bench(this, assembly, work) if check else nullcontext() as bench,
         ):
             built = _packed(this, assembly, work, staged)
@@ -93,7 +94,7 @@ def assemble(this: Run, assembly: Assembly, *, check: bool) -> Finished:
                 timings=this.reporter.timings, announcements=this.reporter.announcements,
                 beside=[path.name for path in staged.iterdir() if path != built.path],
             )  # fmt: skip
-            publish.publish(staged, output)
+            put_in_place(staged, output)
         return read_finished(output)
 
 

@@ -25,11 +25,11 @@ from cpuwheels.doctor.diagnose import diagnose as doctor
 from cpuwheels.errors import SlowerError
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.units import format_size
+from cpuwheels.output import newest_wheel
 from cpuwheels.parity.comparison import changes
 from cpuwheels.parity.files import write_files, write_reports
 from cpuwheels.parity.results import read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
-from cpuwheels.publish import published_wheel
 from cpuwheels.reference import write_reference
 from cpuwheels.speed.result import SPEED
 from cpuwheels.store import MOVABLE, Store
@@ -73,7 +73,7 @@ def check(places: Places, target: str, options: ParityOptions) -> None:
     """
     reporter, console = Reporter(target), Console()
     other = read_parity(options.compare) if options.compare else None
-    wheel = options.wheel or published_wheel(places, target)
+    wheel = options.wheel or newest_wheel(places, target)
     parity = trials.check_wheel(places, load_matrix(places.root), target, wheel, options, reporter)
     reports = write_reports(options.out or wheel.parent, parity)
     console.print(parity_table(parity))
@@ -90,7 +90,7 @@ def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:
     Raises:
         SlowerError: An operator is slower than it may be.
     """
-    reporter, wheel = Reporter(target), options.wheel or published_wheel(places, target)
+    reporter, wheel = Reporter(target), options.wheel or newest_wheel(places, target)
     result = trials.compare_speed(places, load_matrix(places.root), target, wheel, options, reporter)
     (report,) = write_files(options.out or wheel.parent, {SPEED: result.as_text()})
     Console().print(result.as_table(options.least))

@@ -149,7 +149,7 @@ class Reporter:
 
 def clock(seconds: float) -> str:
     """Return a duration as ``4.2 s``, ``3:07`` or ``1:02:03``."""
-    if round(seconds, 1) < 60:  # noqa: PLR2004
+    if round(seconds, 1) < 60:  # noqa: PLR2004  (a minute)
         return f"{seconds:.1f} s"
     whole = int(max(seconds, 60))
     hours, minutes = divmod(whole // 60, 60)

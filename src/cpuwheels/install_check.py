@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
-from uv import find_uv_bin
 
 from cpuwheels.errors import CommandError, InstallCheckError
 from cpuwheels.loading import Module
-from cpuwheels.process import Completed, capture, how_ended, run, signal_name
+from cpuwheels.process import Completed, capture, how_ended, signal_name
 from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.venvs import install_alone
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -168,20 +168,8 @@ def render_manifest(check: InstallCheck) -> str:
 
 def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
     name, expected, _, _ = parse_wheel_filename(wheel.name)
-    argv: list[str | Path] = [
-        find_uv_bin(),
-        "pip",
-        "install",
-        "--offline",
-        "--no-deps",
-        "--no-cache",
-        "--reinstall",
-        "--python",
-        python,
-        wheel,
-    ]
     try:
-        run(argv, log=log)
+        install_alone(wheel, python, log)
     except CommandError as error:
         raise InstallCheckError(
             f"{wheel.name} cannot be installed",

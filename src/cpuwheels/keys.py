@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -56,7 +57,7 @@ def tree_names(root: Path) -> list[str]:
     while ahead:
         below = ahead.pop()
         try:
-            with os.scandir(root / below) as entries:
+            with os.scandir(f"{root}/{below}") as entries:
                 for entry in entries:
                     if entry.is_symlink() or entry.is_file():
                         found.append(f"{below}{entry.name}")
@@ -97,8 +98,15 @@ def digest_of_entries(digests: Mapping[str, str]) -> str:
 
 
 def code_digest() -> str:
-    """Return one digest of this program's own code, for the keys of results that it makes or judges."""
-    package = Path(__file__).parent
+    """Return one digest of this program's own code, for the keys of results that it makes or judges.
+
+    It is read once: what runs is what was there at the first call, whatever is edited later.
+    """
+    return _code_digest(Path(__file__).parent)
+
+
+@functools.cache
+def _code_digest(package: Path) -> str:
     files = {path.relative_to(package).as_posix(): path for pattern in _CODE for path in package.rglob(pattern)}
     return text_digest(json.dumps({name: file_digest(path) for name, path in sorted(files.items())}))
 

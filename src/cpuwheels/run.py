@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
-from cpuwheels import publish
 from cpuwheels.compiler_cache.program import find_ccache
 from cpuwheels.compiler_cache.settings import compiler_cache
 from cpuwheels.debian.mirrors import mirrors
@@ -21,6 +20,7 @@ from cpuwheels.gate.folder import GateFolder
 from cpuwheels.gate.session import CapPlan
 from cpuwheels.memory import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.native import native_tools
+from cpuwheels.output import new_logs
 from cpuwheels.platforms import is_foreign, own_target, this_machine
 from cpuwheels.runtime import separate_environment
 from cpuwheels.storage import storage_errors
@@ -230,7 +230,7 @@ def start(
     store = store or Store(places.cache)
     with storage_errors(places.cache):
         store.remove_stale_work()
-    logs = publish.new_logs(places, target.id)
+    logs = new_logs(places, target.id)
     reporter.info(f"logs: {logs}")
     return Run(places, matrix, target, options, store, reporter, logs)
 

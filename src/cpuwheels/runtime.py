@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import uv
+from packaging.utils import parse_wheel_filename
 
 from cpuwheels.bytecode import link_bytecode
 from cpuwheels.errors import CommandError, EnvironmentError_
-from cpuwheels.process import run
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.torch_install import offer_environment, uv_environment
-from cpuwheels.venvs import run_uv, site_packages
+from cpuwheels.venvs import install_alone, install_cached, run_uv, site_packages
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.environment import Environment
@@ -64,7 +62,7 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
     log = logs / _LOG
     python = new_environment(environment, folder, logs)
     try:
-        _install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
+        install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
         _install_torch(environment, python, log)
     except CommandError as error:
         raise _refusal(error) from error
@@ -73,7 +71,9 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
     return python
 
 
-def complete_environment(environment: Environment, wheel: Path, folder: Path, logs: Path) -> Path:
+def complete_environment(
+    environment: Environment, wheel: Path, folder: Path, logs: Path, cache: Path | None = None
+) -> Path:
     """Make a venv of its own with a wheel, the same torch, and everything else that the wheel requires.
 
     Args:
@@ -81,6 +81,7 @@ def complete_environment(environment: Environment, wheel: Path, folder: Path, lo
         wheel: The wheel.
         folder: The venv; emptied first.
         logs: Folder for uv's output.
+        cache: As in `install_alone`.
 
     Returns:
         The venv's interpreter.
@@ -88,8 +89,16 @@ def complete_environment(environment: Environment, wheel: Path, folder: Path, lo
     Raises:
         EnvironmentError_: It could not be made.
     """
+    log = logs / _LOG
+    name, version, _, _ = parse_wheel_filename(wheel.name)
     python = new_environment(environment, folder, logs)
-    install_with_torch(environment, wheel, python, logs, requirements=True)
+    try:
+        _install_torch_and_needs(environment, python, log)
+        install_alone(wheel, python, log, cache)
+        required = [*_same_torch(environment, log), f"{name}=={version}"]
+        install_cached(["--python", python, *required], uv_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
     with storage_errors(folder):
         link_bytecode(environment.site_packages, site_packages(folder))
     return python
@@ -125,18 +134,22 @@ def install_with_torch(environment: Environment, wheel: Path, python: Path, logs
     """
     log = logs / _LOG
     try:
-        _install_torch(environment, python, log)
-        _install_cached(["--python", python, f"torch=={environment.torch_version}"], uv_environment(), log)
+        _install_torch_and_needs(environment, python, log)
         rest = _same_torch(environment, log) if requirements else ["--no-deps"]
-        _install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
+        install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
     except CommandError as error:
         raise _refusal(error) from error
+
+
+def _install_torch_and_needs(environment: Environment, python: Path, log: Path) -> None:
+    _install_torch(environment, python, log)
+    install_cached(["--python", python, f"torch=={environment.torch_version}"], uv_environment(), log)
 
 
 def _install_torch(environment: Environment, python: Path, log: Path) -> None:
     """Install a build environment's torch from where it came from, without what torch itself needs."""
     torch = ["--no-deps", *environment.offer().uv_options(), f"torch=={environment.torch_version}"]
-    _install_cached(["--python", python, *torch], offer_environment(), log)
+    install_cached(["--python", python, *torch], offer_environment(), log)
 
 
 def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
@@ -154,10 +167,3 @@ def _refusal(error: CommandError) -> EnvironmentError_:
         output=error.output,
         next_step="make the package index and the place torch came from reachable again",
     )
-
-
-def _install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
-    """Install what uv's cache has; the index is asked only if something is missing there."""
-    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
-    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
-        run([*command, *arguments], log=log, env=env)

@@ -53,14 +53,15 @@ class Store:
 
     Args:
         root: Folder of all stores; made when first written to.
-        check_once: Whether an entry that was found whole is not read again by this object: for many builds in a row,
-            which would read gigabytes for each.
+        check_once: Whether an entry that was found whole is not read again by this object, nor are files of the next
+            one of its kind that are second names of its own: for many builds in a row, which would read gigabytes.
     """
 
     def __init__(self, root: Path, *, check_once: bool = False) -> None:
         self.root = root
         self._check_once = check_once
         self._whole: set[Path] = set()
+        self._last: dict[str, Path] = {}
 
     def path(self, kind: str, key: str) -> Path:
         """Return where an entry lies, whether or not it is there."""
@@ -104,12 +105,13 @@ class Store:
             return None
         if entry in self._whole:
             return entry
-        if faults := check_entry(entry, of=of):
+        if faults := check_entry(entry, of=of or self._last.get(kind)):
             log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
             self.discard(kind, key)
             return None
         if self._check_once:
             self._whole.add(entry)
+            self._last[kind] = entry
         return entry
 
     def latest(self, kind: str) -> Path | None:
@@ -203,9 +205,10 @@ class _Digests:
     def of(self, name: str) -> str:
         path = f"{self._folder}/{name}"
         if self._of is not None and name in self._known:
-            here, there = os.lstat(path), os.lstat(f"{self._of}/{name}")
-            if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
-                return self._known[name]
+            with contextlib.suppress(FileNotFoundError):  # what the other entry has lost meanwhile is read
+                here, there = os.lstat(path), os.lstat(f"{self._of}/{name}")
+                if (here.st_dev, here.st_ino) == (there.st_dev, there.st_ino):
+                    return self._known[name]
         return entry_digest(path)
 
 

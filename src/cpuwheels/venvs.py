@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uv
 
 from cpuwheels.process import capture, run
+from cpuwheels.storage import storage_errors
 from cpuwheels.torch_install import uv_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
 
 def site_packages(folder: Path) -> Path:
@@ -27,6 +30,49 @@ def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
 def _interpreter(version: str) -> Path | None:
     found = capture([uv.find_uv_bin(), "python", "find", "--no-project", "--system", version], env=uv_environment())
     return Path(found.output.strip()) if found.returncode == 0 else None
+
+
+def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:
+    """Install a wheel in the place of one with the same name, without what it requires.
+
+    uv does not use the user's cache, where the files of every wheel that was ever tried would stay.
+
+    Args:
+        wheel: The wheel.
+        python: Interpreter of the environment.
+        log: uv's output.
+        cache: uv's for this, which the caller removes, on the environment's file system so that uv need not copy; if
+            not given, one in the environment that is removed at once. Where many wheels are tried in turn one is
+            given: ext4 is slow to make files shortly after many were removed (fs/ext4/ialloc.c: recently_deleted).
+
+    Raises:
+        CommandError: It cannot be installed.
+    """
+    folder = python.parent.parent
+    with (
+        storage_errors(folder),
+        nullcontext(cache) if cache else tempfile.TemporaryDirectory(prefix=".uv-", dir=folder) as used,
+    ):
+        run_uv(
+            ["pip", "install", "--offline", "--no-deps", "--reinstall", "--link-mode", "hardlink",
+             "--cache-dir", used, "--python", python, wheel], log,
+        )  # fmt: skip
+
+
+def install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
+    """Install what uv's cache has; the index is asked only if something is missing there.
+
+    Args:
+        arguments: Of ``uv pip install``.
+        env: uv's settings.
+        log: uv's output.
+
+    Raises:
+        CommandError: Something cannot be installed.
+    """
+    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
+    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
+        run([*command, *arguments], log=log, env=env)
 
 
 def run_uv(arguments: Sequence[str | Path], log: Path) -> None:

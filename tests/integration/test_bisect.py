@@ -91,6 +91,7 @@ def command(faulty: Faulty, script: str, out: Path, *more: str) -> list[str]:
 def bisected(tiny: Tiny, faulty: Faulty, script: str, out: Path, *more: str) -> dict:
     done = tiny.run(*command(faulty, script, out, *more))
     assert done.returncode == 0, done.stderr
+    assert not (out / "unpacked").exists()
     return json.loads((out / "result.json").read_text())
 
 

@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import urldefrag, urljoin
 
@@ -32,6 +31,7 @@ from cpuwheels.model.matrix import load_matrix
 from cpuwheels.precompiled.remote import remote_file
 from cpuwheels.store import Store
 from cpuwheels.toolchain.unpacked import relocate
+from html_anchors import links
 
 pytestmark = pytest.mark.slow
 
@@ -148,16 +148,6 @@ def served(tiny: Tiny, cache: Path, wheels: list[Path], tmp_path_factory: pytest
         server.wait(20)
 
 
-class Links(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [str(value) for name, value in attrs if tag == "a" and name == "href"]
-
-
 def test_every_link_leads_somewhere(served: Served) -> None:
     ahead = [served.url, f"{served.url}nightly/cpu/", f"{served.url}{served.commit}/cpu/"]
     seen: set[str] = set()
@@ -170,7 +160,7 @@ def test_every_link_leads_somewhere(served: Served) -> None:
             page = client.get(url)
             assert page.status_code == 200, url
             if page.headers["content-type"].startswith("text/html"):
-                ahead += [urljoin(url, link) for link in Links(page.text).found]
+                ahead += [urljoin(url, link) for link in links(page.text)]
             if url.endswith(".whl"):
                 assert client.get(f"{url}.metadata").text.startswith("Metadata-Version: ")
         for name in ("metadata.json", "index.v1.json"):
@@ -243,7 +233,7 @@ def test_a_publisher_killed_at_any_moment_leaves_a_good_index(tiny: Tiny, wheels
             assert publisher.stdout.readline() == "killed\n"
             interrupted += (root / "publishing.json").exists()
             for page in root.rglob("index.html"):
-                for link in Links(page.read_text()).found:
+                for link in links(page.read_text()):
                     path = httpx.URL(urljoin(page.as_uri(), urldefrag(link)[0])).path
                     assert Path(path).exists(), f"{page} leads to {path}"
             publisher.stdin.write("on\n")

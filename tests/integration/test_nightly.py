@@ -6,10 +6,9 @@ import dataclasses
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow
@@ -145,28 +144,18 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
     assert '"ratio": null' in (nightly.index / "commits.json").read_text()  # one has the kernels of the other
 
 
-def test_the_index_may_be_a_bucket(nightly: Nightly, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
     newest = commit(nightly, "one")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    try:
-        endpoint = "http://{}:{}".format(*server.get_host_and_port())
-        settings = {"AWS_ENDPOINT_URL": endpoint, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-        for name, value in (settings | {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}).items():
-            monkeypatch.setenv(name, value)
-        client = boto3.client("s3", endpoint_url=endpoint)
-        client.create_bucket(Bucket="wheels")
-        index = "s3://wheels/vllm"
-        for state in ("published", "there"):
-            code, summary, said = nightly.run(index=index)
-            assert code == 0, said
-            assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
-        done = nightly.tiny.run("check-index", "--index", index)
-        assert done.returncode == 0, done.stderr
-        latest = client.get_object(Bucket="wheels", Key="vllm/latest/x86.json")["Body"].read()
-        assert json.loads(latest)["parity"] == "passed"
-    finally:
-        server.stop()
+    s3_client.create_bucket(Bucket="nightly-wheels")
+    index = "s3://nightly-wheels/vllm"
+    for state in ("published", "there"):
+        code, summary, said = nightly.run(index=index)
+        assert code == 0, said
+        assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
+    done = nightly.tiny.run("check-index", "--index", index)
+    assert done.returncode == 0, done.stderr
+    latest = s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()
+    assert json.loads(latest)["parity"] == "passed"
 
 
 def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:

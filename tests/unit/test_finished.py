@@ -78,8 +78,9 @@ def test_what_is_not_whole_is_built_again(output: Path, fault) -> None:
 def test_the_key_holds_provenance_target_tools_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tools = tmp_path / "tools.txt"
     tools.write_text("cmake==4\n")
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "pack.py").write_text("pack()\n")
+    for code, text in (("code", "pack()\n"), ("other", "pack(well=True)\n")):
+        (tmp_path / code).mkdir()
+        (tmp_path / code / "pack.py").write_text(text)
     monkeypatch.setattr(keys, "__file__", str(tmp_path / "code" / "keys.py"))
     first = wheel_key(NOTE, TARGET, tools)
     assert wheel_key(dict(NOTE), TARGET, tools) == first
@@ -87,6 +88,6 @@ def test_the_key_holds_provenance_target_tools_and_code(tmp_path: Path, monkeypa
     found.add(wheel_key(NOTE, TARGET.model_copy(update={"floor": "manylinux_2_31"}), tools))
     tools.write_text("cmake==5\n")
     found.add(wheel_key(NOTE, TARGET, tools))
-    (tmp_path / "code" / "pack.py").write_text("pack(well=True)\n")
+    monkeypatch.setattr(keys, "__file__", str(tmp_path / "other" / "keys.py"))
     found.add(wheel_key(NOTE, TARGET, tools))
     assert len(found) == 5

@@ -51,7 +51,7 @@ class Scene:
         self.python("1.0+cpu")
         (folder / "platlib/probe.py").write_text(FAKE_PROBE)
         self.uv("exit 0")
-        monkeypatch.setattr("cpuwheels.install_check.find_uv_bin", lambda: str(folder / "uv"))
+        monkeypatch.setattr("cpuwheels.venvs.uv.find_uv_bin", lambda: str(folder / "uv"))
 
     def python(self, version: str) -> None:
         self._script(

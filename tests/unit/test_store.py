@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.errors import DiskFullError, StoreError
+from cpuwheels.keys import entry_digest
 from cpuwheels.storage import storage_errors, write_atomic
 from cpuwheels.store import MANIFEST, STALE_DAYS, Store, check_entry
 
@@ -203,6 +204,28 @@ def test_what_was_found_whole_is_not_read_again_if_that_is_enough(tmp_path: Path
     store.get("kind", "key", fill)
     store.discard("kind", "key")
     assert store.find("kind", "key") is None
+
+
+def test_second_names_of_what_was_found_whole_are_not_read_if_that_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = linked(Store(tmp_path))
+    store = Store(tmp_path, check_once=True)
+    assert store.find("kind", "first") == first
+    read: list[str] = []
+    monkeypatch.setattr("cpuwheels.store.entry_digest", lambda path: read.append(path) or entry_digest(path))
+    assert store.find("kind", "second") == second
+    assert read == [f"{second}/b"]
+    (second / "b").write_text("B")
+    assert Store(tmp_path, check_once=True).find("kind", "second") is None
+
+
+def test_what_the_other_entry_has_lost_is_read(tmp_path: Path) -> None:
+    first, second = linked(Store(tmp_path))
+    store = Store(tmp_path, check_once=True)
+    assert store.find("kind", "first") == first
+    (first / "sub" / "a").unlink()
+    assert store.find("kind", "second") == second
 
 
 def test_manifest_names_kind_and_key(store: Store) -> None:

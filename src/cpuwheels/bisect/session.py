@@ -19,6 +19,7 @@ from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.commits import repositories_of
 from cpuwheels.platforms import check_own_machine
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
+from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.store import Store
 
 if TYPE_CHECKING:
@@ -81,7 +82,11 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
             history, try_commit, costs, keep=lambda now: write_state(folder, now),
             tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter), at_once=options.jobs,
         )  # fmt: skip
-        state, left = bisect(bisection, state, known)
+        try:
+            state, left = bisect(bisection, state, known)
+        finally:
+            with storage_errors(folder):
+                remove_tree(wheels.unpacked)
     return outcome_of(repository, history, state, left, folder)
 
 

@@ -98,9 +98,9 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
         environment = this.environment(found.torch)
         if options.requirements:
-            return complete_environment(environment, wheel, folder, this.logs)
+            return complete_environment(environment, wheel, folder, this.logs, wheels.unpacked)
         python = layered_environment(environment, folder, this.logs)
-        install_wheel(wheel, python, None, this.logs)
+        install_wheel(wheel, python, None, this.logs, wheels.unpacked)
         return python
 
     return CommandJudge(options.run or "", options.timeout, install, os.environ, Path.cwd())

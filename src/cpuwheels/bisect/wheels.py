@@ -77,6 +77,8 @@ class Wheels:
             index: Address of an index that is asked first.
         """
         self._root, self._folder = root, folder
+        self.unpacked = folder / "unpacked"
+        """The cache of the installer, with the wheels' files; removed when no more are tried."""
         self.store = store
         self.matrix = matrix
         self._target, self._options, self._index = target, options, index

@@ -131,7 +131,7 @@ def judge_program(name: str, status: int, output: str, *, needed: bool, step: st
     lines = output.strip().splitlines()
     if status == 0:
         return Check(name, "ok", lines[0] if lines else "present")
-    found = "not found" if status == 127 else f"does not run (status {status})"  # noqa: PLR2004
+    found = "not found" if status == 127 else f"does not run (status {status})"  # noqa: PLR2004  (as shells say it)
     return Check(name, "fail" if needed else "info", found, step)
 
 

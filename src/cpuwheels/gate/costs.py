@@ -59,7 +59,7 @@ def read_costs(path: Path) -> dict[str, Cost]:
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     for line in text.splitlines():
         fields = line.split("\t")
-        if len(fields) != 3:  # noqa: PLR2004
+        if len(fields) != 3:  # noqa: PLR2004  (seconds, bytes, name)
             continue
         try:
             cost = Cost(float(fields[0]), int(fields[1]))

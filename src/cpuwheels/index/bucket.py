@@ -19,7 +19,7 @@ from cpuwheels.model.units import format_size
 from cpuwheels.storage import free_bytes, storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -66,6 +66,15 @@ class Bucket(ABC):
             self._store.put(path, content, attributes=self._attributes(path))
         except (BaseError, OSError) as error:
             raise self._broken("write", path, error) from error
+
+    def write_pages(self, pages: Mapping[str, str]) -> None:
+        """Write texts by their paths, one after the other.
+
+        Raises:
+            PublishError: One cannot be written.
+        """
+        for path, text in pages.items():
+            self.write(path, text.encode())
 
     def add(self, path: str, content: bytes | Path) -> bool:
         """Write a file unless one is there, and return whether there was none.

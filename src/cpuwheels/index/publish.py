@@ -162,14 +162,14 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
     entry = journal.entry
     for view in views(entry, nightly=False):
         listed = [*_others(bucket, view, entry), entry]
-        _write(bucket, view_pages(view, listed) | view_page(view, listed))
+        bucket.write_pages(view_pages(view, listed) | view_page(view, listed))
     pages = _commit_pages(bucket, row_of(entry))
-    _write(bucket, pages)
+    bucket.write_pages(pages)
     if journal.nightly:
-        _write(bucket, {latest_path(entry.target): page_text(entry)})
+        bucket.write_pages({latest_path(entry.target): page_text(entry)})
         others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
-        _write(bucket, view_pages(NIGHTLY, [*others, entry]))
-    _write(bucket, root_page(Commits.model_validate_json(pages[COMMITS])))
+        bucket.write_pages(view_pages(NIGHTLY, [*others, entry]))
+    bucket.write_pages(root_page(Commits.model_validate_json(pages[COMMITS])))
     bucket.remove(JOURNAL)
 
 
@@ -194,7 +194,7 @@ def note_missing(bucket: Bucket, row: Row) -> None:
         check_format(bucket)
         finish(bucket)
         pages = _commit_pages(bucket, row)
-        _write(bucket, pages | root_page(Commits.model_validate_json(pages[COMMITS])))
+        bucket.write_pages(pages | root_page(Commits.model_validate_json(pages[COMMITS])))
 
 
 def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
@@ -216,11 +216,6 @@ def read_commit_page(bucket: Bucket, path: str, model: type[Page]) -> Page:
         return read_page(model, bucket.read(path))
     except ValueError as error:
         raise damaged(bucket, path, error) from error
-
-
-def _write(bucket: Bucket, pages: Mapping[str, str]) -> None:
-    for path, text in pages.items():
-        bucket.write(path, text.encode())
 
 
 def read_entries(bucket: Bucket, view: str) -> list[Entry]:

@@ -90,9 +90,7 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
         if len(newest) < NEWEST:
             newest += (days.get(day) or read_commit_page(bucket, day_path(day), Day)).rows
     commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
-    bucket.write(COMMITS, page_text(commits).encode())
-    for path, text in root_page(commits).items():
-        bucket.write(path, text.encode())
+    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits))
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))

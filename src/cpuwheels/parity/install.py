@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from uv import find_uv_bin
-
 from cpuwheels.errors import CommandError, EnvironmentError_, UnusableWheelError
-from cpuwheels.process import run
 from cpuwheels.torch_install import uv_environment
-from cpuwheels.venvs import site_packages
+from cpuwheels.venvs import install_alone, install_cached, site_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 
-def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path) -> Path:
+def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path, cache: Path | None = None) -> Path:
     """Install a wheel and the cases' own needs.
 
     Args:
@@ -23,6 +20,7 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path) -> P
         python: Interpreter of a fresh environment with torch.
         lock: Requirements file of the cases; None if their needs are there.
         logs: Folder for uv's output.
+        cache: As in `install_alone`.
 
     Returns:
         The folder that it was installed into.
@@ -32,12 +30,9 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path) -> P
         UnusableWheelError: The wheel cannot be installed.
     """
     log = logs / "parity-install.log"
-    install: list[str | Path] = [find_uv_bin(), "pip", "install", "--quiet", "--python", python]
-    env = uv_environment()
-    locked: list[str | Path] = ["--require-hashes", "-r", lock] if lock else []
     try:
-        if lock and run([*install, "--offline", *locked], log=log, env=env, check=False).returncode:
-            run([*install, *locked], log=log, env=env)
+        if lock:
+            install_cached(["--quiet", "--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
     except CommandError as error:
         raise EnvironmentError_(
             "what the cases need cannot be installed",
@@ -45,7 +40,7 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path) -> P
             next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
         ) from error  # fmt: skip
     try:
-        run([*install, "--offline", "--no-deps", wheel], log=log, env=env)
+        install_alone(wheel, python, log, cache)
     except CommandError as error:
         raise UnusableWheelError(
             f"{wheel.name} cannot be installed",

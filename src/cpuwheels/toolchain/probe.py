@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shutil
 from dataclasses import dataclass
@@ -152,6 +153,16 @@ def _named_program(compiler: Path, flags: tuple[str, ...], name: str) -> Path:
 
 
 def _ask(compiler: Path, *arguments: str, both: bool = False) -> str:
+    try:
+        found = compiler.stat()
+    except OSError as error:
+        raise RefusedError(f"it does not work: {error}") from error
+    return _answer(compiler, (found.st_ino, found.st_size, found.st_mtime_ns), arguments, both=both)
+
+
+@functools.cache
+def _answer(compiler: Path, identity: tuple[int, int, int], arguments: tuple[str, ...], *, both: bool) -> str:  # noqa: ARG001
+    """Return what a compiler says: many builds in a row ask the same one, as long as it is the same file."""
     answer = capture([compiler, *arguments], timeout=_SECONDS, both=both)
     if answer.returncode != 0:
         last = answer.output.strip().splitlines()[-1:] or ["no output"]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from cpuwheels.errors import PublishError, StoreError
 from cpuwheels.index import s3 as s3_buckets
@@ -19,22 +18,10 @@ from cpuwheels.index.open import open_bucket
 from cpuwheels.index.s3 import S3Bucket
 
 
-@pytest.fixture(scope="module")
-def s3_server() -> Iterator[str]:
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
 @pytest.fixture
-def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Callable[[], Bucket]:
-    settings = {"AWS_ENDPOINT_URL": s3_server, "AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b"}
-    for name, value in (settings | {"AWS_REGION": "us-east-1", "AWS_DEFAULT_REGION": "us-east-1"}).items():
-        monkeypatch.setenv(name, value)
+def s3(s3_client: Any, request: pytest.FixtureRequest) -> Callable[[], Bucket]:
     name = f"wheels-{abs(hash(request.node.name))}"
-    boto3.client("s3", endpoint_url=s3_server).create_bucket(Bucket=name)
+    s3_client.create_bucket(Bucket=name)
     return lambda: S3Bucket(f"s3://{name}/some/prefix")
 
 
@@ -132,14 +119,13 @@ class TestClaimsOnABucket:
                 pass
 
 
-def test_browsers_and_caches_are_told_what_it_is(s3: Callable[[], Bucket], s3_server: str) -> None:
+def test_browsers_and_caches_are_told_what_it_is(s3: Callable[[], Bucket], s3_server: str, s3_client: Any) -> None:
     bucket = s3()
     bucket.write("nightly/cpu/vllm/index.html", b"<p>")
     bucket.add("files/aa/vllm-1.whl", b"wheel")
-    client = boto3.client("s3", endpoint_url=s3_server)
     name = bucket.name.split("/")[2]
-    page = client.head_object(Bucket=name, Key="some/prefix/nightly/cpu/vllm/index.html")
-    wheel = client.head_object(Bucket=name, Key="some/prefix/files/aa/vllm-1.whl")
+    page = s3_client.head_object(Bucket=name, Key="some/prefix/nightly/cpu/vllm/index.html")
+    wheel = s3_client.head_object(Bucket=name, Key="some/prefix/files/aa/vllm-1.whl")
     assert page["ContentType"] == "text/html; charset=utf-8"
     assert page["CacheControl"] == "max-age=60"
     assert wheel["CacheControl"].endswith("immutable")

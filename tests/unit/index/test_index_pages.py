@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from urllib.parse import unquote, urljoin
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from cpuwheels.index.entry import Entry
 from cpuwheels.index.layout import beside_path, link, project_folder, views, wheel_path
 from cpuwheels.index.pages import read_view, view_pages
+from html_anchors import anchors
 
 COMMIT = "c" * 40
 ROOT = "https://wheels.example.org/deep/"
@@ -31,29 +31,18 @@ ARM = entry(
 )
 
 
-class Anchors(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[dict[str, str | None]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "a":
-            self.found.append(dict(attrs))
-
-
 def test_the_links_lead_to_the_wheels_wherever_the_index_lies() -> None:
     pages = view_pages(COMMIT, [entry(), ARM])
-    anchors = Anchors(pages[f"{COMMIT}/cpu/vllm/index.html"]).found
-    assert len(anchors) == 2
-    for anchor, one in zip(anchors, (ARM, entry()), strict=True):
+    found = anchors(pages[f"{COMMIT}/cpu/vllm/index.html"])
+    assert len(found) == 2
+    for anchor, one in zip(found, (ARM, entry()), strict=True):
         url, _, fragment = str(anchor["href"]).partition("#")
         assert unquote(urljoin(f"{ROOT}{COMMIT}/cpu/vllm/", url)) == ROOT + wheel_path(one)
         assert "+" not in url
         assert fragment == f"sha256={one.sha256}"
         assert anchor["data-core-metadata"] == anchor["data-dist-info-metadata"] == f"sha256={one.metadata_sha256}"
         assert anchor["data-requires-python"] == "<3.15,>=3.11"
-    (project,) = Anchors(pages[f"{COMMIT}/cpu/index.html"]).found
+    (project,) = anchors(pages[f"{COMMIT}/cpu/index.html"])
     assert urljoin(f"{ROOT}{COMMIT}/cpu/", str(project["href"])) == f"{ROOT}{COMMIT}/cpu/vllm/"
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urljoin, urlsplit
 
@@ -19,6 +18,7 @@ from cpuwheels.index.commits import Missing, Row
 from cpuwheels.index.entry import Entry, Speed
 from cpuwheels.index.layout import JOURNAL, METADATA_SUFFIX, wheel_path
 from cpuwheels.index.publish import Publication, note_missing, publish, read_entries, wheel_before
+from html_anchors import links
 
 WHEEL = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-manylinux_2_27_{machine}.whl"
 
@@ -40,21 +40,11 @@ def hash_of(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-class Links(HTMLParser):
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[str] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [str(value) for name, value in attrs if tag == "a" and name == "href"]
-
-
 def check_links(root: Path) -> int:
     """Follow every link of every page, and return how many there are."""
     count = 0
     for page in root.rglob("index.html"):
-        for link in Links(page.read_text()).found:
+        for link in links(page.read_text()):
             url = urlsplit(urljoin(page.as_uri(), link))
             target = Path(unquote(url.path))
             assert target.exists(), f"{page} leads to {target}"

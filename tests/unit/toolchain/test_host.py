@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from fake_compiler import TARGET, Fake
 
+from cpuwheels.process import capture
 from cpuwheels.toolchain.host import partner, survey_host, verdicts
 from cpuwheels.toolchain.probe import compiler_digest
 
@@ -53,6 +54,20 @@ def test_a_program_that_is_no_compiler_is_refused(on_path: Path) -> None:
     (on_path / "g++").chmod(0o755)
     ((_, text, accepted),) = survey_host(TARGET, {})
     assert (text, accepted) == ("not a compiler of a known family (its predefined macros name none)", False)
+
+
+def test_a_compiler_is_asked_again_only_if_it_is_another_file(on_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Path] = []
+    monkeypatch.setattr(
+        "cpuwheels.toolchain.probe.capture", lambda argv, **options: asked.append(argv[0]) or capture(argv, **options)
+    )
+    Fake().write(on_path, "g++")
+    assert [accepted for _, _, accepted in survey_host(TARGET, {})] == [True]
+    once = len(asked)
+    survey_host(TARGET, {})
+    assert len(asked) == once + 1  # its title, which is no answer about what it makes
+    (on_path / "g++").write_text("#!/bin/sh\necho 'cannot execute cc1plus' >&2\nexit 1\n")
+    assert survey_host(TARGET, {}) == [("g++", "it does not work: cannot execute cc1plus", False)]
 
 
 def test_a_missing_c_compiler_is_a_reason(on_path: Path) -> None:

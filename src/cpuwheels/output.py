@@ -52,7 +52,7 @@ def staging(places: Places, target: str, version: str) -> Iterator[Path]:
         remove_tree(folder)
 
 
-def publish(staged: Path, output: Path) -> Path:
+def put_in_place(staged: Path, output: Path) -> Path:
     """Move everything staged to the output folder and return the wheel's place there.
 
     What belongs to the wheel goes first; the wheel follows in one rename; a wheel of another name that an
@@ -65,7 +65,7 @@ def publish(staged: Path, output: Path) -> Path:
     wheels = sorted(staged.glob("*.whl"))
     if len(wheels) != 1:
         raise WheelError(
-            f"{len(wheels)} wheels to publish, expected one", where=staged, next_step="remove that folder and run again"
+            f"{len(wheels)} wheels are staged, expected one", where=staged, next_step="remove that folder and run again"
         )
     with storage_errors(output, next_step="make the output folder writable or pass --dist"):
         output.mkdir(parents=True, exist_ok=True)
@@ -82,7 +82,7 @@ def publish(staged: Path, output: Path) -> Path:
     return finished
 
 
-def published_wheel(places: Places, target: str) -> Path:
+def newest_wheel(places: Places, target: str) -> Path:
     """Return the newest wheel of a target in the output folder.
 
     Raises:

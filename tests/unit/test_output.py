@@ -7,7 +7,7 @@ import pytest
 
 from cpuwheels.config import Places
 from cpuwheels.errors import StoreError, WheelError
-from cpuwheels.publish import KEPT_LOGS, new_logs, publish, published_wheel, staging
+from cpuwheels.output import KEPT_LOGS, new_logs, newest_wheel, put_in_place, staging
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -35,7 +35,7 @@ def everything(folder: Path) -> dict[str, str]:
 def test_what_is_staged_appears_together(places: Places) -> None:
     output = places.output("x86", "0.32.0")
     with staging(places, "x86", "0.32.0") as staged:
-        assert publish(stage(staged), output) == output / WHEEL
+        assert put_in_place(stage(staged), output) == output / WHEEL
     assert everything(places.dist / "x86") == {
         f"0.32.0/{name}": "wheel" for name in (WHEEL, "record.json", "debug/_C.debug")
     }
@@ -44,10 +44,10 @@ def test_what_is_staged_appears_together(places: Places) -> None:
 def test_an_earlier_build_is_replaced_whatever_its_wheel_is_called(places: Places) -> None:
     output = places.output("x86", "0.32.0")
     with staging(places, "x86", "0.32.0") as staged:
-        publish(stage(staged, "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_31_x86_64.whl", "old"), output)
+        put_in_place(stage(staged, "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_31_x86_64.whl", "old"), output)
     (output / "debug" / "_C_OLD.debug").write_text("old")
     with staging(places, "x86", "0.32.0") as staged:
-        publish(stage(staged), output)
+        put_in_place(stage(staged), output)
     assert everything(output) == dict.fromkeys((WHEEL, "record.json", "debug/_C.debug"), "wheel")
 
 
@@ -60,7 +60,7 @@ def test_staging_starts_empty_is_no_output_and_is_gone_afterwards(places: Places
             assert everything(staged) == {}
             stage(staged)
             with pytest.raises(WheelError):
-                published_wheel(places, "x86")
+                newest_wheel(places, "x86")
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -73,8 +73,8 @@ def test_there_must_be_one_wheel(places: Places, wheels: list[str]) -> None:
     with staging(places, "x86", "0.32.0") as staged:
         for name in wheels:
             (staged / name).write_text("")
-        with pytest.raises(WheelError, match=f"{len(wheels)} wheels to publish"):
-            publish(staged, places.output("x86", "0.32.0"))
+        with pytest.raises(WheelError, match=f"{len(wheels)} wheels are staged"):
+            put_in_place(staged, places.output("x86", "0.32.0"))
     assert not places.output("x86", "0.32.0").exists()
 
 
@@ -84,9 +84,9 @@ def test_the_newest_wheel_is_found(places: Places) -> None:
         folder.mkdir(parents=True)
         (folder / f"vllm-{version}.whl").write_text("")
         os.utime(folder / f"vllm-{version}.whl", (1_700_000_000 - age, 1_700_000_000 - age))
-    assert published_wheel(places, "x86").name == "vllm-0.32.0.whl"
+    assert newest_wheel(places, "x86").name == "vllm-0.32.0.whl"
     with pytest.raises(WheelError, match="no wheel for target arm") as raised:
-        published_wheel(places, "arm")
+        newest_wheel(places, "arm")
     assert "nox -s build-arm" in raised.value.next_step
 
 
