@@ -144,7 +144,7 @@ def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> No
     kill_at_random(process, "cc1plus", random.Random(3))
     process.wait(120)
     for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
-        ledger.write_bytes(b'{"output": \n\x00\xff' + ledger.read_bytes() + b'{"output": "half')
+        ledger.write_bytes(b'{"output": \n\x00\xff\n' + ledger.read_bytes() + b'{"output": "half')
     wheel = here.build("--source", tree)
     assert wheel.is_file()
     assert "CMakeFiles/_C.dir/csrc/cpu/ops.cpp.o" in learned.read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -29,3 +30,16 @@ def read_records(path: Path) -> tuple[dict[str, object], ...]:
         if isinstance(record, dict):
             records.append(record)
     return tuple(records)
+
+
+def end_cut_line(path: Path) -> None:
+    """End a ledger's last line if it was cut short, so that the next record is not taken for its rest.
+
+    Raises:
+        OSError: The file cannot be read or written.
+    """
+    if path.is_file() and path.stat().st_size:
+        with path.open("r+b") as file:
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                file.write(b"\n")

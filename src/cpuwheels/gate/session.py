@@ -20,8 +20,9 @@ from cpuwheels.gate.costs import (
     wrong_predictions,
 )
 from cpuwheels.gate.hold import WATCH, hold
-from cpuwheels.gate.records import read_records
+from cpuwheels.gate.records import end_cut_line, read_records
 from cpuwheels.model.units import format_size
+from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -155,6 +156,8 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
     limit = _limit(plan)
     room = limit - NINJA_BYTES - window * LAUNCHER_BYTES
     check_room(room, expected, plan.jobs)
+    with storage_errors(ledger.parent):
+        end_cut_line(ledger)
     before = len(read_records(ledger))
     with hold(limit) as held:
         session = Session(plan, held, room, window, expected)

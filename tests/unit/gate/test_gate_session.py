@@ -128,3 +128,12 @@ def test_most_launchers(monkeypatch, files, limit, most):
 def test_most_launchers_without_a_limit(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert most_launchers(100) == 164
+
+
+def test_a_record_after_one_that_was_cut_short_is_not_lost(plan: CapPlan, tmp_path: Path):
+    ledger = tmp_path / "jobs.jsonl"
+    write_down(ledger, "before.o", 77 * MIB)
+    ledger.write_text(ledger.read_text() + '{"output": "half')
+    with gate_session(plan, [NORM], ledger):
+        write_down(ledger, NORM, 300 * MIB)
+    assert read_costs(plan.learned) == {NORM: Cost(2.5, 300 * MIB)}
