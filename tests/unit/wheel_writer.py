@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from elf_writer import Elf
 
-from cpuwheels.wheel.canonical import canonicalize, record_digest
+from cpuwheels.wheel.canonical import canonicalize
+from cpuwheels.wheel.dist_info import record_digest
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+LEDGER = "jobs.jsonl"
+"""Name of the file in a build's folder, and beside finished kernels."""
+
 
 def read_records(path: Path) -> tuple[dict[str, object], ...]:
     """Return the records of a ledger, in the order in which the jobs ended.

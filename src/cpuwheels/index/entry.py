@@ -19,7 +19,7 @@ from cpuwheels.indexed_wheels import PROJECT
 from cpuwheels.keys import file_digest
 from cpuwheels.model.base import Strict
 from cpuwheels.wheel.build import NOTE
-from cpuwheels.wheel.canonical import dist_info_of
+from cpuwheels.wheel.dist_info import dist_info_of
 from cpuwheels.wheel.validation import metadata_faults, tag_faults
 
 if TYPE_CHECKING:

@@ -6,7 +6,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CompileError
-from cpuwheels.kernels.result import DEBUG, LEDGER, LIBRARIES, MODULES
+from cpuwheels.gate.records import LEDGER
+from cpuwheels.kernels.result import DEBUG, LIBRARIES, MODULES
 from cpuwheels.process import run
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import CompileError
+from cpuwheels.gate.records import LEDGER
 from cpuwheels.gate.session import gate_session
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.compile import run_ninja
 from cpuwheels.kernels.launchers import Launchers
-from cpuwheels.kernels.result import LEDGER
 from cpuwheels.kernels.settings import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.keys import make_key, tree_digest
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 MODULES = "vllm"
 LIBRARIES = "libraries"
 DEBUG = "debug"
-LEDGER = "jobs.jsonl"
 MEMORY = "memory.json"
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from cpuwheels.gate.records import read_records
+from cpuwheels.gate.records import LEDGER, read_records
 from cpuwheels.gate.session import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.acl import get_acl_library
 from cpuwheels.kernels.collect import collect
@@ -16,7 +16,7 @@ from cpuwheels.kernels.configure import configure
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.reads import keep_reads, kernels_key, known_reads, read_files
 from cpuwheels.kernels.request import configurations
-from cpuwheels.kernels.result import LEDGER, MEMORY, MODULES, Kernels
+from cpuwheels.kernels.result import MEMORY, MODULES, Kernels
 from cpuwheels.kernels.unused import lacks_onednn, read_unused, still_unused, unused_files, unused_name, write_unused
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.model.units import format_size

@@ -7,7 +7,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from cpuwheels.kernels.result import LEDGER
+from cpuwheels.gate.records import LEDGER
 from cpuwheels.storage import remove_tree, storage_errors, write_atomic
 from cpuwheels.store import MANIFEST
 

@@ -16,7 +16,7 @@ from cpuwheels.model.base import Strict
 from cpuwheels.precompiled.offers import offers
 from cpuwheels.record import COMPILER_FACTS
 from cpuwheels.wheel.build import NOTE
-from cpuwheels.wheel.canonical import dist_info_of
+from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

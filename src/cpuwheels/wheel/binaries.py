@@ -22,7 +22,8 @@ from cpuwheels.keys import make_key
 from cpuwheels.macho import is_macho
 from cpuwheels.wheel.audit import audit_wheel
 from cpuwheels.wheel.audited import Audited, AuditPolicy
-from cpuwheels.wheel.canonical import canonicalize, content_digest, dist_info_of, render_record
+from cpuwheels.wheel.canonical import canonicalize
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 from cpuwheels.wheel.macos_audit import audit_macos_wheel
 from cpuwheels.wheel.streams import Streams
 

@@ -15,8 +15,9 @@ from cpuwheels.keys import file_digest
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.binaries import audited_binaries, audited_name
-from cpuwheels.wheel.canonical import canonicalize, dist_info_of
+from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.described import KeptDescription
+from cpuwheels.wheel.dist_info import dist_info_of
 from cpuwheels.wheel.overlay import write_overlay
 from cpuwheels.wheel.project import Project, differences, read_project
 from cpuwheels.wheel.streams import Streams, keep_wheel, kept_wheel

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import csv
-import hashlib
 import io
 import stat
 import time
@@ -15,6 +13,8 @@ from typing import IO, TYPE_CHECKING
 
 from cpuwheels.errors import WheelError
 from cpuwheels.storage import replacing, storage_errors
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
+from cpuwheels.wheel.streams import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 ZIP_EPOCH = 315532800
 """1980-01-01T00:00:00Z: zip archives know no earlier time (APPNOTE 4.4.6, MS-DOS date)."""
-
-LEVEL = 9
-"""Deflate level of every entry."""
 
 UNIX = 3
 """``create_system`` of every entry (APPNOTE 4.4.2), so that permissions are read as Unix modes."""
@@ -47,18 +44,6 @@ def zip_time(epoch: int) -> tuple[int, int, int, int, int, int]:
         moment.tm_min,
         moment.tm_sec // 2 * 2,
     )
-
-
-def dist_info_of(names: Collection[str]) -> str:
-    """Return the name of a wheel's ``.dist-info`` folder.
-
-    Raises:
-        WheelError: There is not exactly one.
-    """
-    found = sorted({name.partition("/")[0] for name in names if name.partition("/")[0].endswith(".dist-info")})
-    if len(found) != 1:
-        raise WheelError(f"a wheel has one .dist-info folder, this has {len(found)}", where=", ".join(found))
-    return found[0]
 
 
 def entry_order(name: str, dist_info: str) -> tuple[int, str]:
@@ -183,23 +168,6 @@ def _rewrite(
         record = f"{dist_info}/RECORD"
         text = render_record([*sorted(rows), (record, "", "")])
         _write(archive, _entry(record, moment, size=len(text), executable=False), text)
-
-
-def render_record(rows: Collection[tuple[str, str, str]]) -> bytes:
-    """Return a ``RECORD`` with these rows of path, digest and size."""
-    text = io.StringIO()
-    csv.writer(text, lineterminator="\n").writerows(rows)
-    return text.getvalue().encode()
-
-
-def record_digest(digest: bytes) -> str:
-    """Return a sha256 as ``RECORD`` writes it (binary distribution format: urlsafe base64, no padding)."""
-    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-def content_digest(content: bytes) -> str:
-    """Return the sha256 of a file's content as ``RECORD`` writes it."""
-    return record_digest(hashlib.sha256(content).digest())
 
 
 def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int, executable: bool) -> zipfile.ZipInfo:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import tomli_w
 
 from cpuwheels.keys import code_digest, file_digest, make_key, text_digest
-from cpuwheels.wheel.canonical import dist_info_of
+from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from pathlib import Path

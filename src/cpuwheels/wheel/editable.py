@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.errors import WheelError
 from cpuwheels.storage import replacing, storage_errors
-from cpuwheels.wheel.canonical import content_digest, dist_info_of, render_record
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

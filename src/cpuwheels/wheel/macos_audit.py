@@ -16,7 +16,7 @@ from cpuwheels.policy import macos_floor
 from cpuwheels.process import closed_environment, run
 from cpuwheels.storage import remove_tree, storage_errors
 from cpuwheels.wheel.audited import Audited
-from cpuwheels.wheel.canonical import content_digest, dist_info_of, render_record
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 from cpuwheels.wheel.instructions import judge_contents
 from cpuwheels.wheel.macos_symbols import STUB, providers
 

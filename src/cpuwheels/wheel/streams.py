@@ -21,7 +21,7 @@ from typing import IO, TYPE_CHECKING, Self
 
 from cpuwheels.errors import WheelError
 from cpuwheels.keys import make_key
-from cpuwheels.wheel.canonical import LEVEL, dist_info_of
+from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from cpuwheels.store import Store
 
 KIND = "packed"
+
+LEVEL = 9
+"""Deflate level of every entry."""
 
 _KEPT = "wheel.zip"
 _LOCAL_HEADER = struct.Struct("<4s22sHH")  # APPNOTE 4.3.7: signature, fields, lengths of name and extra field

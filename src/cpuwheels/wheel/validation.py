@@ -17,7 +17,8 @@ from packaging.version import Version
 
 from cpuwheels.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.macho import is_macho
-from cpuwheels.wheel.canonical import content_digest, dist_info_of, entry_order
+from cpuwheels.wheel.canonical import entry_order
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of
 from cpuwheels.wheel.requirements import sort_requirements
 
 if TYPE_CHECKING:
