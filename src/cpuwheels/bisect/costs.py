@@ -56,6 +56,10 @@ class Costs:
                 return ASSEMBLED_SECONDS
             return UNBUILDABLE_SECONDS if own & self._unbuildable else COMPILED_SECONDS
 
+    def is_at_hand(self, commit: str) -> bool:
+        """Return whether a commit's kernels are in the store, as far as that can be told from its files."""
+        return self(commit) == ASSEMBLED_SECONDS
+
     def learn(self, probe: Probe) -> None:
         """Note that the kernels of a commit are there now, or that there is no way to have them."""
         with self._lock:

@@ -30,6 +30,7 @@ class Bisection:
         keep: Called with the state after every probe.
         tell: Called with the commits left and the commits that are tried next.
         at_once: Commits tried side by side.
+        expect: Called before a single commit is tried, with those one of which is likely to be tried after it.
     """
 
     history: History
@@ -38,6 +39,7 @@ class Bisection:
     keep: Callable[[State], None]
     tell: Callable[[Left, Sequence[str]], None]
     at_once: int = 1
+    expect: Callable[[Sequence[str]], None] = lambda _names: None
 
 
 def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] | None = None) -> tuple[State, Left]:
@@ -56,11 +58,11 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
         CpuwheelsError: Whatever trying a commit raises.
     """
     keeper = _Keeper(bisection, state)
-    _check_ends(bisection, keeper)
     search = Search(bisection.history.commits)
     names = {commit.name for commit in bisection.history.commits}
+    known = {name: verdict for name, verdict in (replayed or {}).items() if name in names}
+    _check_ends(bisection, keeper, search)
     while True:
-        known = {name: verdict for name, verdict in (replayed or {}).items() if name in names}
         verdicts = known | {name: verdict for name, verdict in keeper.state.verdicts.items() if name in names}
         try:
             left = search.state(verdicts)
@@ -75,7 +77,7 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
         bisection.tell(left, wanted)
         if not wanted:
             return keeper.state, left
-        keeper.try_all(wanted)
+        keeper.try_all(wanted, _after(search, verdicts, wanted[0], bisection.cost))
 
 
 class _Keeper:
@@ -86,7 +88,9 @@ class _Keeper:
         self._bisection = bisection
         self._lock = threading.Lock()
 
-    def try_all(self, names: Sequence[str]) -> None:
+    def try_all(self, names: Sequence[str], after: Sequence[str] = ()) -> None:
+        if self._bisection.at_once == 1:
+            self._bisection.expect(after)
         side_by_side([partial(self._try, name) for name in names], self._bisection.at_once)
 
     def _try(self, name: str) -> None:
@@ -96,14 +100,21 @@ class _Keeper:
             self._bisection.keep(self.state)
 
 
-def _check_ends(bisection: Bisection, keeper: _Keeper) -> None:
+def _after(search: Search, verdicts: Mapping[str, Verdict], name: str, cost: Callable[[str], float]) -> tuple[str, ...]:
+    """Return the commits one of which is tried after a commit, unless that is skipped."""
+    found = [search.next_probes({**verdicts, name: verdict}, cost=cost) for verdict in (Verdict.GOOD, Verdict.BAD)]
+    return tuple(dict.fromkeys(commit for commits in found for commit in commits))
+
+
+def _check_ends(bisection: Bisection, keeper: _Keeper, search: Search) -> None:
     """Try both ends, and the commit where their branches parted, unless that was done before."""
     question = keeper.state.question
     ends = {question.good: Verdict.GOOD, bisection.history.base: Verdict.GOOD, question.bad: Verdict.BAD}
     names = list(ends)
     for start in range(0, len(names), bisection.at_once):
         chunk = names[start : start + bisection.at_once]
-        keeper.try_all([name for name in chunk if name not in keeper.state.verdicts])
+        after = names[start + bisection.at_once :][:1] or search.next_probes({}, cost=bisection.cost)
+        keeper.try_all([name for name in chunk if name not in keeper.state.verdicts], after)
         for name in chunk:
             _require(name, ends[name], keeper.state)
 

@@ -68,22 +68,29 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
         wheels = Wheels(places.root, store, folder, matrix, target, options.build, options.index)
-        trier = Trier(wheels, make_judge(target, question, options, wheels), folder, reporter, at_once=options.jobs)
+        judge = make_judge(target, question, options, wheels)
 
         for probe in state.probes:
             costs.learn(probe)
 
-        def try_commit(commit: str) -> Probe:
-            probe = trier(commit)
-            costs.learn(probe)
-            return probe
-
-        bisection = Bisection(
-            history, try_commit, costs, keep=lambda now: write_state(folder, now),
-            tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter), at_once=options.jobs,
-        )  # fmt: skip
         try:
-            state, left = bisect(bisection, state, known)
+            with Trier(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
+
+                def try_commit(commit: str) -> Probe:
+                    probe = trier(commit)
+                    costs.learn(probe)
+                    return probe
+
+                def expect(commits: Sequence[str]) -> None:
+                    if not options.bench:  # nothing else may run while a speed is measured
+                        trier.expect([commit for commit in commits if costs.is_at_hand(commit)])
+
+                bisection = Bisection(
+                    history, try_commit, costs, keep=lambda now: write_state(folder, now),
+                    tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter), expect=expect,
+                    at_once=options.jobs,
+                )  # fmt: skip
+                state, left = bisect(bisection, state, known)
         finally:
             with storage_errors(folder):
                 remove_tree(wheels.unpacked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -28,11 +28,12 @@ class ProbeReporter(Reporter):
         console: The terminal.
         log: Where the story is written.
         announced: What was announced before; added to.
+        live: Whether there may be a live line; a terminal has room for one.
     """
 
-    def __init__(self, target: str, console: Console, log: Console, announced: set[str]) -> None:
+    def __init__(self, target: str, console: Console, log: Console, announced: set[str], *, live: bool) -> None:
         super().__init__(target, console)
-        self._log, self._announced = log, announced
+        self._log, self._announced, self._may_be_live = log, announced, live
 
     def announce(self, message: str) -> None:
         """Say something that must not be missed, on the terminal too if it is new."""
@@ -40,6 +41,11 @@ class ProbeReporter(Reporter):
         if message not in self._announced:
             self._announced.add(message)
             self._print(self.console, self._noted(message))
+
+    @contextmanager
+    def _live_line(self) -> Iterator[None]:
+        with super()._live_line() if self._may_be_live else nullcontext():
+            yield
 
     def _line(self, markup: str) -> None:
         self._print(self._log, markup)
@@ -50,14 +56,16 @@ class ProbeReporter(Reporter):
 
 
 @contextmanager
-def probe_story(target: str, console: Console, folder: Path, announced: set[str]) -> Iterator[ProbeReporter]:
-    """Yield a reporter that writes into a folder's `LOG`, which is begun anew.
+def probe_story(
+    target: str, console: Console, folder: Path, announced: set[str], *, live: bool = True
+) -> Iterator[ProbeReporter]:
+    """Yield a reporter that adds to a folder's `LOG`.
 
     Raises:
         StoreError: It cannot be written.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        with (folder / LOG).open("w", encoding="utf-8") as file:
+        with (folder / LOG).open("a", encoding="utf-8") as file:
             log = Console(file=file, highlight=False, soft_wrap=True, force_terminal=False, no_color=True)
-            yield ProbeReporter(target, console, log, announced)
+            yield ProbeReporter(target, console, log, announced, live=live)

@@ -6,11 +6,12 @@ import os
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
 from cpuwheels import run
+from cpuwheels.bisect.ahead import Ahead
 from cpuwheels.bisect.judges import CommandJudge, Judgement
 from cpuwheels.bisect.kernel_judges import ParityJudge, SpeedJudge
 from cpuwheels.bisect.search import Verdict
@@ -26,6 +27,8 @@ from cpuwheels.runtime import complete_environment, layered_environment
 from cpuwheels.storage import remove_tree
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cpuwheels.bisect.judges import Judge
     from cpuwheels.bisect.state import Question
     from cpuwheels.bisect.wheels import Got, Wheels
@@ -35,7 +38,10 @@ if TYPE_CHECKING:
 
 
 class Trier:
-    """Tries a commit: gets its wheel and lets the judge have it."""
+    """Tries a commit: gets its wheel and lets the judge have it.
+
+    A context: what is made ahead is ended with it.
+    """
 
     def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter, *, at_once: int) -> None:
         self._wheels, self._judge = wheels, judge
@@ -43,6 +49,18 @@ class Trier:
         # Only one at a time can have a live line.
         self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
         self._announced: set[str] = set()
+        self._expected: Sequence[str] = ()
+        self._ahead = Ahead(self._get_ahead)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._ahead.__exit__(*raised)
+
+    def expect(self, commits: Sequence[str]) -> None:
+        """Note the commits one of which may be tried after the next: their wheels are made while that is judged."""
+        self._expected = commits
 
     def __call__(self, commit: str) -> Probe:
         """Return what is found at a commit.
@@ -52,11 +70,11 @@ class Trier:
         """
         began = time.monotonic()
         folder = self._wheels.places(commit).dist
-        name = f"{self._reporter.target} {commit[:9]}"
         got: Got | None = None
-        with probe_story(name, self._console, folder, self._announced) as reporter:
+        with probe_story(self._name(commit), self._console, folder, self._announced) as reporter:
             try:
                 got = self._wheels.get(commit, reporter)
+                self._ahead.begin(self._expected)
                 judgement = self._judge(got.path, commit, folder, reporter)
             except UNBUILDABLE as error:
                 reporter.info(f"error: {error}")
@@ -72,6 +90,14 @@ class Trier:
             f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
         )
         return probe
+
+    def _get_ahead(self, commit: str) -> None:
+        folder = self._wheels.places(commit).dist
+        with probe_story(self._name(commit), self._console, folder, self._announced, live=False) as reporter:
+            self._wheels.get(commit, reporter)
+
+    def _name(self, commit: str) -> str:
+        return f"{self._reporter.target} {commit[:9]}"
 
 
 def make_judge(target: Target, question: Question, options: BisectOptions, wheels: Wheels) -> Judge:

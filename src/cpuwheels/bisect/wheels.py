@@ -99,6 +99,8 @@ class Wheels:
         Raises:
             CpuwheelsError: Any stage's own error; those of `UNBUILDABLE` mean the commit.
         """
+        if commit in self._got:
+            return self._got[commit]  # not even waiting for another commit's
         with self._lock:
             if commit not in self._got:
                 self._got[commit] = self._from_index(commit, reporter) or self._made(commit, reporter)

@@ -14,7 +14,7 @@ from cpuwheels.bisect.state import Probe, Question, State
 from cpuwheels.errors import BisectError, CompileError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 GOOD, BAD = f"{0:040x}", f"{100:040x}"
 NAMES = [f"{number:040x}" for number in range(1, 101)]
@@ -144,3 +144,31 @@ def test_several_at_once() -> None:
     assert left.suspects == (f"{37:040x}",)
     assert world.at_once <= 3
     assert len(world.kept) == len(world.tried)
+
+
+@pytest.mark.parametrize("skipped", [range(0), range(45, 55)], ids=["none skipped", "some skipped"])
+def test_what_may_be_tried_next_is_expected(skipped: range) -> None:
+    world = World(37, skipped)
+    expected: list[tuple[str, ...]] = []
+    bisection = Bisection(
+        HISTORY, world.try_commit, lambda _name: 1.0, world.kept.append, lambda *_: None,
+        expect=lambda names: expected.append(tuple(names)),
+    )  # fmt: skip
+    bisect(bisection, State(question=QUESTION))
+    assert len(expected) == len(world.tried)
+    for number, (names, tried) in enumerate(zip(expected, world.tried[1:], strict=False)):
+        assert len(names) <= 2
+        assert f"{tried:040x}" in names or world.tried[number] in skipped
+    assert expected[-1] == ()
+
+
+def test_nothing_is_expected_where_several_are_tried_at_once() -> None:
+    def expect(names: Sequence[str]) -> None:
+        raise AssertionError(names)
+
+    world = World(37)
+    bisect(
+        Bisection(HISTORY, world.try_commit, lambda _name: 1.0, world.kept.append, lambda *_: None, 3, expect),
+        State(question=QUESTION),
+    )
+    assert world.kept

@@ -62,11 +62,21 @@ def test_on_a_terminal_there_is_a_live_line(tmp_path: Path) -> None:
     assert "\x1b" not in (tmp_path / LOG).read_text()
 
 
-def test_a_trial_begins_its_file_anew(tmp_path: Path) -> None:
+def test_a_trial_adds_to_its_file(tmp_path: Path) -> None:
     (tmp_path / LOG).write_text("of before\n")
     with probe_story("x86 a", console(), tmp_path, set()) as reporter:
         reporter.info("now")
-    assert (tmp_path / LOG).read_text() == "[x86 a] now\n"
+    assert (tmp_path / LOG).read_text() == "of before\n[x86 a] now\n"
+
+
+def test_a_terminal_has_one_live_line(tmp_path: Path) -> None:
+    terminal = Console(file=io.StringIO(), force_terminal=True)
+    with probe_story("x86 a", terminal, tmp_path / "a", set()) as one, one.stage("command", "waiting"):
+        with probe_story("x86 b", terminal, tmp_path / "b", set(), live=False) as two, two.stage("wheel", "making"):
+            two.announce("something stands in")
+        assert two.announcements == ["something stands in"]
+    assert "something stands in" in terminal.file.getvalue()  # type: ignore[attr-defined]  # a StringIO
+    assert "wheel done" in (tmp_path / "b" / LOG).read_text()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:

@@ -59,8 +59,10 @@ def test_a_run_is_gone_on_with_only_where_nothing_else_changed(tmp_path: Path) -
 
 
 class TestSimulation:
-    def test_the_costs_are_the_medians_of_the_run(self) -> None:
-        assert prices(results()) == Prices(assembled=11, compiled=300, known=100, new=450)
+    def test_the_costs_are_the_lower_medians_of_the_run(self) -> None:
+        assert prices(results()) == Prices(assembled=10, compiled=300, known=100, new=400)
+        cached = run(THEIRS, 240, (120, True), (120, True))
+        assert prices(results().with_run(cached, warm=False)).new == 400
         with pytest.raises(UsageError, match="lack: assembled, known"):
             prices(results().model_copy(update={"warm": ()}))
 
