@@ -39,10 +39,16 @@ class Judgement:
     reason: str
 
 
+def nothing() -> None:
+    """Do nothing."""
+
+
 class Judge(Protocol):
     """Something that decides whether a wheel is good."""
 
-    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
         """Judge a wheel.
 
         Args:
@@ -50,6 +56,7 @@ class Judge(Protocol):
             commit: What it was made from.
             folder: For logs and an environment; kept but for the environment.
             reporter: Told of every step.
+            waiting: Called when a command is waited for that is not disturbed by other work beside it.
         """
 
 
@@ -71,7 +78,9 @@ class CommandJudge:
     environ: Mapping[str, str]
     cwd: Path
 
-    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
         """Run the command.
 
         Raises:
@@ -89,6 +98,7 @@ class CommandJudge:
             "PATH": os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)]),
         }
         log = folder / "command.log"
+        waiting()
         with reporter.stage("command", f"log: {log}"), _ended_after(self.limit) as late:
             done = run(["sh", "-c", self.command], log=log, env=env, cwd=self.cwd, check=False)
         if late.is_set():

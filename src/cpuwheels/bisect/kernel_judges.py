@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cpuwheels import trials
-from cpuwheels.bisect.judges import Judgement
+from cpuwheels.bisect.judges import Judgement, nothing
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.errors import UsageError
 from cpuwheels.options import ParityOptions, SpeedOptions
@@ -45,13 +45,16 @@ class ParityJudge:
     matrix: Matrix
     target: str
 
-    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
         """Try the operator on every kernel library that this CPU runs.
 
         Raises:
             CpuwheelsError: Any stage's own error.
         """
         del folder  # the run has a log folder of its own
+        waiting()
         options = ParityOptions(wheel=wheel, level=self.level, operators=(self.operator,), emulation=False)
         try:
             parity = trials.check_wheel(self.places(commit), self.matrix, self.target, wheel, options, reporter)
@@ -86,7 +89,9 @@ class SpeedJudge:
     matrix: Matrix
     target: str
 
-    def __call__(self, wheel: Path, commit: str, folder: Path, reporter: Reporter) -> Judgement:
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
         """Time the operator of both wheels in turn, with more rounds as long as it cannot be told.
 
         The good end itself is timed against a copy of itself.
@@ -94,6 +99,7 @@ class SpeedJudge:
         Raises:
             CpuwheelsError: Any stage's own error.
         """
+        del waiting  # nothing else may run meanwhile
         against = self.good(reporter)
         if against == wheel:
             against = folder / "copy" / wheel.name

@@ -82,8 +82,7 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
                     return probe
 
                 def expect(commits: Sequence[str]) -> None:
-                    if not options.bench:  # nothing else may run while a speed is measured
-                        trier.expect([commit for commit in commits if costs.is_at_hand(commit)])
+                    trier.expect([commit for commit in commits if costs.is_at_hand(commit)])
 
                 bisection = Bisection(
                     history, try_commit, costs, keep=lambda now: write_state(folder, now),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -74,8 +75,7 @@ class Trier:
         with probe_story(self._name(commit), self._console, folder, self._announced) as reporter:
             try:
                 got = self._wheels.get(commit, reporter)
-                self._ahead.begin(self._expected)
-                judgement = self._judge(got.path, commit, folder, reporter)
+                judgement = self._judge(got.path, commit, folder, reporter, partial(self._ahead.begin, self._expected))
             except UNBUILDABLE as error:
                 reporter.info(f"error: {error}")
                 judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
