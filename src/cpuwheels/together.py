@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 from cpuwheels.process import end_command_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
+    from concurrent.futures import Future
 
 T = TypeVar("T")
 _PAUSE_SECONDS = 0.1
@@ -47,8 +48,18 @@ def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
                 future.result()
         except BaseException:
             failed.set()
-            while wait(futures, _PAUSE_SECONDS).not_done:
-                for thread in list(threads):
-                    end_command_of(thread)
+            end(futures, threads)
             raise
     return [future.result() for future in futures]
+
+
+def end(futures: Collection[Future[T]], threads: Collection[int]) -> None:
+    """End the commands that threads wait for, until what they work on is over.
+
+    Args:
+        futures: What they work on.
+        threads: Their identities; those that have begun meanwhile may be added.
+    """
+    while wait(futures, _PAUSE_SECONDS).not_done:
+        for thread in list(threads):
+            end_command_of(thread)

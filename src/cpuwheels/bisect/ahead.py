@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from cpuwheels.process import end_command_of
+from cpuwheels.together import end
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
-
-_PAUSE_SECONDS = 0.1
 
 
 class Ahead:
@@ -28,16 +26,14 @@ class Ahead:
         self._get = get
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
         self._begun: list[Future[None]] = []
-        self._thread: int | None = None
+        self._threads: set[int] = set()
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.begin(())
-        while wait(self._begun, _PAUSE_SECONDS).not_done:
-            if self._thread is not None:
-                end_command_of(self._thread)
+        end(self._begun, self._threads)
         self._pool.shutdown()
 
     def begin(self, commits: Sequence[str]) -> None:
@@ -52,5 +48,5 @@ class Ahead:
         self._begun = [*under_way, *(self._pool.submit(self._one, commit) for commit in commits)]
 
     def _one(self, commit: str) -> None:
-        self._thread = threading.get_ident()
+        self._threads.add(threading.get_ident())
         self._get(commit)

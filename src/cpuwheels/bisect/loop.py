@@ -25,21 +25,19 @@ class Bisection:
 
     Attributes:
         history: The range.
-        try_commit: Returns what was found at a commit.
+        try_commit: Returns what was found at a commit; gets those, too, one of which is likely to be tried after it.
         cost: Seconds that trying a commit is expected to take.
         keep: Called with the state after every probe.
         tell: Called with the commits left and the commits that are tried next.
         at_once: Commits tried side by side.
-        expect: Called before a single commit is tried, with those one of which is likely to be tried after it.
     """
 
     history: History
-    try_commit: Callable[[str], Probe]
+    try_commit: Callable[[str, Sequence[str]], Probe]
     cost: Callable[[str], float]
     keep: Callable[[State], None]
     tell: Callable[[Left, Sequence[str]], None]
     at_once: int = 1
-    expect: Callable[[Sequence[str]], None] = lambda _names: None
 
 
 def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] | None = None) -> tuple[State, Left]:
@@ -77,7 +75,7 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
         bisection.tell(left, wanted)
         if not wanted:
             return keeper.state, left
-        keeper.try_all(wanted, _after(search, verdicts, wanted[0], bisection.cost))
+        keeper.try_all(wanted, partial(_after, search, verdicts, wanted[0], bisection.cost))
 
 
 class _Keeper:
@@ -88,13 +86,12 @@ class _Keeper:
         self._bisection = bisection
         self._lock = threading.Lock()
 
-    def try_all(self, names: Sequence[str], after: Sequence[str] = ()) -> None:
-        if self._bisection.at_once == 1:
-            self._bisection.expect(after)
-        side_by_side([partial(self._try, name) for name in names], self._bisection.at_once)
+    def try_all(self, names: Sequence[str], after: Callable[[], Sequence[str]]) -> None:
+        expected = after() if names and self._bisection.at_once == 1 else ()
+        side_by_side([partial(self._try, name, expected) for name in names], self._bisection.at_once)
 
-    def _try(self, name: str) -> None:
-        probe = self._bisection.try_commit(name)
+    def _try(self, name: str, expected: Sequence[str]) -> None:
+        probe = self._bisection.try_commit(name, expected)
         with self._lock:
             self.state = self.state.with_probe(probe)
             self._bisection.keep(self.state)
@@ -113,8 +110,10 @@ def _check_ends(bisection: Bisection, keeper: _Keeper, search: Search) -> None:
     names = list(ends)
     for start in range(0, len(names), bisection.at_once):
         chunk = names[start : start + bisection.at_once]
-        after = names[start + bisection.at_once :][:1] or search.next_probes({}, cost=bisection.cost)
-        keeper.try_all([name for name in chunk if name not in keeper.state.verdicts], after)
+        untried = [name for name in names[start:] if name not in keeper.state.verdicts]
+        following = untried[bisection.at_once :][:1]
+        after = partial(tuple, following) if following else partial(search.next_probes, {}, cost=bisection.cost)
+        keeper.try_all([name for name in chunk if name in untried], after)
         for name in chunk:
             _require(name, ends[name], keeper.state)
 

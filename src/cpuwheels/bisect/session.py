@@ -76,17 +76,14 @@ def run_bisection(places: Places, matrix: Matrix, name: str, options: BisectOpti
         try:
             with Trier(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
 
-                def try_commit(commit: str) -> Probe:
-                    probe = trier(commit)
+                def try_commit(commit: str, expected: Sequence[str]) -> Probe:
+                    probe = trier(commit, [name for name in expected if costs.is_at_hand(name)])
                     costs.learn(probe)
                     return probe
 
-                def expect(commits: Sequence[str]) -> None:
-                    trier.expect([commit for commit in commits if costs.is_at_hand(commit)])
-
                 bisection = Bisection(
                     history, try_commit, costs, keep=lambda now: write_state(folder, now),
-                    tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter), expect=expect,
+                    tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
                     at_once=options.jobs,
                 )  # fmt: skip
                 state, left = bisect(bisection, state, known)

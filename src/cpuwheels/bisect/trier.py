@@ -50,7 +50,6 @@ class Trier:
         # Only one at a time can have a live line.
         self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
         self._announced: set[str] = set()
-        self._expected: Sequence[str] = ()
         self._ahead = Ahead(self._get_ahead)
 
     def __enter__(self) -> Self:
@@ -59,12 +58,12 @@ class Trier:
     def __exit__(self, *raised: object) -> None:
         self._ahead.__exit__(*raised)
 
-    def expect(self, commits: Sequence[str]) -> None:
-        """Note the commits one of which may be tried after the next: their wheels are made while that is judged."""
-        self._expected = commits
-
-    def __call__(self, commit: str) -> Probe:
+    def __call__(self, commit: str, expected: Sequence[str] = ()) -> Probe:
         """Return what is found at a commit.
+
+        Args:
+            commit: Full hash.
+            expected: Those that may be tried after it; their wheels are made while it is judged.
 
         Raises:
             CpuwheelsError: What says nothing of the commit.
@@ -75,7 +74,7 @@ class Trier:
         with probe_story(self._name(commit), self._console, folder, self._announced) as reporter:
             try:
                 got = self._wheels.get(commit, reporter)
-                judgement = self._judge(got.path, commit, folder, reporter, partial(self._ahead.begin, self._expected))
+                judgement = self._judge(got.path, commit, folder, reporter, partial(self._ahead.begin, expected))
             except UNBUILDABLE as error:
                 reporter.info(f"error: {error}")
                 judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")

@@ -47,7 +47,7 @@ class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
         """Say what went wrong, unless a client has just gone away: package managers do that on purpose."""
         if not isinstance(sys.exception(), ConnectionError):
-            super().handle_error(request, client_address)  # type: ignore[arg-type]
+            super().handle_error(request, client_address)  # type: ignore[arg-type]  # only printed
 
 
 class _Handler(http.server.SimpleHTTPRequestHandler):

@@ -33,7 +33,7 @@ class World:
         self._now = 0
         self._lock = threading.Lock()
 
-    def try_commit(self, name: str) -> Probe:
+    def try_commit(self, name: str, _expected: Sequence[str] = ()) -> Probe:
         number = int(name, 16)
         with self._lock:
             self._now += 1
@@ -46,7 +46,7 @@ class World:
 
     def run(
         self, state: State | None = None, *, replayed: Mapping[str, Verdict] | None = None, count: int = 1,
-        try_commit: Callable[[str], Probe] | None = None, history: History = HISTORY,
+        try_commit: Callable[[str, Sequence[str]], Probe] | None = None, history: History = HISTORY,
     ):  # fmt: skip
         bisection = Bisection(
             history,
@@ -101,7 +101,7 @@ def test_a_range_that_cannot_be_judged_is_left_over() -> None:
 def test_after_a_crash_nothing_is_tried_twice() -> None:
     world = World(37)
 
-    def crash(name: str) -> Probe:
+    def crash(name: str, _expected: Sequence[str]) -> Probe:
         if len(world.tried) == 5:
             raise CompileError("the disk was full")
         return world.try_commit(name)
@@ -150,11 +150,12 @@ def test_several_at_once() -> None:
 def test_what_may_be_tried_next_is_expected(skipped: range) -> None:
     world = World(37, skipped)
     expected: list[tuple[str, ...]] = []
-    bisection = Bisection(
-        HISTORY, world.try_commit, lambda _name: 1.0, world.kept.append, lambda *_: None,
-        expect=lambda names: expected.append(tuple(names)),
-    )  # fmt: skip
-    bisect(bisection, State(question=QUESTION))
+
+    def try_commit(name: str, names: Sequence[str]) -> Probe:
+        expected.append(tuple(names))
+        return world.try_commit(name)
+
+    world.run(try_commit=try_commit)
     assert len(expected) == len(world.tried)
     for number, (names, tried) in enumerate(zip(expected, world.tried[1:], strict=False)):
         assert len(names) <= 2
@@ -163,12 +164,11 @@ def test_what_may_be_tried_next_is_expected(skipped: range) -> None:
 
 
 def test_nothing_is_expected_where_several_are_tried_at_once() -> None:
-    def expect(names: Sequence[str]) -> None:
-        raise AssertionError(names)
-
     world = World(37)
-    bisect(
-        Bisection(HISTORY, world.try_commit, lambda _name: 1.0, world.kept.append, lambda *_: None, 3, expect),
-        State(question=QUESTION),
-    )
+
+    def try_commit(name: str, names: Sequence[str]) -> Probe:
+        assert not names
+        return world.try_commit(name)
+
+    world.run(count=3, try_commit=try_commit)
     assert world.kept
