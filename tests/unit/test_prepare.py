@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
 
+BINDINGS = "#include <torch/library.h>\n\nTORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {\n}\n"
 TEXT = """\
 --- a/setup.py
 +++ b/setup.py
@@ -92,8 +93,11 @@ def test_a_missing_patch_is_named(source: Source, patches: Path, store: Store, r
 def test_the_projects_own_patches_apply(project_root: Path, source: Source, store: Store, reporter: Reporter) -> None:
     series = [patch for patch in load_series(project_root).patches if patch.is_for("0.32.0", "x86")]
     assert series
+    (source.folder / "csrc/cpu/torch_bindings.cpp").write_text(BINDINGS)
     prepared = prepare_source(source, series, project_root / "patches", store, reporter)
-    assert {applied.state for applied in prepared.patches} == {"applied"}
+    # What the stand-in has not got at all, nothing is done about.
+    assert {applied.state for applied in prepared.patches} == {"applied", "not needed"}
+    assert "init_amx" in (prepared.folder / "csrc/cpu/torch_bindings.cpp").read_text()
     text = (prepared.folder / "cmake" / "cpu_extension.cmake").read_text()
     assert CPUINFO not in text
     assert "CPUWHEELS_CPUINFO" in text
