@@ -259,6 +259,12 @@ class PostponedError(CpuwheelsError):
     exit_code = 43
 
 
+class ServeError(CpuwheelsError):
+    """A server with the wheel does not start, or answers otherwise than Hugging Face transformers does."""
+
+    exit_code = 44
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 
