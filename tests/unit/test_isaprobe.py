@@ -41,6 +41,7 @@ def test_agrees_with_the_kernel(answer):
         "amx_fp16",
         "amx_fp8",
         "amx_complex",
+        "avx10",
         "avx_ifma",
         "avx_ne_convert",
         "avx_vnni_int8",
