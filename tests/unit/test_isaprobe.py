@@ -26,7 +26,7 @@ def answer(isaprobe: Path) -> dict[str, object]:
 
 
 def test_fields(answer):
-    assert set(answer) == {"architecture", "vendor", "model", "features", "xcr0"}
+    assert set(answer) == {"architecture", "vendor", "model", "features", "xcr0", "amx"}
     assert answer["architecture"] == platform.machine()
     assert len(set(answer["features"])) == len(answer["features"])
 
