@@ -155,21 +155,21 @@ ZEN4 = SKYLAKE | {"avx512_bf16", "avx512_vnni"}
     ],
 )
 def test_libraries(target, features, chosen, loadable):
-    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="M", features=frozenset(features), xcr0=None)
+    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="M", features=frozenset(features), xcr0=None, amx=None)
     summary, *rows = machine.judge_libraries(target, cpu)
     assert summary == Check("CPU features", "ok", f"M: vLLM would load {chosen}")
     assert {row.name.removeprefix("library ") for row in rows if row.status == "ok"} == loadable
 
 
 def test_no_library_fits(target):
-    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="", features=frozenset({"avx2"}), xcr0=None)
+    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="", features=frozenset({"avx2"}), xcr0=None, amx=None)
     summary, *rows = machine.judge_libraries(target, cpu)
     assert summary.status == "warn"
     assert rows[-1].detail.endswith("f16c")
 
 
 def test_libraries_of_another_machine(target):
-    cpu = CpuFeatures(architecture="aarch64", vendor="V", model="M", features=frozenset(), xcr0=None)
+    cpu = CpuFeatures(architecture="aarch64", vendor="V", model="M", features=frozenset(), xcr0=None, amx=None)
     (check,) = machine.judge_libraries(target, cpu, foreign=True)
     assert (check.status, target.machine in check.detail) == ("info", True)
 
