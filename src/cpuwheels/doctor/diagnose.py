@@ -22,6 +22,7 @@ from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.model.lock import load_lock
 from cpuwheels.native import cpu_at_hand
 from cpuwheels.onednn import choose_onednn
+from cpuwheels.onednn_isa import onednn_limit
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.process import capture
@@ -124,7 +125,10 @@ def diagnose(
         return (*checks, from_error("locks", error))
     answers = ask_all(questions(needs), patience)
     checks += [judge_need(need, answers) for need in needs]
-    checks += machine.judge_libraries(target, cpu_at_hand(store), foreign=is_foreign(target))
+    cpu = cpu_at_hand(store)
+    checks += machine.judge_libraries(target, cpu, foreign=is_foreign(target))
+    if cpu is not None and not is_foreign(target):
+        checks += machine.judge_amx(cpu, onednn_limit(cpu, environ))
     return tuple(checks)
 
 
