@@ -17,7 +17,7 @@ from cpuwheels.machine.emulated import emulated_machine
 from cpuwheels.machine.emulator import find_emulator
 from cpuwheels.machine.loaders import CpuLoaders
 from cpuwheels.memory import usable_cpus
-from cpuwheels.native import find_helper, probe
+from cpuwheels.native import cpu_at_hand, probe
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.run import Bench, Trial
 from cpuwheels.platforms import is_foreign
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.environment import Environment
     from cpuwheels.machine.emulated import EmulatedMachine
+    from cpuwheels.native import CpuFeatures
     from cpuwheels.options import ParityOptions
     from cpuwheels.parity.wheel import KernelWheel
     from cpuwheels.run import Run
@@ -94,22 +95,27 @@ def parity_bench(this: Run, wheel: KernelWheel, options: ParityOptions, work: Pa
     return _foreign(this, wheel, options, work) if is_foreign(this.target) else _own(this, wheel, options, work)
 
 
-def isaprobe(this: Run) -> Path:
-    """Return the program that tells this machine's CPU features, compiling it if need be."""
-    found = find_helper("isaprobe", this.store)
-    if found is None:
+def this_cpu(this: Run) -> CpuFeatures:
+    """Return what this machine's CPU has, compiling isaprobe if none that is there can tell.
+
+    Raises:
+        ToolchainError: It cannot be compiled.
+        CommandError: As `probe`.
+    """
+    cpu = cpu_at_hand(this.store)
+    if cpu is None:
         with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
-            found = this.native().isaprobe
-    return found
+            cpu = probe(this.native().isaprobe)
+    return cpu
 
 
 def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
-    model = probe(isaprobe(this))
+    here = this_cpu(this)
     with this.reporter.stage("environment", f"Python with torch {wheel.torch}"):
         environment = this.environment(wheel.torch)
         python = this.separate_environment(environment, work / "venv")
         site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
-    trials = [Trial(Cpu("", model.features, [python]), options.level, options.threads or usable_cpus().count)]
+    trials = [Trial(Cpu("", here.features, [python]), options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in this.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.
     if wanted and options.emulation and options.level != "smoke":
@@ -123,7 +129,7 @@ def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> B
             trials.append(Trial(Cpu(name, frozenset(library.needs), command, (library.name,)), "smoke", 1))
     return Bench(
         trials=tuple(trials), site=site, torch=environment.torch_version, tests=this.places.root / "tests" / "parity",
-        work=work, logs=this.logs, machine=model.model, threads=trials[0].threads,
+        work=work, logs=this.logs, machine=here.model, threads=trials[0].threads,
     )  # fmt: skip
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels import run
-from cpuwheels.benches import isaprobe, parity_bench
+from cpuwheels.benches import parity_bench, this_cpu
 from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.memory import usable_cpus
-from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.run import ParityRequest, run_parity
@@ -77,7 +76,7 @@ def compare_speed(
         read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
     ]
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    cpu = probe(isaprobe(this))
+    cpu = this_cpu(this)
     needs = {library.name: library.needs for library in target.libraries}
     library = options.library or next(
         (name for name, features in needs.items() if cpu.features.issuperset(features)), target.libraries[0].name

@@ -13,11 +13,12 @@ from machine import fake_machine
 from rich.console import Console
 
 from cpuwheels import benches
-from cpuwheels.benches import install_bench, parity_bench
+from cpuwheels.benches import install_bench, parity_bench, this_cpu
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
 from cpuwheels.errors import TorchError, UsageError
 from cpuwheels.model.matrix import Target, load_matrix
+from cpuwheels.native import CpuFeatures, NativeTools
 from cpuwheels.options import BuildOptions, ParityOptions
 from cpuwheels.parity.run import Bench
 from cpuwheels.parity.wheel import KernelWheel
@@ -85,3 +86,16 @@ def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[Ben
 def test_a_target_without_a_root_is_not_installed_here(tmp_path: Path) -> None:
     run = this(tmp_path, fake_machine.foreign(root=None, system="Darwin"))
     assert install_bench(run, None, Path(sys.executable), tmp_path) is None  # type: ignore[arg-type]
+
+
+def test_the_probe_is_compiled_only_if_none_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, made = this(tmp_path, fake_machine.foreign()), tmp_path / "isaprobe"
+    here = CpuFeatures(architecture="x", vendor="", model="M", features=frozenset({"one"}), xcr0=None, amx=None)
+    made.write_text(f"#!/bin/sh\necho '{here.model_dump_json()}'\n")
+    made.chmod(0o755)
+    asked: list[Run] = []
+    monkeypatch.setattr(Run, "native", lambda self: asked.append(self) or NativeTools(made, made))
+    monkeypatch.setattr(benches, "cpu_at_hand", lambda _: None)
+    assert (this_cpu(run), asked) == (here, [run])
+    monkeypatch.setattr(benches, "cpu_at_hand", lambda _: here)
+    assert (this_cpu(run), asked) == (here, [run])
