@@ -265,6 +265,12 @@ class ServeError(CpuwheelsError):
     exit_code = 44
 
 
+class PreflightError(CpuwheelsError):
+    """Torch itself dies or is wrong on this CPU, so nothing can be said of a wheel's kernels."""
+
+    exit_code = 45
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

@@ -13,7 +13,8 @@ from machine import fake_machine
 from rich.console import Console
 
 from cpuwheels import benches
-from cpuwheels.benches import install_bench, parity_bench, this_cpu
+from cpuwheels.amx import Amx
+from cpuwheels.benches import hold_onednn_back, install_bench, parity_bench, this_cpu
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
 from cpuwheels.errors import TorchError, UsageError
@@ -99,3 +100,18 @@ def test_the_probe_is_compiled_only_if_none_can_tell(tmp_path: Path, monkeypatch
     assert (this_cpu(run), asked) == (here, [run])
     monkeypatch.setattr(benches, "cpu_at_hand", lambda _: here)
     assert (this_cpu(run), asked) == (here, [run])
+
+
+def test_onednn_is_held_back_aloud_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    reporter = Reporter("x86", Console(file=io.StringIO()))
+    features = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq", "amx_tile"})
+    cpu = CpuFeatures(
+        architecture="x86_64", vendor="", model="", features=features, xcr0="0x60000",
+        amx=Amx(enabled=True, permitted=True, palette=None),
+    )  # fmt: skip
+    limits = [hold_onednn_back(reporter, cpu) for _ in range(2)]
+    assert [limit and limit.environment() for limit in limits] == [{"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}] * 2
+    (note,) = reporter.announcements
+    assert note.startswith("oneDNN is held back to AVX512_CORE: this CPU announces AMX, but ")
+    assert hold_onednn_back(reporter, cpu.model_copy(update={"amx": None})) is None

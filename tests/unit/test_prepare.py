@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.store import Store
 
-BINDINGS = "#include <torch/library.h>\n\nTORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {\n}\n"
 TEXT = """\
 --- a/setup.py
 +++ b/setup.py
@@ -93,7 +92,6 @@ def test_a_missing_patch_is_named(source: Source, patches: Path, store: Store, r
 def test_the_projects_own_patches_apply(project_root: Path, source: Source, store: Store, reporter: Reporter) -> None:
     series = [patch for patch in load_series(project_root).patches if patch.is_for("0.32.0", "x86")]
     assert series
-    (source.folder / "csrc/cpu/torch_bindings.cpp").write_text(BINDINGS)
     prepared = prepare_source(source, series, project_root / "patches", store, reporter)
     # What the stand-in has not got at all, nothing is done about.
     assert {applied.state for applied in prepared.patches} == {"applied", "not needed"}

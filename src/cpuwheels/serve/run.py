@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels import run as runs
-from cpuwheels.benches import isaprobe
+from cpuwheels.benches import hold_onednn_back, this_cpu
 from cpuwheels.errors import CommandError, ServeError, UsageError
 from cpuwheels.memory import available_memory
-from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.wheel import read_wheel
 from cpuwheels.platforms import check_own_machine, markers
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.native import CpuFeatures
+    from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.options import ServeOptions
     from cpuwheels.parity.wheel import KernelWheel
     from cpuwheels.serve.environment import ServingEnvironment
@@ -91,20 +91,22 @@ def serve_wheel(
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     this = runs.start(places, matrix, target, BuildOptions(), reporter)
-    cpu = probe(isaprobe(this))
+    cpu = this_cpu(this)
+    limit = hold_onednn_back(reporter, cpu)
     _check_libraries(options.libraries, target, found, cpu)
     began, started = datetime.now(UTC), time.monotonic()
     with this.store.scratch("wheel") as work:
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             environment = serving_environment(this, found, work, locked=options.locked, relock=options.relock)
-        setting = _Setting(environment, work, this.logs, memory_share(), _environment(work))
+        setting = _Setting(environment, work, this.logs, memory_share(), _environment(work, limit))
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
             cases = _cases(setting, options, target, cpu, reporter)
     return Served(
         wheel=wheel.name, sha256=found.sha256, version=found.version, torch=environment.torch,
         python=environment.version, machine=cpu.model, requirements=environment.lock,
         requirements_sha256=environment.lock_sha256, lacks=environment.lacks, moved=environment.moved,
-        memory_utilization=round(setting.memory, 3),
+        memory_utilization=round(setting.memory, 3), onednn_limit=limit.isa if limit else "",
+        onednn_reason=limit.reason if limit else "",
         began=began.isoformat(timespec="seconds"), seconds=round(time.monotonic() - started, 1), cases=tuple(cases),
     ), this.logs  # fmt: skip
 
@@ -136,10 +138,11 @@ def _check_libraries(wanted: Sequence[str], target: Target, wheel: KernelWheel, 
             )
 
 
-def _environment(work: Path) -> dict[str, str]:
+def _environment(work: Path, limit: OnednnLimit | None) -> dict[str, str]:
     home = work / "home"
     home.mkdir(parents=True, exist_ok=True)
-    return closed_environment({**_OFFLINE, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")})
+    needed = limit.environment() if limit else {}
+    return closed_environment({**_OFFLINE, **needed, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")})
 
 
 def _cases(
