@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import io
+import platform
 import shlex
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -57,6 +59,21 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     wrapper.chmod(0o755)
     return wrapper
+
+
+@pytest.fixture(scope="session")
+def cpuid_mask(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs a command with a changed CPUID; `tests/helpers/cpuid_mask.c` says how."""
+    if (platform.machine(), platform.system()) != ("x86_64", "Linux"):
+        pytest.skip("CPUID faulting is Linux's on x86-64")
+    program = tmp_path_factory.mktemp("cpuid") / "cpuid_mask"
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+    source = ROOT / "tests" / "helpers" / "cpuid_mask.c"
+    subprocess.run([c_compiler, "-std=c17", "-O2", *warnings, "-o", program, source], check=True)
+    check = subprocess.run([program, "--check"], check=False, capture_output=True, text=True)
+    if check.returncode != 0:
+        pytest.skip(check.stdout.strip() + check.stderr.strip())
+    return program
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,9 @@
 """How far oneDNN may go with this CPU's instructions: not to AMX where the description of its tiles is broken.
 
 oneDNN, and torch's products through it, read the description of the tiles from CPUID leaf 0x1D without asking whether
-that leaf is there, configure what they find, and die of SIGILL at the first tile that does not exist.
+that leaf is there, and count on what they find. Tried with torch 2.13 and bfloat16: where the leaf that is answered
+instead is all zeros, SIGILL; with a palette without tiles, "could not create a primitive"; with the data of the leaf
+for branch records, a loop over a billion palettes.
 """
 
 from __future__ import annotations
