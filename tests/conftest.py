@@ -77,6 +77,17 @@ def cpuid_mask(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Pa
 
 
 @pytest.fixture(scope="session")
+def without_palette(cpuid_mask: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs a command on this processor's AMX with CPUID's description of its tiles out of sight."""
+    if " amx_tile " not in f" {Path('/proc/cpuinfo').read_text().replace(chr(10), ' ')} ":
+        pytest.skip("this CPU has no AMX")
+    program = tmp_path_factory.mktemp("masked") / "masked"
+    program.write_text(f'#!/bin/sh\nexec "{cpuid_mask}" --max-leaf 0x1c -- "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+@pytest.fixture(scope="session")
 def s3_server() -> Iterator[str]:
     """Address of a server that speaks S3."""
     from moto.server import ThreadedMotoServer  # noqa: PLC0415  (a second, which only tests of buckets should take)
