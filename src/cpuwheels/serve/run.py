@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +53,8 @@ _PATIENCE = 600.0
 
 _MEMORY = 3 << 30
 """Bytes that the server may take: its code and the cache of the keys and values."""
+
+_ERROR = re.compile(r"^(?:\([^)]*\) )?(?:ERROR [^]]*\] )?([\w.]*(?:Error|Exception): \S.*)", re.MULTILINE)
 
 _RESOURCES = Path(__file__).with_name("resources")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
@@ -117,8 +120,12 @@ def memory_share() -> float:
     vLLM takes it of the node that its threads run on, and refuses to start if less is free.
     """
     limit = available_memory()
-    nodes = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
-    return min(0.9, min(_MEMORY, 0.8 * limit.available) * nodes / limit.bytes)
+    return min(0.9, min(_MEMORY, 0.8 * limit.available) * memory_nodes() / limit.bytes)
+
+
+def memory_nodes() -> int:
+    """Return how many memory nodes this machine has; where Linux says nothing of it, one."""
+    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
 
 
 def _check_libraries(wanted: Sequence[str], target: Target, wheel: KernelWheel, cpu: CpuFeatures) -> None:
@@ -213,13 +220,20 @@ def _serve(
         if library and loaded != library:
             failure = f"the server loaded {loaded or 'no library'}, and not {library}"
     except ServerError as error:
-        failure = str(error)
+        failure = f"{error}{first_error(log)}"
     except CommandError as error:
-        failure = f"a request failed: {error.output.splitlines()[-1] if error.output else error.what}"
+        failure = f"a request failed{first_error(log) or f': {error.what}'}"
     return Case(
         model=name, dtype=dtype, library=loaded, wanted=library, started=started and round(started, 1),
         seconds=round(time.monotonic() - began, 1), exchanges=tuple(exchanges), failure=failure, log=log.name,
     )  # fmt: skip
+
+
+def first_error(log: Path) -> str:
+    """Return the first error of a server's log, as what follows a message; nothing if it has none."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
+    found = _ERROR.search(text)
+    return f": {found[1]}" if found else ""
 
 
 def _script(setting: _Setting, script: str, *arguments: str | Path) -> None:
