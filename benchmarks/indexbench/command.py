@@ -114,7 +114,8 @@ def fill(bucket: Bucket, commits: int) -> None:
     days = sorted({day_of(_entry(number, TARGETS[0])) for number in range(commits)}, reverse=True)
     newest = newest.model_copy(update={"days": tuple(days)})
     last = [_entry(commits - 1, target) for target in TARGETS]
-    bucket.write_pages({COMMITS: page_text(newest)} | root_page(newest) | view_pages(NIGHTLY, last))
+    pages = view_pages(NIGHTLY, last) | view_page(NIGHTLY, last)
+    bucket.write_pages({COMMITS: page_text(newest)} | root_page(newest, last) | pages)
 
 
 def _entry(number: int, target: str) -> Entry:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
+from install_web import Web, serve_web
 from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
 from cpuwheels import run as runs
@@ -57,6 +58,13 @@ def nginx_root(cache: Path) -> Path:
         load_lock(PROJECT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ),
         store=Store(cache), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def web(nginx_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """An index of wheels, and one that package managers take for PyTorch's."""
+    with serve_web(nginx_root, tmp_path_factory.mktemp("web")) as served:
+        yield served
 
 
 @pytest.fixture(scope="session")

@@ -62,7 +62,7 @@ def check_index(bucket: Bucket) -> list[str]:
             faults.append(error.what)
             continue
         faults += _page_faults(bucket, view_pages(view, listed))
-        if view != NIGHTLY and listed:
+        if listed:
             faults += _page_faults(bucket, view_page(view, listed))
         for entry in listed:
             faults += _same(entries.setdefault(wheel_path(entry), entry), entry, view)
@@ -76,7 +76,7 @@ def check_index(bucket: Bucket) -> list[str]:
         missing = []
         faults.append(str(error))
     pages, commits = _commit_pages([*map(row_of, known), *missing])
-    faults += _page_faults(bucket, pages | (root_page(commits) if commits.newest else {}))
+    faults += _page_faults(bucket, pages | (root_page(commits, views.get(NIGHTLY, [])) if commits.newest else {}))
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
     faults += [

@@ -165,11 +165,12 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
         bucket.write_pages(view_pages(view, listed) | view_page(view, listed))
     pages = _commit_pages(bucket, row_of(entry))
     bucket.write_pages(pages)
+    newest = read_entries(bucket, NIGHTLY)
     if journal.nightly:
         bucket.write_pages({latest_path(entry.target): page_text(entry)})
-        others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
-        bucket.write_pages(view_pages(NIGHTLY, [*others, entry]))
-    bucket.write_pages(root_page(Commits.model_validate_json(pages[COMMITS])))
+        newest = [*(one for one in newest if one.target != entry.target), entry]
+        bucket.write_pages(view_pages(NIGHTLY, newest) | view_page(NIGHTLY, newest))
+    bucket.write_pages(root_page(Commits.model_validate_json(pages[COMMITS]), newest))
     bucket.remove(JOURNAL)
 
 
@@ -194,7 +195,8 @@ def note_missing(bucket: Bucket, row: Row) -> None:
         check_format(bucket)
         finish(bucket)
         pages = _commit_pages(bucket, row)
-        bucket.write_pages(pages | root_page(Commits.model_validate_json(pages[COMMITS])))
+        commits, newest = Commits.model_validate_json(pages[COMMITS]), read_entries(bucket, NIGHTLY)
+        bucket.write_pages(pages | root_page(commits, newest))
 
 
 def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:

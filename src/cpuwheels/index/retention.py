@@ -12,6 +12,7 @@ from cpuwheels.index.layout import (
     COMMITS,
     DAYS,
     JSON,
+    NIGHTLY,
     day_path,
     files_of,
     project_folder,
@@ -90,7 +91,7 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
         if len(newest) < NEWEST:
             newest += (days.get(day) or read_commit_page(bucket, day_path(day), Day)).rows
     commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
-    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits))
+    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits, read_entries(bucket, NIGHTLY)))
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))
