@@ -51,10 +51,11 @@ def newest_command(view: str) -> str:
     return f"uv pip install {newest} --index {view} --index-strategy first-index {_TORCH}"
 
 
-def file_command(wheel: str) -> str:
+def file_command(wheel: str, *, labelled: bool = True) -> str:
     """Return the command that makes uv install a wheel from its file.
 
     Args:
         wheel: Its path.
+        labelled: Whether the torch that it requires has a local label, which only PyTorch's index has.
     """
-    return f"uv pip install {shlex.quote(wheel)} {_TORCH}"
+    return f"uv pip install {shlex.quote(wheel)}{f' {_TORCH}' if labelled else ''}"
