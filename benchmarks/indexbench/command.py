@@ -25,7 +25,8 @@ from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
 from cpuwheels.index.open import open_bucket
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
-from cpuwheels.index.publish import Format, Publication, publish
+from cpuwheels.index.publish import Publication, publish
+from cpuwheels.index.reading import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
