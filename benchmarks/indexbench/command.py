@@ -25,7 +25,8 @@ from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
 from cpuwheels.index.open import open_bucket
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
-from cpuwheels.index.publish import Format, Publication, publish
+from cpuwheels.index.publish import Publication, publish
+from cpuwheels.index.reading import Format
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -114,7 +115,8 @@ def fill(bucket: Bucket, commits: int) -> None:
     days = sorted({day_of(_entry(number, TARGETS[0])) for number in range(commits)}, reverse=True)
     newest = newest.model_copy(update={"days": tuple(days)})
     last = [_entry(commits - 1, target) for target in TARGETS]
-    bucket.write_pages({COMMITS: page_text(newest)} | root_page(newest) | view_pages(NIGHTLY, last))
+    pages = view_pages(NIGHTLY, last) | view_page(NIGHTLY, last)
+    bucket.write_pages({COMMITS: page_text(newest)} | root_page(newest, last) | pages)
 
 
 def _entry(number: int, target: str) -> Entry:

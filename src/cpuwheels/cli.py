@@ -134,10 +134,11 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @cli.command()
 @click.argument("target")
 @build_options
+@click.option("--no-closing", "closing", flag_value=False, default=True, hidden=True)  # for `verify`
 @click.pass_obj
-def build(places: Places, /, target: str, **options: Unpack[_Options]) -> None:
+def build(places: Places, /, target: str, closing: bool, **options: Unpack[_Options]) -> None:
     """Build the wheel of TARGET."""
-    commands.build(places, target, BuildOptions(**options))
+    commands.build(places, target, BuildOptions(**options), closing=closing)
 
 
 @cli.command()

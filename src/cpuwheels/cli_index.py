@@ -74,10 +74,11 @@ def matrix_(places: Places, github: bool) -> None:
 
 @click.command("check-index")
 @_INDEX
+@click.option("--repair", is_flag=True, help="Write pages anew that do not say what their wheels are.")
 @click.pass_obj
-def check_index(places: Places, index: str | None) -> None:
+def check_index(places: Places, index: str | None, repair: bool) -> None:
     """Verify everything in the index: links, digests, metadata."""
-    commands_index.check(places, index)
+    commands_index.check(places, index, repair=repair)
 
 
 @click.command("serve-index")

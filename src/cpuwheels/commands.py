@@ -15,6 +15,7 @@ from rich.console import Console
 from cpuwheels import pipeline, trials
 from cpuwheels.bisect.report import probe_table, write_bisection
 from cpuwheels.bisect.session import run_bisection
+from cpuwheels.closing import closing_lines
 from cpuwheels.console import Reporter
 from cpuwheels.debian.lock import relock
 from cpuwheels.debian.mirrors import mirrors
@@ -24,12 +25,12 @@ from cpuwheels.doctor.diagnose import default_target
 from cpuwheels.doctor.diagnose import diagnose as doctor
 from cpuwheels.errors import SlowerError
 from cpuwheels.model.matrix import load_matrix
-from cpuwheels.model.units import format_size
 from cpuwheels.output import newest_wheel
 from cpuwheels.parity.comparison import changes
 from cpuwheels.parity.files import write_files, write_reports
 from cpuwheels.parity.results import read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
+from cpuwheels.platforms import is_foreign
 from cpuwheels.reference import write_reference
 from cpuwheels.serve.result import SERVE, require_served
 from cpuwheels.serve.run import serve_wheel
@@ -43,13 +44,28 @@ if TYPE_CHECKING:
     from cpuwheels.options import BisectOptions, BuildOptions, ParityOptions, ServeOptions, SpeedOptions
 
 
-def build(places: Places, target: str, options: BuildOptions) -> Finished:
-    """Build the wheel of a target and say where it is."""
-    reporter = Reporter(target)
-    finished = pipeline.build(places, load_matrix(places.root), target, options, reporter)
-    reporter.info(f"{finished.path.name}: {format_size(finished.size)}, sha256 {finished.sha256}")
+def build(places: Places, target: str, options: BuildOptions, *, closing: bool = True) -> Finished:
+    """Build the wheel of a target and say where it is.
+
+    Args:
+        places: Folders to read and write.
+        target: Target id.
+        options: What the user chose.
+        closing: Whether it is also said how the wheel is installed and what can be done next.
+    """
+    reporter, matrix = Reporter(target), load_matrix(places.root)
+    finished = pipeline.build(places, matrix, target, options, reporter)
+    reporter.info(f"sha256 {finished.sha256}")
     reporter.info(f"needs no more than {', '.join(finished.versions)}: {finished.policy}")
-    print(finished.path)
+    print(finished.path, flush=True)
+    if closing:
+        wanted = matrix.target(target)
+        reporter.closing(
+            closing_lines(
+                finished, wanted, reporter.announcements, foreign=is_foreign(wanted), here=Path.cwd(),
+                width=reporter.console.width,
+            )
+        )  # fmt: skip
     return finished
 
 
@@ -174,7 +190,7 @@ def verify(places: Places, target: str, options: BuildOptions) -> None:
     Raises:
         ReproducibilityError: The wheels differ.
     """
-    first = build(places, target, options)
+    first = build(places, target, options, closing=False)
     reporter = Reporter(target)
     with tempfile.TemporaryDirectory(prefix="verify-", dir=places.cache) as name:
         again = Path(name)
@@ -183,7 +199,7 @@ def verify(places: Places, target: str, options: BuildOptions) -> None:
         second_options = replace(options, jobs=jobs, compiler_cache="off")
         command = [
             sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", again / "other cache",
-            "--dist", again / "other dist", "build", target, *second_options.as_arguments(),
+            "--dist", again / "other dist", "build", target, "--no-closing", *second_options.as_arguments(),
         ]  # fmt: skip
         reporter.info(f"building again in {again}, with --jobs {jobs}")
         env = os.environ | {"TZ": "Pacific/Kiritimati", "LC_ALL": "C", "LANG": "tr_TR.UTF-8"}

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from cpuwheels.console import Reporter
 from cpuwheels.errors import NightlyError, PostponedError, PublishError
-from cpuwheels.index.check import check_index
+from cpuwheels.index.check import check_index, repair_index
 from cpuwheels.index.open import open_bucket
 from cpuwheels.index.serve import serve as serve_folder
 from cpuwheels.index.session import publish_wheel
@@ -98,21 +98,26 @@ def show_matrix(places: Places, *, github: bool) -> None:
         print(f"{target.id}: {target.description}, on {target.runner}")
 
 
-def check(places: Places, index: str | None) -> None:
+def check(places: Places, index: str | None, *, repair: bool) -> None:
     """Verify an index.
 
+    Args:
+        places: Where it is if no other place is named.
+        index: Folder or address.
+        repair: Write pages anew that are wrong.
+
     Raises:
-        PublishError: Something is wrong with it; every fault is listed.
+        PublishError: Something is wrong with it; every fault is listed, and what puts it right.
     """
     bucket = open_bucket(index or str(places.dist / FOLDER))
-    faults = check_index(bucket)
+    faults = repair_index(bucket) if repair else check_index(bucket)
     if faults:
         more = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
         raise PublishError(
-            f"{len(faults)} things are wrong with the index",
+            f"the index has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
             where=bucket.name,
-            output="\n".join([*faults[:_SHOWN], *more]),
-            next_step="publish the wheels named again from their files, or restore those from a copy",
+            output="\n".join([*(fault.what for fault in faults[:_SHOWN]), *more]),
+            next_step="; ".join(dict.fromkeys(fault.remedy.value for fault in faults)),
         )
     print(f"{bucket.name}: nothing is wrong")
 

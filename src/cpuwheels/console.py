@@ -15,7 +15,7 @@ from rich.text import Text
 from cpuwheels.model.units import format_size
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 PLAIN_INTERVAL = 30.0
 """Seconds between progress lines where there is no terminal."""
@@ -102,6 +102,13 @@ class Reporter:
         """Say something that must not be missed; it also goes into the build record."""
         self.announcements.append(message)
         self._line(self._noted(message))
+
+    def closing(self, lines: Sequence[str]) -> None:
+        """Say what a run ends with; only the first line begins with the target, so that the others can be copied."""
+        first, *others = lines
+        self._line(f"[bold green]{escape(first)}[/bold green]")
+        for line in others:
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
 
     def progress(self, progress: Progress) -> None:
         """Show how far the stage is: live on a terminal, else every `PLAIN_INTERVAL` seconds."""

@@ -43,6 +43,7 @@ class _Record(Strict):
     wheel_key: str
     wheel: _Wheel
     beside: tuple[str, ...]
+    notes: tuple[str, ...] = ()
     jobs: _Jobs
 
 
@@ -61,6 +62,8 @@ class Finished(Strict):
     """See `wheel_key`."""
     compiled: bool
     """Whether its kernels were compiled for it."""
+    notes: tuple[str, ...]
+    """What was announced when it was made."""
 
 
 def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
@@ -104,5 +107,5 @@ def read_finished(output: Path) -> Finished:
     wheel = record.wheel
     return Finished(
         path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
-        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run,
+        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run, notes=record.notes,
     )  # fmt: skip

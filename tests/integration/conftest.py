@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,15 +11,20 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
+from install_web import Web, serve_web
 from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
 from cpuwheels import run as runs
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.options import BuildOptions
 from cpuwheels.storage import remove_tree
 from cpuwheels.store import Store, default_root
+from cpuwheels.toolchain.unpacked import relocate
 
 if TYPE_CHECKING:
     from cpuwheels.environment import Environment
@@ -43,6 +49,22 @@ def cache() -> Iterator[Path]:
             remove_tree(root / kind)
         Store(default_root()).share(["downloads"], root)
         yield root
+
+
+@pytest.fixture(scope="session")
+def nginx_root(cache: Path) -> Path:
+    """The pinned nginx."""
+    return unpacked_root(
+        load_lock(PROJECT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ),
+        store=Store(cache), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def web(nginx_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Web]:
+    """An index of wheels, and one that package managers take for PyTorch's."""
+    with serve_web(nginx_root, tmp_path_factory.mktemp("web")) as served:
+        yield served
 
 
 @pytest.fixture(scope="session")

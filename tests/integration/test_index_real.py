@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,44 +15,17 @@ from urllib.parse import urldefrag, urljoin
 
 import httpx
 import pytest
-from tiny_project import PROJECT, Tiny, commit_all
+from nginx_server import Site, nginx
+from tiny_project import Tiny, commit_all
 from uv import find_uv_bin
 
-from cpuwheels.console import Reporter
-from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.debian.unpack import unpacked_root
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
-from cpuwheels.model.lock import load_lock
-from cpuwheels.model.matrix import load_matrix
 from cpuwheels.precompiled.remote import remote_file
-from cpuwheels.store import Store
-from cpuwheels.toolchain.unpacked import relocate
 from html_anchors import links
 
 pytestmark = pytest.mark.slow
 
-CONFIG = """
-daemon off;
-pid {folder}/nginx.pid;
-error_log {folder}/error.log;
-events {{}}
-http {{
-  access_log off;
-  types {{ text/html html; application/json json; application/zip whl; }}
-  map $http_accept $page {{
-    default index.html;
-    "~application/vnd.pypi.simple.v1\\+json" index.v1.json;
-  }}
-  client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy; fastcgi_temp_path {folder}/fastcgi;
-  uwsgi_temp_path {folder}/uwsgi; scgi_temp_path {folder}/scgi;
-  server {{
-    listen 127.0.0.1:{port}; root {root};
-    location ~ /cpu/(vllm/)?$ {{ index $page index.html; }}
-    location ~ /index.v1.json$ {{ types {{ }} default_type application/vnd.pypi.simple.v1+json; }}
-  }}
-}}
-"""
 KILLS = 100
 PUBLISH = """
 import os, random, signal, sys, time
@@ -112,40 +82,17 @@ def wheels(tiny: Tiny, tiny_wheel: Path, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.fixture(scope="module")
-def served(tiny: Tiny, cache: Path, wheels: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    tiny: Tiny, nginx_root: Path, wheels: list[Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("index")
     for wheel in wheels:
         done = tiny.run("publish", wheel, "--index", root, "--nightly")
         assert done.returncode == 0, done.stderr
-    programs = unpacked_root(
-        load_lock(PROJECT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ),
-        store=Store(cache), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
-    )  # fmt: skip
-    folder = tmp_path_factory.mktemp("nginx")
-    folder.chmod(0o755)
-    for place in (root, *root.parents[:2]):
-        place.chmod(0o755)
-    with contextlib.closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    # Whoever runs the tests runs nginx, also as root, so that it may read what they wrote.
-    user = "user root;" if os.geteuid() == 0 else ""
-    (folder / "nginx.conf").write_text(user + CONFIG.format(folder=folder, port=port, root=root))
-    command = [programs / "usr/sbin/nginx", "-p", folder, "-c", folder / "nginx.conf", "-e", folder / "error.log"]
-    server = subprocess.Popen(command)
-    try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            assert server.poll() is None, (folder / "error.log").read_text()
-            time.sleep(0.1)
-        commits = json.loads((root / "commits.json").read_text())
-        newest = next(row["commit"] for row in commits["newest"] if row["commit"])
+    commits = json.loads((root / "commits.json").read_text())
+    newest = next(row["commit"] for row in commits["newest"] if row["commit"])
+    with nginx(nginx_root, tmp_path_factory.mktemp("nginx"), [Site(root)]) as (port,):
         yield Served(root, f"http://127.0.0.1:{port}/", newest)
-    finally:
-        server.terminate()
-        server.wait(20)
 
 
 def test_every_link_leads_somewhere(served: Served) -> None:

@@ -17,6 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 from elftools.elf.elffile import ELFFile
+from install_web import Web, installed, new_venv
 from tiny_project import Tiny
 
 from cpuwheels.verify import compare_wheels
@@ -135,6 +136,22 @@ def test_two_builds_in_different_places_have_the_same_bytes(tiny: Tiny, tiny_whe
     assert f"two builds, the same bytes: sha256 {digest}" in done.stderr
     assert done.stderr.count("kernels: upstream's extension modules") == 2
     assert "with --jobs 1" in done.stderr
+    assert "Install it" not in done.stderr
+
+
+def test_the_end_of_a_build_shows_what_installs_its_wheel(
+    tiny: Tiny, tiny_wheel: Path, web: Web, tmp_path: Path
+) -> None:
+    work = tiny.dist.parent
+    done = subprocess.run(tiny.command("build", "x86"), cwd=work, capture_output=True, text=True, check=True)
+    assert done.stdout == f"{tiny_wheel}\n"
+    said = done.stderr.splitlines()
+    assert said[-1].startswith("  nox -s serve-x86")
+    command = said[said.index("Install it:") + 1].strip()
+    assert f" dist/x86/0.1.0/{tiny_wheel.name} " in command
+    install = web.run(command, new_venv(tmp_path / "venv"), cwd=work)
+    assert install.returncode == 0, install.stderr
+    assert installed(tmp_path / "venv")["vllm"] == "0.1.0+cpu"
 
 
 def test_builds_that_differ_are_told_apart(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:

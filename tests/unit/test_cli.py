@@ -37,7 +37,7 @@ def code_of(*arguments: str) -> object:
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
     """What the command line asked of the build command."""
     calls: list[tuple[object, ...]] = []
-    monkeypatch.setattr(commands, "build", lambda *arguments: calls.append(arguments))
+    monkeypatch.setattr(commands, "build", lambda *arguments, **_: calls.append(arguments))
     return calls
 
 
@@ -113,7 +113,7 @@ def test_outside_of_any_project_that_is_told(tmp_path: Path, monkeypatch: pytest
 
 
 def test_an_error_is_one_message_and_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise CompileError("a [bold] b", where="here", next_step="do", log=tmp_path / "x.log", output="one\ntwo")
 
     monkeypatch.setattr(commands, "build", fail)
@@ -129,7 +129,7 @@ def test_an_error_is_one_message_and_its_own_code(tmp_path: Path, monkeypatch: p
 def test_an_interruption_is_130(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, stop: type[BaseException]
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise stop
 
     monkeypatch.setattr(commands, "build", fail)

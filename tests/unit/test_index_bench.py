@@ -16,8 +16,8 @@ def test_the_index_that_it_fills_is_as_publishing_would_leave_it(tmp_path: Path)
     fill(Folder(tmp_path), 130)
     faults = check_index(Folder(tmp_path))
     # It has pages only: no wheels, and no pointers to the newest.
-    assert {fault.rpartition(" is missing")[0].rpartition(".")[2] for fault in faults} == {"whl", "json"}
-    assert not [fault for fault in faults if "does not say" in fault]
+    assert {fault.what.rpartition(" is missing")[0].rpartition(".")[2] for fault in faults} == {"whl", "json"}
+    assert not [fault for fault in faults if "does not say" in fault.what]
 
 
 def test_it_tells_times_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,13 +1,16 @@
-"""Everything that can be wrong with an index: pages, links, digests, metadata."""
+"""Everything that can be wrong with an index: pages, links, digests, metadata; and what puts each of it right."""
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
+from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, Day, Row, day_of, read_page, row_of
+from cpuwheels.index.commits import Commits, Day, Row, day_of, read_page, rows_of
 from cpuwheels.index.entry import VARIANT, read_entry
 from cpuwheels.index.layout import (
     COMMITS,
@@ -25,18 +28,46 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
-from cpuwheels.index.publish import check_format, read_entries
+from cpuwheels.index.publish import finish
+from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.retention import views_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.entry import Entry
 
 
-def check_index(bucket: Bucket) -> list[str]:
-    """Return everything that is wrong with an index, one line each.
+class Remedy(Enum):
+    """What puts a fault right, in the words of a next step."""
+
+    REPAIR = "write these pages anew: nox -s check-index -- --repair"
+    PUBLISH = "publish again, from their files, the wheels that are named"
+    PAGE = "remove the damaged page, then publish its wheels again from their files"
+    FILE = "publish again the wheel whose file is listed nowhere, or remove the file"
+    FIRST = "publish a wheel: nox -s publish -- WHEEL"
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Something that is wrong with an index.
+
+    Attributes:
+        what: In a sentence.
+        remedy: What puts it right.
+        page: Path of a page that is wrong.
+        text: What it has to be; None if it must not be there.
+    """
+
+    what: str
+    remedy: Remedy
+    page: str = ""
+    text: str | None = None
+
+
+def check_index(bucket: Bucket) -> list[Fault]:
+    """Return everything that is wrong with an index.
 
     Every wheel is read back: its digest, and that what is said of it is what it says of itself.
 
@@ -48,56 +79,79 @@ def check_index(bucket: Bucket) -> list[str]:
     """
     names = set(bucket.names())
     if FORMAT_FILE not in names:
-        return [f"there is no index: {FORMAT_FILE} is missing"]
+        return [Fault(f"there is no index: {FORMAT_FILE} is missing", Remedy.FIRST)]
     check_format(bucket)
     if JOURNAL in names:
-        return ["a publisher was interrupted: publish something, or the same wheel again, and it is finished"]
+        return [Fault("a publisher was interrupted before it was finished", Remedy.REPAIR)]
+    return _faults(bucket, names)
+
+
+def repair_index(bucket: Bucket) -> list[Fault]:
+    """Write wrong pages anew, finish what an interrupted publisher began, and return what is still wrong.
+
+    Args:
+        bucket: Where the index is kept.
+
+    Raises:
+        PublishError: It was made by a newer version, or cannot be read or changed.
+    """
+    names = set(bucket.names())
+    if FORMAT_FILE in names:
+        with bucket.alone():
+            check_format(bucket)
+            for fault in _faults(bucket, names):
+                if fault.text is not None:
+                    bucket.write(fault.page, fault.text.encode())
+                elif fault.page:
+                    bucket.remove(fault.page)
+            finish(bucket)
+    return check_index(bucket)
+
+
+def _faults(bucket: Bucket, names: Iterable[str]) -> list[Fault]:
     views: dict[str, list[Entry]] = {view: [] for view in views_of(names)}
-    faults: list[str] = []
+    faults: list[Fault] = []
     entries: dict[str, Entry] = {}
     for view in views:
         try:
             listed = read_entries(bucket, view)
         except PublishError as error:
-            faults.append(error.what)
+            faults.append(Fault(error.what, Remedy.PAGE))
             continue
-        faults += _page_faults(bucket, view_pages(view, listed))
-        if view != NIGHTLY and listed:
-            faults += _page_faults(bucket, view_page(view, listed))
+        faults += _page_faults(bucket, view_pages(view, listed) | (view_page(view, listed) if listed else {}))
         for entry in listed:
             faults += _same(entries.setdefault(wheel_path(entry), entry), entry, view)
         views[view] = listed
     for entry in entries.values():
         faults += _wheel_faults(bucket, entry)
-    known = [entry for view, listed in views.items() if view != NIGHTLY for entry in listed]
-    try:
-        missing = list(_missing_rows(bucket, names))
-    except ValueError as error:
-        missing = []
-        faults.append(str(error))
-    pages, commits = _commit_pages([*map(row_of, known), *missing])
-    faults += _page_faults(bucket, pages | (root_page(commits) if commits.newest else {}))
+    if any(fault.remedy is Remedy.PAGE for fault in faults):
+        return faults  # what the other pages have to say is only known with that one
+    known = {wheel_path(one): one for view, of in views.items() if view != NIGHTLY for one in of}.values()
+    days = {name: bucket.read(name) for name in sorted(names) if name.startswith(DAYS)}
+    pages, commits = _commit_pages([*rows_of(known), *_missing_rows(days)])
+    faults += _page_faults(bucket, pages | (root_page(commits, views.get(NIGHTLY, [])) if commits.newest else {}))
+    faults += [Fault(f"{name} lists no wheel that is there", Remedy.REPAIR, name) for name in days if name not in pages]
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
-    faults += [
-        f"{name} belongs to no wheel that is listed" for name in sorted(names - expected) if name.startswith(FILES)
-    ]
-    return faults
+    unlisted = sorted(name for name in names if name.startswith(FILES) and name not in expected)
+    return faults + [Fault(f"{name} belongs to no wheel that is listed", Remedy.FILE) for name in unlisted]
 
 
-def _page_faults(bucket: Bucket, pages: dict[str, str]) -> Iterator[str]:
+def _page_faults(bucket: Bucket, pages: Mapping[str, str]) -> Iterator[Fault]:
     for path, text in pages.items():
         content = bucket.read(path)
-        if content is None:
-            yield f"{path} is missing"
-        elif content != text.encode():
-            yield f"{path} does not say what the wheels there are"
+        if content != text.encode():
+            what = "is missing" if content is None else "does not say what the wheels there are"
+            yield Fault(f"{path} {what}", Remedy.REPAIR, path, text)
 
 
-def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[str]:
+def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
     content = bucket.read(wheel_path(entry))
     if content is None:
-        yield f"{wheel_path(entry)} is missing"
+        yield Fault(f"{wheel_path(entry)} is missing", Remedy.PUBLISH)
+        return
+    if hashlib.sha256(content).hexdigest() != entry.sha256:
+        yield Fault(f"{wheel_path(entry)} has other bytes than its pages say", Remedy.PUBLISH)
         return
     with tempfile.TemporaryDirectory() as name:
         wheel = Path(name) / entry.filename
@@ -105,35 +159,32 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[str]:
         try:
             found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target)
         except PublishError as error:
-            yield f"{wheel_path(entry)}: {error.what}"
+            yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PAGE)
             return
     given = {"uploaded", "parity", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
-        if getattr(entry, field) != value:
-            yield f"{wheel_path(entry)} has {field} {value!r}; its pages say {getattr(entry, field)!r}"
+        if (said := getattr(entry, field)) != value:
+            yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)
     if bucket.read(f"{wheel_path(entry)}{METADATA_SUFFIX}") != metadata:
-        yield f"{wheel_path(entry)}{METADATA_SUFFIX} is not the wheel's METADATA"
+        yield Fault(f"{wheel_path(entry)}{METADATA_SUFFIX} is not the wheel's METADATA", Remedy.PUBLISH)
     for report in entry.beside:
         if bucket.read(beside_path(entry, report)) is None:
-            yield f"{beside_path(entry, report)} is missing"
+            yield Fault(f"{beside_path(entry, report)} is missing", Remedy.PUBLISH)
 
 
-def _same(first: Entry, second: Entry, view: str) -> Iterator[str]:
+def _same(first: Entry, second: Entry, view: str) -> Iterator[Fault]:
     if first != second:
-        yield f"{view}/{VARIANT} says something else of {second.filename} than another page"
+        what = f"{view}/{VARIANT} says something else of {second.filename} than another page"
+        yield Fault(what, Remedy.PUBLISH)
 
 
-def _missing_rows(bucket: Bucket, names: Iterable[str]) -> Iterator[Row]:
-    """Yield what the pages of days say of wheels that are not there; nothing else knows it.
-
-    Raises:
-        ValueError: A page cannot be understood.
-    """
-    for path in (name for name in names if name.startswith(DAYS)):
+def _missing_rows(days: Mapping[str, bytes | None]) -> Iterator[Row]:
+    """Yield what the pages of days say of wheels that are not there; nothing else knows it."""
+    for content in days.values():
         try:
-            rows = read_page(Day, bucket.read(path)).rows
-        except ValueError as error:
-            raise ValueError(f"{path} is {error}") from error
+            rows = read_page(Day, content).rows
+        except ValueError:
+            continue  # it is written anew
         yield from (row.model_copy(update={"wheels": {}}) for row in rows if row.missing)
 
 

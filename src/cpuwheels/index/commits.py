@@ -11,12 +11,11 @@ from packaging.version import Version
 from pydantic import Field, ValidationError
 
 from cpuwheels.index.entry import Entry, Parity, Speed  # noqa: TC001  (pydantic reads the annotations)
-from cpuwheels.index.layout import COMMITS, day_path, wheel_path
-from cpuwheels.index.pages import page_text
+from cpuwheels.index.layout import wheel_path
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Sequence
 
 NEWEST = 200
 """Rows of the page of the newest."""
@@ -69,8 +68,9 @@ class Row(Strict):
         """Return the row with what another says of the same commit."""
         wheels = self.wheels | other.wheels
         missing = {target: why for target, why in (self.missing | other.missing).items() if target not in wheels}
+        made = [row.made for row in (self, other) if row.wheels] or [self.made]
         return Row(
-            commit=self.commit, version=other.version or self.version, made=other.made if other.wheels else self.made,
+            commit=self.commit, version=max(self.version, other.version), made=min(made),
             wheels=dict(sorted(wheels.items())), missing=dict(sorted(missing.items())),
         )  # fmt: skip
 
@@ -84,6 +84,10 @@ class Day(Strict):
     def with_row(self, row: Row) -> Day:
         """Return the page with one more wheel, or one that is missing."""
         return Day(rows=merged(self.rows, row))
+
+    def changed(self, names: Collection[str], rows: Iterable[Row]) -> Day:
+        """Return the page with other wheels in rows of some names."""
+        return Day(rows=changed(self.rows, names, rows))
 
     def without(self, names: Collection[str]) -> Day:
         """Return the page without some rows."""
@@ -102,6 +106,11 @@ class Commits(Strict):
         """Return the page with one more wheel, or one that is missing."""
         days = sorted({*self.days, day_of(row)}, reverse=True)
         return Commits(newest=merged(self.newest, row)[:NEWEST], days=tuple(days))
+
+    def changed(self, names: Collection[str], rows: Sequence[Row]) -> Commits:
+        """Return the page with other wheels in rows of some names."""
+        days = sorted({*self.days, *map(day_of, rows)}, reverse=True)
+        return Commits(newest=changed(self.newest, names, rows)[:NEWEST], days=tuple(days))
 
     def before(self, entry: Entry) -> Wheel | None:
         """Return the wheel of the same target that came before one: a commit's, or for a release a release's."""
@@ -127,12 +136,26 @@ def row_of(entry: Entry) -> Row:
     return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})
 
 
+def rows_of(entries: Iterable[Entry]) -> list[Row]:
+    """Return rows of one wheel each, those published first before others: of two of one target the later counts."""
+    return [row_of(entry) for entry in sorted(entries, key=lambda one: (one.uploaded, one.filename))]
+
+
 def merged(rows: Iterable[Row], row: Row) -> tuple[Row, ...]:
     """Return rows with one more, the newest commit first."""
     found = {one.name: one for one in rows}
     if before := found.get(row.name):
         row = before.merged(row)
     return tuple(sorted((found | {row.name: row}).values(), key=lambda one: (one.made, one.name), reverse=True))
+
+
+def changed(rows: Iterable[Row], names: Collection[str], new: Iterable[Row]) -> tuple[Row, ...]:
+    """Return rows of which those of some names have the wheels of new rows and no others; what is missing stays."""
+    bare = (row.model_copy(update={"wheels": {}}) if row.name in names else row for row in rows)
+    found = tuple(row for row in bare if row.wheels or row.missing)
+    for row in new:
+        found = merged(found, row)
+    return found
 
 
 def read_page(model: type[Page], content: bytes | None) -> Page:
@@ -145,20 +168,3 @@ def read_page(model: type[Page], content: bytes | None) -> Page:
         return model.model_validate_json(content or b"{}")
     except ValidationError as error:
         raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error
-
-
-def commit_pages(row: Row, day: bytes | None, commits: bytes | None) -> dict[str, str]:
-    """Return the pages that list a wheel by its commit, by their paths.
-
-    Args:
-        row: With the wheel, or with what is missing.
-        day: The page of its day, if there is one.
-        commits: The page of the newest, if there is one.
-
-    Raises:
-        ValueError: One of them is none that this version writes.
-    """
-    return {
-        day_path(day_of(row)): page_text(read_page(Day, day).with_row(row)),
-        COMMITS: page_text(read_page(Commits, commits).with_row(row)),
-    }

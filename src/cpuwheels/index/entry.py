@@ -120,7 +120,8 @@ def read_entry(
     return Entry(
         filename=wheel.name, sha256=digest, size=size, metadata_sha256=_digest(metadata),
         requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
-        version=str(version), target=_target(note, target, wheel), commit=_commit(note, commit, wheel),
+        version=str(version), target=_target(note, target, wheel),
+        commit=_commit(note, commit, wheel, needed=version.is_devrelease),
         kernels=str(note.get("kernel_key", "")), uploaded=stamp(published),
         made=stamp(datetime.fromtimestamp(epoch, UTC) if isinstance(epoch, int) else published),
     ), metadata  # fmt: skip
@@ -150,12 +151,16 @@ def _target(note: dict[str, Any], given: str | None, wheel: Path) -> str:
     )
 
 
-def _commit(note: dict[str, Any], given: str | None, wheel: Path) -> str | None:
+def _commit(note: dict[str, Any], given: str | None, wheel: Path, *, needed: bool) -> str | None:
     said = note.get("source", {}).get("commit")
     if given is not None and not FULL_HASH.fullmatch(given):
         raise PublishError(f"{given!r} is no full hash", where="--commit", next_step="give all 40 digits")
     if said and given and said != given:
         raise PublishError(
             f"{wheel.name} was built from commit {said}, not {given}", where="--commit", next_step="leave it out"
+        )
+    if needed and not (said or given):
+        raise PublishError(
+            f"{wheel.name} does not say which commit it was built from", where=wheel, next_step="name it with --commit"
         )
     return said or given

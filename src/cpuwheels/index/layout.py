@@ -69,8 +69,13 @@ def views(entry: Entry, *, nightly: bool) -> list[str]:
     """
     version = Version(entry.version)
     own = [entry.commit] if entry.commit else []
-    released = [] if version.is_devrelease else [version.public]
+    released = [] if version.is_devrelease and entry.commit else [version.public]
     return [*own, *released, *([NIGHTLY] if nightly else [])]
+
+
+def lasting_view(entry: Entry) -> str:
+    """Return the folder that lists a wheel for the longest: a release's is kept, and the newest's changes."""
+    return views(entry, nightly=False)[-1]
 
 
 def project_folder(view: str) -> str:

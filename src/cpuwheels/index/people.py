@@ -1,10 +1,11 @@
-"""The pages for people: the index's root, and one of each commit and release. They ask nothing of any other server."""
+"""The pages for people: the index's root, and one of each view. They ask nothing of any other server."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.index.layout import HTML, beside, beside_path, link, wheel_path
+from cpuwheels.index.installs import installs_of, newest_installs
+from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
 from cpuwheels.index.pages import templates
 from cpuwheels.parity.files import HTML as PARITY
 from cpuwheels.speed.result import SPEED
@@ -22,26 +23,33 @@ WORDS: dict[Parity, str] = {
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 
-def root_page(commits: Commits) -> dict[str, str]:
-    """Return the root page by its path: targets and the newest commits."""
+def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
+    """Return the root page by its path: targets and the newest commits.
+
+    Args:
+        commits: The page of the newest commits.
+        newest: The wheels of the newest view.
+    """
     targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
     text = templates().get_template("root.html.j2").render(
-        rows=commits.newest, targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
+        installs=newest_installs(commits, newest), newest=f"{NIGHTLY}/" if newest else "", rows=commits.newest,
+        targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
         report=_report, parity_report=PARITY, speed_report=SPEED,
     )  # fmt: skip
     return {HTML: text}
 
 
 def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
-    """Return the page of a commit or release by its path.
+    """Return the page of a commit, of a release or of the newest by its path.
 
     Args:
         view: Its folder.
         entries: Its wheels; at least one.
     """
     listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
-    first = listed[0]
+    first, newest = listed[0], view == NIGHTLY
     text = templates().get_template("view.html.j2").render(
+        newest=newest, installs=installs_of(listed, None if newest else view), page=lasting_view,
         version=first.version.partition("+")[0] if first.commit is None else first.version,
         commit=first.commit, made=first.made, entries=listed, words=WORDS,
         link=lambda entry: link(view, wheel_path(entry)), speed=speed_words,

@@ -10,43 +10,36 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from packaging.version import Version
 from pydantic import ValidationError
 
 from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, commit_pages, day_of, read_page, row_of
+from cpuwheels.index.commits import NEWEST, Commits, Day, day_of, row_of, rows_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.known import known_entry, with_known
 from cpuwheels.index.layout import (
     COMMITS,
-    FORMAT_FILE,
     JOURNAL,
-    JSON,
     METADATA_SUFFIX,
     NIGHTLY,
     beside_path,
     day_path,
     files_of,
     latest_path,
-    project_folder,
     views,
     wheel_path,
 )
-from cpuwheels.index.pages import page_text, read_view, view_pages
+from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
+from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
 from cpuwheels.model.base import Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.commits import Page, Row, Wheel
-
-
-class Format(Strict):
-    """The version of an index's layout."""
-
-    format: int = 1
-    project: str = "vllm"
+    from cpuwheels.index.commits import Row, Wheel
 
 
 class Journal(Strict):
@@ -106,15 +99,9 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
-        known = _published(bucket, entry)
-        if known is not None and known.sha256 != entry.sha256:
-            raise PublishError(
-                f"another {entry.filename} was published on {known.uploaded}, with other bytes",
-                where=bucket.name,
-                next_step="what is published is never replaced: give the new wheel a build tag",
-            )
+        known = known_entry(bucket, entry)
         if known is not None:
-            entry = _with_known(entry, known)
+            entry = with_known(bucket, entry, known)
         newest = [one for one in read_entries(bucket, NIGHTLY) if one.target == entry.target]
         wanted = publication.nightly or any(one.filename == entry.filename for one in newest)
         nightly = wanted and all(one.made <= entry.made for one in newest)
@@ -129,8 +116,8 @@ def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: b
     entry, reports = journal.entry, publication.reports
     bucket.require_room(entry.size + sum(map(len, reports.values())))
     try:
-        bucket.add(wheel_path(entry), publication.wheel)
-        bucket.add(f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
+        _put(bucket, wheel_path(entry), publication.wheel)
+        _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         for name, content in reports.items():
             bucket.write(beside_path(entry, name), content)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
@@ -139,6 +126,15 @@ def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: b
             with suppress(PublishError):
                 bucket.remove(path)
         raise
+
+
+def _put(bucket: Bucket, path: str, content: bytes | Path) -> None:
+    """Write a file unless it is there already with these bytes."""
+    if bucket.add(path, content):
+        return
+    whole = content if isinstance(content, bytes) else content.read_bytes()
+    if bucket.read(path) != whole:
+        bucket.write(path, whole)
 
 
 def finish(bucket: Bucket) -> Entry | None:
@@ -153,31 +149,42 @@ def finish(bucket: Bucket) -> Entry | None:
     try:
         journal = Journal.model_validate_json(content)
     except ValidationError as error:
-        raise damaged(bucket, JOURNAL, error) from error
+        raise damaged(bucket, JOURNAL, error, next_step="remove it, then publish the wheel again") from error
     _write_pages(bucket, journal)
     return journal.entry
 
 
 def _write_pages(bucket: Bucket, journal: Journal) -> None:
     entry = journal.entry
-    for view in views(entry, nightly=False):
-        listed = [*_others(bucket, view, entry), entry]
-        bucket.write_pages(view_pages(view, listed) | view_page(view, listed))
-    pages = _commit_pages(bucket, row_of(entry))
-    bucket.write_pages(pages)
+    listed = {view: [*_others(bucket, view, entry), entry] for view in views(entry, nightly=False)}
+    for view, entries in listed.items():
+        bucket.write_pages(view_pages(view, entries) | view_page(view, entries))
+    commits = _write_commit_pages(bucket, entry, listed.values())
+    newest = read_entries(bucket, NIGHTLY)
     if journal.nightly:
         bucket.write_pages({latest_path(entry.target): page_text(entry)})
-        others = [one for one in _others(bucket, NIGHTLY, entry) if one.target != entry.target]
-        bucket.write_pages(view_pages(NIGHTLY, [*others, entry]))
-    bucket.write_pages(root_page(Commits.model_validate_json(pages[COMMITS])))
+        newest = [*(one for one in newest if one.target != entry.target), entry]
+        bucket.write_pages(view_pages(NIGHTLY, newest) | view_page(NIGHTLY, newest))
+    bucket.write_pages(root_page(commits, newest))
     bucket.remove(JOURNAL)
 
 
-def _commit_pages(bucket: Bucket, row: Row) -> dict[str, str]:
-    try:
-        return commit_pages(row, bucket.read(day_path(day_of(row))), bucket.read(COMMITS))
-    except ValueError as error:
-        raise damaged(bucket, COMMITS, error) from error
+def _write_commit_pages(bucket: Bucket, entry: Entry, views_of_it: Iterable[list[Entry]]) -> Commits:
+    """Write the pages that list a wheel by its commit, and return that of the newest.
+
+    The rows of its commit and of its version are made anew: the wheel of a release moves from the one to the other when
+    its commit becomes known.
+    """
+    day, names = day_of(entry), {row_of(entry).name, Version(entry.version).public}
+    entries = {wheel_path(one): one for of in views_of_it for one in of}.values()
+    rows = [row for row in rows_of(entries) if row.name in names]
+    page = read_commit_page(bucket, day_path(day), Day).changed(names, [row for row in rows if day_of(row) == day])
+    before = read_commit_page(bucket, COMMITS, Commits)
+    commits = before.changed(names, rows)
+    if len(before.newest) == NEWEST > len(commits.newest):  # there may be older ones
+        commits = commits.model_copy(update={"newest": newest_rows(bucket, commits.days, {day: page})})
+    bucket.write_pages({day_path(day): page_text(page), COMMITS: page_text(commits)})
+    return commits
 
 
 def note_missing(bucket: Bucket, row: Row) -> None:
@@ -193,8 +200,11 @@ def note_missing(bucket: Bucket, row: Row) -> None:
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
-        pages = _commit_pages(bucket, row)
-        bucket.write_pages(pages | root_page(Commits.model_validate_json(pages[COMMITS])))
+        path = day_path(day_of(row))
+        page = read_commit_page(bucket, path, Day).with_row(row)
+        commits = read_commit_page(bucket, COMMITS, Commits).with_row(row)
+        bucket.write_pages({path: page_text(page), COMMITS: page_text(commits)})
+        bucket.write_pages(root_page(commits, read_entries(bucket, NIGHTLY)))
 
 
 def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
@@ -206,76 +216,5 @@ def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:
     return read_commit_page(bucket, COMMITS, Commits).before(entry)
 
 
-def read_commit_page(bucket: Bucket, path: str, model: type[Page]) -> Page:
-    """Return a page of commits; an empty one if there is none.
-
-    Raises:
-        PublishError: It is damaged.
-    """
-    try:
-        return read_page(model, bucket.read(path))
-    except ValueError as error:
-        raise damaged(bucket, path, error) from error
-
-
-def read_entries(bucket: Bucket, view: str) -> list[Entry]:
-    """Return the wheels that a view lists; none if there is no such view.
-
-    Raises:
-        PublishError: Its page is damaged.
-    """
-    path = f"{project_folder(view)}/{JSON}"
-    page = bucket.read(path)
-    try:
-        return read_view(page) if page is not None else []
-    except ValueError as error:
-        raise damaged(bucket, path, error) from error
-
-
-def _with_known(entry: Entry, known: Entry) -> Entry:
-    """Return an entry with what was said of the same wheel before and lies not beside it now."""
-    kept = {"uploaded": known.uploaded, "beside": tuple(sorted({*known.beside, *entry.beside}))}
-    parity = known.parity if entry.parity == "not run" else entry.parity
-    return entry.model_copy(update=kept | {"parity": parity, "speed": entry.speed or known.speed})
-
-
 def _others(bucket: Bucket, view: str, entry: Entry) -> list[Entry]:
     return [one for one in read_entries(bucket, view) if one.filename != entry.filename]
-
-
-def _published(bucket: Bucket, entry: Entry) -> Entry | None:
-    """Return what is published under a wheel's name."""
-    found = (one for view in views(entry, nightly=True) for one in read_entries(bucket, view))
-    return next((one for one in found if one.filename == entry.filename), None)
-
-
-def check_format(bucket: Bucket) -> None:
-    """Refuse an index that this version does not understand; note this version in an empty one.
-
-    Raises:
-        PublishError: It was made by another version, or its note of that is damaged.
-    """
-    content = bucket.read(FORMAT_FILE)
-    if content is None:
-        bucket.write(FORMAT_FILE, Format().model_dump_json(indent=1).encode())
-        return
-    try:
-        found = Format.model_validate_json(content)
-    except ValidationError as error:
-        raise damaged(bucket, FORMAT_FILE, error) from error
-    if found != Format():
-        raise PublishError(
-            f"the index has format {found.format} of {found.project}; this version writes {Format().format} of "
-            f"{Format().project}",
-            where=bucket.name,
-            next_step="use the version of cpuwheels that made it, or another place",
-        )
-
-
-def damaged(bucket: Bucket, path: str, error: Exception) -> PublishError:
-    """Return the error of a file that cannot be understood."""
-    return PublishError(
-        f"{path} is damaged: {str(error).partition(chr(10))[0]}",
-        where=bucket.name,
-        next_step="restore it from a copy; nothing was changed",
-    )

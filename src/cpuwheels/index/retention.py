@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from cpuwheels.git import FULL_HASH
-from cpuwheels.index.commits import NEWEST, Commits, Day, Row, day_of
+from cpuwheels.index.commits import Commits, Day, Row, day_of
 from cpuwheels.index.entry import stamp
 from cpuwheels.index.layout import (
     COMMITS,
     DAYS,
     JSON,
+    NIGHTLY,
     day_path,
     files_of,
     project_folder,
@@ -19,7 +20,8 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.pages import page_text, view_pages
 from cpuwheels.index.people import root_page, view_page
-from cpuwheels.index.publish import check_format, finish, read_commit_page, read_entries
+from cpuwheels.index.publish import finish
+from cpuwheels.index.reading import check_format, newest_rows, read_commit_page, read_entries
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -85,12 +87,8 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
         if not days[day].rows:
             emptied.add(day)
     left = [day for day in read_commit_page(bucket, COMMITS, Commits).days if day not in emptied]
-    newest: list[Row] = []
-    for day in left:
-        if len(newest) < NEWEST:
-            newest += (days.get(day) or read_commit_page(bucket, day_path(day), Day)).rows
-    commits = Commits(newest=tuple(newest[:NEWEST]), days=tuple(left))
-    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits))
+    commits = Commits(newest=newest_rows(bucket, left, days), days=tuple(left))
+    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits, read_entries(bucket, NIGHTLY)))
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))

@@ -12,7 +12,7 @@ from cpuwheels.bisect.history import history_between
 from cpuwheels.commits import repositories_of
 from cpuwheels.errors import CpuwheelsError, UsageError
 from cpuwheels.index.entry import stamp
-from cpuwheels.index.publish import read_entries
+from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
 from cpuwheels.nightly.maker import WheelMaker
 from cpuwheels.nightly.outcome import Outcome, Summary

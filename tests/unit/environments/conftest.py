@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 from loopback import DEAD
 from sample_source import sha256
-from torch_wheels import PYTHON, pinning, write_torch, write_wheel
+from torch_wheels import PYTHON, pinning, write_torch
 
 from cpuwheels.environment import EnvironmentRequest, build_environment
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.model.pins import TorchPin
+from small_wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path

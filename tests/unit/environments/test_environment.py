@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 from loopback import DEAD
-from torch_wheels import PYTHON, pinning, write_torch, write_wheel
+from torch_wheels import PYTHON, pinning, write_torch
 
 from cpuwheels.environment import EnvironmentRequest, build_environment
 from cpuwheels.errors import EnvironmentError_, LockedError, TorchError
 from cpuwheels.model.pins import TorchPin
 from cpuwheels.torch_install import torch_digest
+from small_wheels import write_wheel
 
 if TYPE_CHECKING:
     from cpuwheels.console import Reporter

@@ -4,11 +4,11 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from torch_wheels import write_wheel
 
 from cpuwheels.errors import CommandError, EnvironmentError_
 from cpuwheels.runtime import complete_environment, layered_environment, separate_environment
 from cpuwheels.venvs import install_alone
+from small_wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path

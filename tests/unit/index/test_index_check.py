@@ -62,7 +62,7 @@ def root(tmp_path: Path, matrix: Matrix) -> Path:
 
 
 def faults(root: Path) -> str:
-    return "\n".join(check_index(Folder(root)))
+    return "\n".join(fault.what for fault in check_index(Folder(root)))
 
 
 def test_a_good_index(root: Path) -> None:
@@ -80,7 +80,7 @@ def damage(path: Path, content: bytes | None) -> None:
     ("pattern", "content", "words"),
     [
         ("files/*/*x86_64.whl", None, "is missing"),
-        ("files/*/*x86_64.whl", b"other", "is not a wheel"),
+        ("files/*/*x86_64.whl", b"other", "has other bytes than its pages say"),
         ("files/*/*.metadata", b"other", "is not the wheel's METADATA"),
         ("files/*/record.json", None, "record.json is missing"),
         ("nightly/cpu/vllm/index.html", b"<p>", "does not say what the wheels there are"),
@@ -126,7 +126,7 @@ def test_what_could_not_be_made_is_no_fault(root: Path) -> None:
         day.write_text(day.read_text().replace("2 operators", "3 operators"))
     assert "commits.json does not say what the wheels there are" in faults(root)
     days[0].write_text("{")
-    assert "is no page that this version writes" in faults(root)
+    assert f"{days[0].name} does not say what the wheels there are" in faults(root)
 
 
 def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> None:

@@ -14,13 +14,13 @@ from cpuwheels.index.people import root_page, speed_words, view_page
 def test_the_root_shows_targets_and_commits() -> None:
     commits = Commits().with_row(row_of(entry(parity="passed", size=19 << 20)))
     release = entry(version="0.32.0+cpu", commit=None, target="arm", made="2026-10-01T00:00:00Z")
-    ((path, page),) = root_page(commits.with_row(row_of(release))).items()
+    ((path, page),) = root_page(commits.with_row(row_of(release)), []).items()
     assert path == "index.html"
     assert f'href="{COMMIT}/"' in page
     assert 'href="0.32.0/"' in page
     assert re.findall(r"<th[^>]*>(\w+)</th>", page) == ["source", "of", "arm", "x86"]
     assert '<span class="passed">✓</span> 19 MiB' in page
-    assert "nightly/cpu" in page
+    assert f"vllm==0.32.1.dev5+gccccccccc.cpu --index INDEX_URL/{COMMIT}/cpu" in page
 
 
 def test_a_commit_shows_its_wheels_and_reports() -> None:
@@ -34,7 +34,7 @@ def test_a_commit_shows_its_wheels_and_reports() -> None:
 
 
 def test_nothing_is_asked_of_another_server() -> None:
-    pages = root_page(Commits().with_row(row_of(entry()))) | view_page(COMMIT, [entry()])
+    pages = root_page(Commits().with_row(row_of(entry())), []) | view_page(COMMIT, [entry()])
     for page in pages.values():
         assert not re.search(r"(src|href)=\"(https?:)?//", page)
         assert "@import" not in page
@@ -49,8 +49,11 @@ def test_what_others_wrote_is_escaped() -> None:
 def test_the_root_shows_speeds_and_leads_to_reports() -> None:
     measured = Speed(against="before.whl", ratio=0.914, slower=("rms_norm", "silu_and_mul"))
     one = entry(parity="passed", speed=measured, beside=("parity.html", "speed.json"))
-    arm = entry(target="arm", filename="arm.whl", sha256="e" * 64, speed=Speed(against="before.whl"))
-    ((_, page),) = root_page(Commits().with_row(row_of(one)).with_row(row_of(arm))).items()
+    arm = entry(
+        target="arm", filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl", sha256="e" * 64,
+        speed=Speed(against="before.whl"),
+    )  # fmt: skip
+    ((_, page),) = root_page(Commits().with_row(row_of(one)).with_row(row_of(arm)), []).items()
     folder = f"files/{'a' * 16}"
     assert f'<a href="{folder}/parity.html"><span class="passed">✓</span></a>' in page
     slower = 'class="failed" title="slower: rms_norm, silu_and_mul"'
@@ -65,12 +68,12 @@ def test_the_root_shows_what_could_not_be_made() -> None:
     }
     row = Row(commit=COMMIT, version="", made="2026-11-22T23:00:00Z", missing=why)
     commits = Commits().with_row(row)
-    ((_, page),) = root_page(commits).items()
+    ((_, page),) = root_page(commits, []).items()
     assert f"<code>{COMMIT[:9]}</code></td>" in page
     assert f"{COMMIT}/" not in page  # it has no page
     assert 'title="ops.cpp &lt;does not&gt; compile">✗ not built</span>' in page
     assert "✗ wrong results" in page
-    ((_, page),) = root_page(commits.with_row(row_of(entry(parity="passed")))).items()
+    ((_, page),) = root_page(commits.with_row(row_of(entry(parity="passed"))), []).items()
     assert f'href="{COMMIT}/"' in page
     assert "✗ not built" in page
     assert "✗ wrong results" not in page

@@ -13,7 +13,8 @@ from test_index_publish import Dying, DyingError, check_links, publication
 
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.commits import Missing, Row
-from cpuwheels.index.publish import note_missing, publish, read_entries
+from cpuwheels.index.publish import note_missing, publish
+from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
 
 NOW = datetime(2026, 11, 20, tzinfo=UTC)

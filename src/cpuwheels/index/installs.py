@@ -1,0 +1,71 @@
+"""What a page for people shows to those who want to install: a command for uv and one for pip."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_wheel_filename
+
+from cpuwheels.index.entry import VARIANT
+from cpuwheels.index.layout import lasting_view
+from cpuwheels.install_commands import pip_command, uv_command
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cpuwheels.index.commits import Commits
+    from cpuwheels.index.entry import Entry
+
+ADDRESS = "INDEX_URL"
+"""In place of the index's address, which only the page's reader knows."""
+
+
+@dataclass(frozen=True)
+class Install:
+    """How one version is installed.
+
+    Attributes:
+        targets: Those that have it.
+        commands: By the program's name.
+    """
+
+    targets: tuple[str, ...]
+    commands: dict[str, str]
+
+
+def installs_of(entries: Iterable[Entry], view: str | None = None) -> list[Install]:
+    """Return how wheels are installed, each version once.
+
+    Args:
+        entries: The wheels.
+        view: Folder of the view that lists them; without it, that which lists each for the longest.
+    """
+    return _installs((entry.target, entry.version, view or lasting_view(entry)) for entry in entries)
+
+
+def newest_installs(commits: Commits, newest: Sequence[Entry]) -> list[Install]:
+    """Return how the newest wheel of each target is installed; where none is called so, the newest commit's.
+
+    Args:
+        commits: The page of the newest commits.
+        newest: The wheels of the newest view.
+    """
+    if newest:
+        return installs_of(newest)
+    row = next((row for row in commits.newest if row.wheels), None)
+    wheels = row.wheels.items() if row else ()
+    return _installs(
+        (target, str(parse_wheel_filename(wheel.filename)[1]), row.name) for target, wheel in wheels if row
+    )
+
+
+def _installs(wheels: Iterable[tuple[str, str, str]]) -> list[Install]:
+    """Return how wheels are installed: each a target, a version and a view."""
+    targets: dict[tuple[str, str], list[str]] = {}
+    for target, version, view in sorted(wheels):
+        targets.setdefault((version, f"{ADDRESS}/{view}/{VARIANT}"), []).append(target)
+    return [
+        Install(tuple(dict.fromkeys(of)), {"uv": uv_command(url, version), "pip": pip_command(url, version)})
+        for (version, url), of in targets.items()
+    ]

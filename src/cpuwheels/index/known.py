@@ -1,0 +1,81 @@
+"""What an index says already of a wheel that is published again."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import TYPE_CHECKING
+
+from cpuwheels.errors import PublishError
+from cpuwheels.index.commits import Commits, Day, day_of
+from cpuwheels.index.layout import COMMITS, beside_path, day_path, views, wheel_path
+from cpuwheels.index.reading import read_commit_page, read_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.entry import Entry
+
+
+def known_entry(bucket: Bucket, entry: Entry) -> Entry | None:
+    """Return what is published under a wheel's name; None if nothing is.
+
+    Raises:
+        PublishError: A page is damaged.
+    """
+    listed = (one for view in views(entry, nightly=True) for one in read_entries(bucket, view))
+    found = next((one for one in listed if one.filename == entry.filename), None)
+    if (found and found.commit) or wheel_path(entry) not in bucket.names(_folder(entry)):
+        return found
+    days = [day_of(found)] if found else read_commit_page(bucket, COMMITS, Commits).days
+    return _of_a_commit(bucket, entry, days) or found
+
+
+def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
+    """Return an entry with what was said of the same wheel before and is not said now.
+
+    Args:
+        bucket: Where the index is kept; a report that is there no more is said no more.
+        entry: The wheel now.
+        known: What was said of it.
+
+    Raises:
+        PublishError: They are of different bytes, or of different commits or targets.
+    """
+    if known.sha256 != entry.sha256:
+        raise _refused(bucket, f"another {entry.filename} was published on {known.uploaded}, with other bytes")
+    for what, before, now in (("commit", known.commit, entry.commit), ("target", known.target, entry.target)):
+        if before and now and before != now:
+            raise _refused(bucket, f"{entry.filename} was published with {what} {before}, not {now}")
+    names = bucket.names(_folder(entry))
+    kept = {name for name in known.beside if beside_path(entry, name) in names}
+    changes = {
+        "uploaded": known.uploaded,
+        # A wheel that does not say its age is as old as when it was published first.
+        "made": known.made if entry.made == entry.uploaded else entry.made,
+        "commit": entry.commit or known.commit,
+        "beside": tuple(sorted({*kept, *entry.beside})),
+        "parity": known.parity if entry.parity == "not run" else entry.parity,
+        "speed": entry.speed or known.speed,
+    }
+    return entry.model_copy(update=changes)
+
+
+def _refused(bucket: Bucket, what: str) -> PublishError:
+    return PublishError(
+        what, where=bucket.name, next_step="what is published is never replaced: give the new wheel a build tag"
+    )
+
+
+def _folder(entry: Entry) -> str:
+    return posixpath.dirname(wheel_path(entry))
+
+
+def _of_a_commit(bucket: Bucket, entry: Entry, days: Iterable[str]) -> Entry | None:
+    """Return what is published of a wheel under a commit that is not the one named now, if one is."""
+    path = wheel_path(entry)
+    for day in days:
+        for row in read_commit_page(bucket, day_path(day), Day).rows:
+            if row.commit and any(wheel.path == path for wheel in row.wheels.values()):
+                return next((one for one in read_entries(bucket, row.commit) if wheel_path(one) == path), None)
+    return None

@@ -1,0 +1,39 @@
+"""Writes small wheels that package managers install."""
+
+from __future__ import annotations
+
+import hashlib
+import zipfile
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def write_wheel(
+    folder: Path,
+    name: str,
+    version: str,
+    files: Mapping[str, str] | None = None,
+    *needs: str,
+    tag: str = "py3-none-any",
+) -> Path:
+    """Write a wheel, by default for any machine."""
+    folder.mkdir(parents=True, exist_ok=True)
+    info = f"{name}-{version}.dist-info"
+    pure = "true" if tag.endswith("-any") else "false"
+    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    members = dict(files or {}) | {
+        f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: {pure}\nTag: {tag}\n",
+    }
+    rows = [
+        f"{path},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}\n" for path, text in members.items()
+    ]
+    path = folder / f"{name}-{version}-{tag}.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for member, text in members.items():
+            archive.writestr(member, text)
+        archive.writestr(f"{info}/RECORD", "".join(rows) + f"{info}/RECORD,,\n")
+    return path
