@@ -97,6 +97,7 @@ def serve_wheel(
     cpu = this_cpu(this)
     limit = hold_onednn_back(reporter, cpu)
     _check_libraries(options.libraries, target, found, cpu)
+    _check_models(options.models)
     began, started = datetime.now(UTC), time.monotonic()
     with this.store.scratch("wheel") as work:
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
@@ -142,6 +143,16 @@ def _check_libraries(wanted: Sequence[str], target: Target, wheel: KernelWheel, 
                 f"this CPU cannot run {library}: it lacks {', '.join(lacking)}",
                 where="--library",
                 next_step="leave it out, or use a machine with such a CPU",
+            )
+
+
+def _check_models(wanted: Sequence[str]) -> None:
+    for name in wanted:
+        if name not in MADE and not (Path(name) / "config.json").is_file():
+            raise UsageError(
+                f"{name} is no folder of a model: it has no config.json",
+                where="--model",
+                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
             )
 
 

@@ -10,7 +10,7 @@ from cpuwheels.model.matrix import Target, load_matrix
 from cpuwheels.native import CpuFeatures
 from cpuwheels.parity.wheel import KernelWheel
 from cpuwheels.serve import run as serve_run
-from cpuwheels.serve.run import _check_libraries, first_error, memory_share
+from cpuwheels.serve.run import _check_libraries, _check_models, first_error, memory_share
 
 GIB = 1 << 30
 WHEEL = KernelWheel(
@@ -50,6 +50,13 @@ def test_a_library_has_to_be_in_the_wheel_and_run_on_this_cpu(target: Target) ->
         _check_libraries(["_C_AVX512"], target, WHEEL, cpu("avx2", "f16c"))
     with pytest.raises(UsageError, match="cannot run _C: it lacks avx512_bf16"):
         _check_libraries(["_C"], target, WHEEL, cpu("avx2", "f16c"))
+
+
+def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text("{}")
+    _check_models(["opt", "qwen3", str(tmp_path)])
+    with pytest.raises(UsageError, match="llama is no folder of a model"):
+        _check_models(["llama"])
 
 
 def test_the_first_error_of_a_servers_log_is_told(tmp_path: Path) -> None:

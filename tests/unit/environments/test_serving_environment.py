@@ -1,0 +1,77 @@
+"""The environment that a wheel is served from: which requirements it has, and what comes with torch."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cpuwheels.config import Places
+from cpuwheels.console import Reporter
+from cpuwheels.environment import Environment
+from cpuwheels.errors import LockedError
+from cpuwheels.model.matrix import load_matrix
+from cpuwheels.options import BuildOptions
+from cpuwheels.platforms import markers
+from cpuwheels.run import Run
+from cpuwheels.runtime import new_environment
+from cpuwheels.serve import environment as serving
+from cpuwheels.serve.environment import _install_companions, _lock
+from cpuwheels.store import Store
+from cpuwheels.venvs import site_packages
+from small_wheels import write_wheel
+
+
+@pytest.mark.parametrize(("torch", "there"), [("2.13.0", True), ("2.12.0", False)])
+def test_torchs_companions_come_from_where_torch_comes_from_if_they_fit(
+    made: Environment, links: Path, logs: Path, tmp_path: Path, torch: str, there: bool
+) -> None:
+    write_wheel(links, "torchvision", "0.28.0", {"torchvision/__init__.py": ""}, f"torch=={torch}")
+    python = new_environment(made, tmp_path / "venv", logs)
+    _install_companions(made, python, logs / "log")
+    found = {path.name for path in site_packages(tmp_path / "venv").glob("torch*") if path.is_dir()}
+    assert ("torchvision" in found) is there
+    assert "torch" not in found  # it is installed by itself
+
+
+@pytest.fixture
+def this(project_root: Path, tmp_path: Path) -> Run:
+    reporter = Reporter("x86", Console(file=io.StringIO()))
+    matrix, places = load_matrix(project_root), Places(tmp_path / "project", tmp_path, tmp_path)
+    return Run(places, matrix, matrix.target("x86"), BuildOptions(), Store(tmp_path), reporter, tmp_path / "logs")
+
+
+def choose(this: Run, own: Path, environment: Environment, work: Path, *, locked: bool) -> tuple[Path, str]:
+    about = markers(this.target, "3.11")
+    return _lock(this, own, ["pillow>=12", "torch==2.13.0+cpu"], about, environment, work, locked=locked)
+
+
+def test_the_projects_lock_is_taken_if_it_fits(this: Run, made: Environment, tmp_path: Path) -> None:
+    own = this.places.root / "locks" / "serve" / "x86-0.32.0.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("pillow==12.1 --hash=sha256:0\n")
+    assert choose(this, own, made, tmp_path, locked=True) == (own, "locks/serve/x86-0.32.0.txt")
+    assert this.reporter.announcements == []
+
+
+@pytest.mark.parametrize(("text", "why"), [(None, "there is no x86-0.32.0.txt"), ("pillow==11.0", "have pillow>=12")])
+def test_without_one_that_fits_requirements_are_resolved_aloud_or_refused(
+    this: Run, made: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
+) -> None:
+    own = this.places.root / "locks" / "serve" / "x86-0.32.0.txt"
+    if text:
+        own.parent.mkdir(parents=True)
+        own.write_text(text)
+    resolved: list[Path] = []
+    monkeypatch.setattr(serving, "_resolve", lambda _this, _lines, _environment, lock: resolved.append(lock))
+    with pytest.raises(LockedError, match=why):
+        choose(this, own, made, tmp_path, locked=True)
+    assert not resolved
+    lock, name = choose(this, own, made, tmp_path, locked=False)
+    assert resolved == [lock]
+    assert lock.parent == tmp_path  # the project's own stays as it is
+    assert name.startswith("resolved on 20")
+    (note,) = this.reporter.announcements
+    assert why in note
