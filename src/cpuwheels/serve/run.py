@@ -45,8 +45,11 @@ by 0.01 (root mean square, against float32), mostly the step of the format at th
 _CANDIDATES = 250
 """Texts of each length among which the clearest are taken; one of about twenty answers of 16 tokens is clear enough."""
 
-_CANDIDATES_OF_OTHERS = 8
-"""Of a model that the user gives: larger, and trained, so that its answers are clear."""
+_FEW_CANDIDATES = 8
+"""Of a model that is not small: it takes longer, and is trained, so that most of its answers are clear."""
+
+_SMALL = 64 << 20
+"""Bytes of weights."""
 
 _PATIENCE = 600.0
 """Seconds for a server's start: half a minute on a quiet machine, several on a busy one."""
@@ -196,7 +199,8 @@ def _models(setting: _Setting, wanted: Sequence[str]) -> dict[str, Path]:
 def _questions(setting: _Setting, name: str, folder: Path, dtype: str) -> Path:
     """Return the file with the questions of a model."""
     output = setting.work / f"{name}-{dtype}-questions.json"
-    candidates = _CANDIDATES if name in MADE else _CANDIDATES_OF_OTHERS
+    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
+    candidates = _CANDIDATES if 0 < size <= _SMALL else _FEW_CANDIDATES
     _script(setting, "reference.py", folder, dtype, str(candidates), str(LEAST_LEAD[dtype]), output)
     if not json.loads(output.read_text(encoding="utf-8")):
         raise ServeError(
