@@ -87,6 +87,7 @@ for _target in TARGETS:
     _state = "" if _target["status"] == "ready" else " [planned]"
     _command(f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"])
     _command(f"parity-{_id}", f"Run the {_id} wheel's kernels against torch{_state}", "check", _id, tags=["parity"])
+    _command(f"serve-{_id}", f"Serve small models from the {_id} wheel{_state}", "serve", _id, tags=["serve"])
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
 
 _command("kernel-bench", "Time the kernels of two wheels in turn", "kernel-bench", "x86", tags=["bench"])
@@ -128,8 +129,9 @@ def lint(session: nox.Session) -> None:
     _install(session, "dev")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    sources = sorted(str(path) for path in (ROOT / "csrc").rglob("*.[ch]"))
-    session.run("clang-format", "--dry-run", "--Werror", *sources)
+    # What stands for upstream's sources in the tests is C++, and as upstream formats it.
+    sources = sorted(str(path) for path in (*(ROOT / "csrc").rglob("*.[ch]"), *(ROOT / "tests").rglob("*.c")))
+    session.run("clang-format", "--style=file:csrc/.clang-format", "--dry-run", "--Werror", *sources)
     session.run("cpuwheels", "schema", "--check")
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 import os
+import platform
 import shlex
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -71,6 +73,32 @@ def nginx_root() -> Path:
         load_lock(ROOT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
         store=Store(default_root() / "tests"), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
     )  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def cpuid_mask(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs a command with a changed CPUID; `tests/helpers/cpuid_mask.c` says how."""
+    if (platform.machine(), platform.system()) != ("x86_64", "Linux"):
+        pytest.skip("CPUID faulting is Linux's on x86-64")
+    program = tmp_path_factory.mktemp("cpuid") / "cpuid_mask"
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Wshadow", "-Werror"]
+    source = ROOT / "tests" / "helpers" / "cpuid_mask.c"
+    subprocess.run([c_compiler, "-std=c17", "-O2", *warnings, "-o", program, source], check=True)
+    check = subprocess.run([program, "--check"], check=False, capture_output=True, text=True)
+    if check.returncode != 0:
+        pytest.skip(check.stdout.strip() + check.stderr.strip())
+    return program
+
+
+@pytest.fixture(scope="session")
+def without_palette(cpuid_mask: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that runs a command on this processor's AMX with CPUID's description of its tiles out of sight."""
+    if " amx_tile " not in f" {Path('/proc/cpuinfo').read_text().replace(chr(10), ' ')} ":
+        pytest.skip("this CPU has no AMX")
+    program = tmp_path_factory.mktemp("masked") / "masked"
+    program.write_text(f'#!/bin/sh\nexec "{cpuid_mask}" --max-leaf 0x1c -- "$@"\n')
+    program.chmod(0o755)
+    return program
 
 
 @pytest.fixture(scope="session")

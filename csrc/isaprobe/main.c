@@ -18,6 +18,24 @@ static void write_string(const char *text) {
     putchar('"');
 }
 
+static const char *truth(bool value) {
+    return value ? "true" : "false";
+}
+
+static void write_amx(const struct amx *amx) {
+    if (!amx->announced) {
+        printf("null");
+        return;
+    }
+    printf("{\"enabled\": %s, \"permitted\": %s, \"palette\": ", truth(amx->enabled), truth(amx->permitted));
+    if (amx->has_palette)
+        printf("{\"tiles\": %u, \"rows\": %u, \"bytes_per_row\": %u}", amx->palette.tiles, amx->palette.rows,
+               amx->palette.bytes_per_row);
+    else
+        printf("null");
+    printf("}");
+}
+
 int main(void) {
     static struct report report;
     probe(&report);
@@ -37,6 +55,8 @@ int main(void) {
         printf("\"0x%llx\"", (unsigned long long)report.xcr0);
     else
         printf("null");
+    printf(", \"amx\": ");
+    write_amx(&report.amx);
     printf("}\n");
     return fflush(stdout) == 0 && !ferror(stdout) ? EXIT_SUCCESS : EXIT_FAILURE;
 }

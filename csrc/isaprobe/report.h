@@ -8,6 +8,20 @@
 
 enum { MAX_FEATURES = 128 };
 
+/* The tiles of AMX that one palette gives. */
+struct palette {
+    unsigned tiles, rows, bytes_per_row;
+};
+
+/* AMX: what the processor announces, and whether a program can use it. */
+struct amx {
+    bool announced;
+    bool enabled;     /* the operating system saves tile state */
+    bool permitted;   /* it let this process use tile data when asked */
+    bool has_palette; /* CPUID describes palette 1, which all programs use */
+    struct palette palette;
+};
+
 struct report {
     const char *architecture;
     char vendor[32];
@@ -15,7 +29,8 @@ struct report {
     const char *features[MAX_FEATURES]; /* names as in Linux's /proc/cpuinfo */
     size_t count;
     bool has_xcr0;
-    uint64_t xcr0; /* register state the operating system saves; x86 only */
+    uint64_t xcr0;  /* register state the operating system saves; x86 only */
+    struct amx amx; /* x86 only */
 };
 
 /* A bit of a word of hardware capabilities and the name of the feature it stands for. */

@@ -4,17 +4,10 @@
  * Intel Architecture Instruction Set Extensions reference for leaf 0x1e; AMD APM volume 3, appendix E,
  * agrees. XCR0: Intel SDM volume 1, 13.3, "Enabling the XSAVE feature set". */
 #if defined(__x86_64__)
-#define _GNU_SOURCE /* syscall(2) */
+#include "processor.h"
 #include "report.h"
 
-#include <cpuid.h>
 #include <string.h>
-#if defined(__linux__)
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
-enum output { EAX, EBX, ECX, EDX };
 
 /* Register state that must be switched on before a feature can be used. */
 enum state { NONE, YMM, ZMM, TILE };
@@ -90,29 +83,36 @@ static const struct feature FEATURES[] = {
     {0x80000001, 0, ECX, 5, NONE, "abm"},         /* LZCNT (AMD: ABM) */
 };
 
+/* Reads a leaf; false, and zeros, if the processor has none of that number. */
 static bool cpuid(uint32_t leaf, uint32_t subleaf, uint32_t words[4]) {
+    uint32_t range[4];
+    execute_cpuid(leaf & 0x80000000, 0, range); /* EAX: the highest basic or extended leaf */
     memset(words, 0, 4 * sizeof *words);
-    return __get_cpuid_count(leaf, subleaf, &words[EAX], &words[EBX], &words[ECX], &words[EDX]) != 0;
-}
-
-static bool read_xcr0(uint64_t *xcr0) {
-    uint32_t words[4], low, high;
-    /* CPUID.1:ECX[27] OSXSAVE: the operating system has enabled XGETBV. */
-    if (!cpuid(1, 0, words) || !(words[ECX] >> 27 & 1))
+    if (leaf > range[EAX])
         return false;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    *xcr0 = (uint64_t)high << 32 | low;
+    execute_cpuid(leaf, subleaf, words);
     return true;
 }
 
-/* Since Linux 5.16 a program must ask before it may use tile data; a container's policy can refuse. */
-static bool may_use_tiles(void) {
-#if defined(__linux__)
-    enum { ARCH_REQ_XCOMP_PERM_ = 0x1023, XFEATURE_XTILEDATA_ = 18 }; /* <asm/prctl.h>, <asm/fpu/types.h> */
-    return syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM_, XFEATURE_XTILEDATA_) == 0;
-#else
-    return false;
-#endif
+static bool has_state(uint64_t xcr0, enum state state) {
+    return (xcr0 & STATE_BITS[state]) == STATE_BITS[state];
+}
+
+/* The palette is a matter of its own: some virtual machines announce AMX and hide it. */
+static void read_amx(struct amx *amx, uint64_t xcr0) {
+    uint32_t words[4];
+    if (!cpuid(0x7, 0, words) || !(words[EDX] >> 24 & 1)) /* AMX-TILE */
+        return;
+    amx->announced = true;
+    amx->enabled = has_state(xcr0, TILE);
+    amx->permitted = amx->enabled && request_tiles();
+    /* Intel SDM volume 2A, "CPUID", leaf 0x1d: subleaf 0 EAX is the highest palette; subleaf 1 describes
+     * palette 1 with EBX[31:16] max_names, ECX[15:0] max_rows and EBX[15:0] bytes_per_row. */
+    if (!cpuid(0x1d, 0, words) || words[EAX] < 1)
+        return;
+    cpuid(0x1d, 1, words);
+    amx->has_palette = true;
+    amx->palette = (struct palette){words[EBX] >> 16, words[ECX] & 0xffff, words[EBX] & 0xffff};
 }
 
 static void read_names(struct report *report) {
@@ -131,17 +131,17 @@ static void read_names(struct report *report) {
 }
 
 void probe(struct report *report) {
+    uint32_t words[4];
     report->architecture = "x86_64";
     read_names(report);
-    report->has_xcr0 = read_xcr0(&report->xcr0);
-    uint64_t usable = report->xcr0;
-    if ((usable & STATE_BITS[TILE]) == STATE_BITS[TILE] && !may_use_tiles())
-        usable &= ~STATE_BITS[TILE];
+    report->has_xcr0 = cpuid(0x1, 0, words) && words[ECX] >> 27 & 1; /* OSXSAVE */
+    if (report->has_xcr0)
+        report->xcr0 = read_xcr0();
+    read_amx(&report->amx, report->xcr0);
+    const uint64_t usable = report->amx.permitted ? report->xcr0 : report->xcr0 & ~STATE_BITS[TILE];
     for (size_t row = 0; row < sizeof FEATURES / sizeof *FEATURES; row++) {
         const struct feature *feature = &FEATURES[row];
-        const uint64_t needed = STATE_BITS[feature->state];
-        uint32_t words[4];
-        if ((usable & needed) == needed && cpuid(feature->leaf, feature->subleaf, words) &&
+        if (has_state(usable, feature->state) && cpuid(feature->leaf, feature->subleaf, words) &&
             words[feature->output] >> feature->bit & 1)
             add_feature(report, feature->name);
     }

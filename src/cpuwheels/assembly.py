@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels import run
@@ -143,7 +143,8 @@ def _checked(this: Run, assembly: Assembly, built: BuiltWheel, bench: InstallBen
         )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
-    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()]),)
+    env = bench.onednn.environment() if bench.onednn else {}
+    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()], environment=env),)
     chosen = require_chosen(cpus, target, check.site, log)
     for cpu, name in chosen.items():
         this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
@@ -153,6 +154,7 @@ def _checked(this: Run, assembly: Assembly, built: BuiltWheel, bench: InstallBen
             "cpu": cpu.name or "this machine's",
             "emulated": bool(cpu.name),
             "libraries": [name for name in loaded if cpu.tries(name)],
+            **({"onednn_limit": asdict(bench.onednn)} if bench.onednn and not cpu.name else {}),
             "chosen": chosen.get(cpu.name),
         }
         for cpu in cpus

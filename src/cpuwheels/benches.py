@@ -17,7 +17,8 @@ from cpuwheels.machine.emulated import emulated_machine
 from cpuwheels.machine.emulator import find_emulator
 from cpuwheels.machine.loaders import CpuLoaders
 from cpuwheels.memory import usable_cpus
-from cpuwheels.native import find_helper, probe
+from cpuwheels.native import cpu_at_hand, probe
+from cpuwheels.onednn_isa import onednn_limit
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.run import Bench, Trial
 from cpuwheels.platforms import is_foreign
@@ -26,8 +27,11 @@ from cpuwheels.runtime import layered_environment
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.console import Reporter
     from cpuwheels.environment import Environment
     from cpuwheels.machine.emulated import EmulatedMachine
+    from cpuwheels.native import CpuFeatures
+    from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.options import ParityOptions
     from cpuwheels.parity.wheel import KernelWheel
     from cpuwheels.run import Run
@@ -41,11 +45,13 @@ class InstallBench:
         loader: Loads the libraries, each on a CPU that it is for.
         cpus: Those CPUs, with interpreters that find the installed wheel; none if only this machine's own is there.
         features: What they have.
+        onednn: How far oneDNN may go with this machine's own; None if it finds out itself.
     """
 
     loader: Loader | CpuLoaders
     cpus: tuple[Cpu, ...]
     features: frozenset[str]
+    onednn: OnednnLimit | None = None
 
 
 def emulated(this: Run) -> EmulatedMachine:
@@ -75,8 +81,11 @@ def install_bench(this: Run, environment: Environment, features: frozenset[str],
     """
     log = this.logs / "install-check.log"
     if not is_foreign(this.target):
-        loader = Loader(lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log)
-        return InstallBench(loader, (), features)
+        cpu = cpu_at_hand(this.store)
+        limit = hold_onednn_back(this.reporter, cpu) if cpu else None
+        env = limit.environment() if limit else {}
+        loader = Loader(lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log, env)
+        return InstallBench(loader, (), features, limit)
     if this.target.root is None:
         return None
     cpus = emulated(this).environment(work / "venv")
@@ -94,22 +103,37 @@ def parity_bench(this: Run, wheel: KernelWheel, options: ParityOptions, work: Pa
     return _foreign(this, wheel, options, work) if is_foreign(this.target) else _own(this, wheel, options, work)
 
 
-def isaprobe(this: Run) -> Path:
-    """Return the program that tells this machine's CPU features, compiling it if need be."""
-    found = find_helper("isaprobe", this.store)
-    if found is None:
+def this_cpu(this: Run) -> CpuFeatures:
+    """Return what this machine's CPU has, compiling isaprobe if none that is there can tell.
+
+    Raises:
+        ToolchainError: It cannot be compiled.
+        CommandError: As `probe`.
+    """
+    cpu = cpu_at_hand(this.store)
+    if cpu is None:
         with this.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
-            found = this.native().isaprobe
-    return found
+            cpu = probe(this.native().isaprobe)
+    return cpu
+
+
+def hold_onednn_back(reporter: Reporter, cpu: CpuFeatures) -> OnednnLimit | None:
+    """Return how far oneDNN may go with this machine's CPU; if it may not go all the way, say so aloud, once."""
+    limit = onednn_limit(cpu, os.environ)
+    if limit and (note := f"oneDNN is held back to {limit.isa}: {limit.reason}") not in reporter.announcements:
+        reporter.announce(note)
+    return limit
 
 
 def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
-    model = probe(isaprobe(this))
+    here = this_cpu(this)
     with this.reporter.stage("environment", f"Python with torch {wheel.torch}"):
         environment = this.environment(wheel.torch)
         python = this.separate_environment(environment, work / "venv")
         site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
-    trials = [Trial(Cpu("", model.features, [python]), options.level, options.threads or usable_cpus().count)]
+    limit = hold_onednn_back(this.reporter, here)
+    own = Cpu("", here.features, [python], environment=limit.environment() if limit else {})
+    trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in this.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.
     if wanted and options.emulation and options.level != "smoke":
@@ -123,7 +147,7 @@ def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> B
             trials.append(Trial(Cpu(name, frozenset(library.needs), command, (library.name,)), "smoke", 1))
     return Bench(
         trials=tuple(trials), site=site, torch=environment.torch_version, tests=this.places.root / "tests" / "parity",
-        work=work, logs=this.logs, machine=model.model, threads=trials[0].threads,
+        work=work, logs=this.logs, machine=here.model, threads=trials[0].threads, onednn=limit,
     )  # fmt: skip
 
 

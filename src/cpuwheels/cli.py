@@ -22,6 +22,7 @@ from cpuwheels.options import (
     CacheChoice,
     Level,
     ParityOptions,
+    ServeOptions,
     SpeedOptions,
     ToolchainChoice,
 )
@@ -73,6 +74,18 @@ class _Parity(TypedDict):
     compare: Path | None
     out: Path | None
     emulation: bool
+
+
+class _Serve(TypedDict):
+    """The options of serving, as click names them."""
+
+    wheel: Path | None
+    models: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    libraries: tuple[str, ...]
+    locked: bool
+    relock: bool
+    out: Path | None
 
 
 class _Speed(TypedDict):
@@ -174,6 +187,41 @@ def check(places: Places, /, target: str, **options: Unpack[_Parity]) -> None:
     """Install the wheel of TARGET into a clean environment and try every operator of its kernel libraries."""
     options["level"] = options["level"] or "full"
     commands.check(places, target, ParityOptions(**options))
+
+
+@cli.command()
+@click.argument("target")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=("opt", "qwen3"),
+    show_default=True,
+    help="A small model that is made on the spot, or the folder of one; may be repeated.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    default=("float32", "bfloat16"),
+    show_default=True,
+    help="Data type; may be repeated.",
+)
+@click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    help="Kernel library that vLLM is made to take; may be repeated (default: the one it chooses itself).",
+)
+@click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
+@click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of serve.json (default: beside the wheel).")
+@click.pass_obj
+def serve(places: Places, /, target: str, **options: Unpack[_Serve]) -> None:
+    """Serve small models from TARGET's wheel and compare the answers with Hugging Face transformers'."""
+    commands.serve(places, target, ServeOptions(**options))
 
 
 @cli.command("kernel-bench")

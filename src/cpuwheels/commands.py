@@ -32,6 +32,8 @@ from cpuwheels.parity.results import read_parity, require_parity
 from cpuwheels.parity.table import change_table, parity_table
 from cpuwheels.platforms import is_foreign
 from cpuwheels.reference import write_reference
+from cpuwheels.serve.result import SERVE, require_served
+from cpuwheels.serve.run import serve_wheel
 from cpuwheels.speed.result import SPEED
 from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
@@ -39,7 +41,7 @@ from cpuwheels.verify import require_identical
 if TYPE_CHECKING:
     from cpuwheels.config import Places
     from cpuwheels.finished import Finished
-    from cpuwheels.options import BisectOptions, BuildOptions, ParityOptions, SpeedOptions
+    from cpuwheels.options import BisectOptions, BuildOptions, ParityOptions, ServeOptions, SpeedOptions
 
 
 def build(places: Places, target: str, options: BuildOptions, *, closing: bool = True) -> Finished:
@@ -98,6 +100,20 @@ def check(places: Places, target: str, options: ParityOptions) -> None:
         console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
     require_parity(parity, reports)
+
+
+def serve(places: Places, target: str, options: ServeOptions) -> None:
+    """Serve small models from a wheel, write ``serve.json`` and show it.
+
+    Raises:
+        ServeError: The server does not start, or an answer is wrong.
+    """
+    reporter, wheel = Reporter(target), options.wheel or newest_wheel(places, target)
+    served, logs = serve_wheel(places, load_matrix(places.root), target, wheel, options, reporter)
+    (report,) = write_files(options.out or wheel.parent, {SERVE: served.model_dump_json(indent=1) + "\n"})
+    Console().print(served.as_table())
+    reporter.info(f"report: {report}")
+    require_served(served, report, logs)
 
 
 def kernel_bench(places: Places, target: str, options: SpeedOptions) -> None:

@@ -259,6 +259,18 @@ class PostponedError(CpuwheelsError):
     exit_code = 43
 
 
+class ServeError(CpuwheelsError):
+    """A server with the wheel does not start, or answers otherwise than Hugging Face transformers does."""
+
+    exit_code = 44
+
+
+class PreflightError(CpuwheelsError):
+    """Torch itself dies or is wrong on this CPU, so nothing can be said of a wheel's kernels."""
+
+    exit_code = 45
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed in a way no stage claims."""
 

@@ -19,7 +19,7 @@ from cpuwheels.process import TAIL_LINES, Completed, closed_environment, end_com
 from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _PROBE = Path(__file__).with_name("operators_probe.py")
 _PAUSE_SECONDS = 0.1
@@ -60,9 +60,11 @@ class Loader:
         make: Makes the environment and returns its interpreter.
         work: For the answers; made when it is missing.
         log: Log file of the process.
+        env: Variables that it needs on this CPU.
     """
 
-    def __init__(self, make: Callable[[], Path], work: Path, log: Path) -> None:
+    def __init__(self, make: Callable[[], Path], work: Path, log: Path, env: Mapping[str, str] | None = None) -> None:
+        self._env = closed_environment(env)
         self._work = work
         self._log = log
         self._read, self._write = os.pipe()
@@ -130,7 +132,7 @@ class Loader:
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
         done = run(
-            [python, "-P", _PROBE], log=self._log, env=closed_environment(), cwd=self._work, stdin=self._read,
+            [python, "-P", _PROBE], log=self._log, env=self._env, cwd=self._work, stdin=self._read,
             on_line=said.append, check=False,
         )  # fmt: skip
         return done, said

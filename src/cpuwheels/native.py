@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from cpuwheels.amx import Amx  # noqa: TC001  (pydantic reads the annotation)
 from cpuwheels.errors import CommandError, ToolchainError
 from cpuwheels.keys import make_key, tree_digest
 from cpuwheels.model.base import Strict
 from cpuwheels.process import capture, closed_environment, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from cpuwheels.store import Store
 
@@ -52,6 +53,8 @@ class CpuFeatures(Strict):
     """Names as in Linux's ``/proc/cpuinfo``; only those whose register state the system saves."""
     xcr0: str | None
     """x86's XCR0 in hexadecimal."""
+    amx: Amx | None
+    """None if the processor announces no AMX."""
 
 
 def native_tools(root: Path, cc: Path, flags: Sequence[str], digest: str, *, store: Store, logs: Path) -> NativeTools:
@@ -114,6 +117,10 @@ def _check_runs(memgate: Path, log: Path) -> None:
 
 def find_helper(name: str, store: Store | None = None) -> Path | None:
     """Return the helper that was installed with the package, else the latest that a build left in the store."""
+    return next(_helpers(name, store), None)
+
+
+def _helpers(name: str, store: Store | None) -> Iterator[Path]:
     candidates = [Path(__file__).parent / "bin" / name]
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         # In an editable install the program lies with the metadata, away from the Python files.
@@ -121,7 +128,19 @@ def find_helper(name: str, store: Store | None = None) -> Path | None:
         candidates.append(Path(str(installed)))
     if store is not None:
         candidates += sorted(store.root.glob(f"{KIND}/*/{name}"), key=lambda path: -path.stat().st_mtime)
-    return next((path for path in candidates if os.access(path, os.X_OK)), None)
+    return (path for path in candidates if os.access(path, os.X_OK))
+
+
+def cpu_at_hand(store: Store) -> CpuFeatures | None:
+    """Return what this machine's CPU has, if there is an isaprobe that can tell; nothing is compiled.
+
+    One that an older cpuwheels left in the store, or in an editable install, may not answer all that is asked now, and
+    one that came with a copied package may be for another machine: these are passed over.
+    """
+    for isaprobe in _helpers("isaprobe", store):
+        with contextlib.suppress(CommandError):
+            return probe(isaprobe)
+    return None
 
 
 def features_here(store: Store, cpuinfo: Path = CPUINFO) -> frozenset[str]:
@@ -129,14 +148,13 @@ def features_here(store: Store, cpuinfo: Path = CPUINFO) -> frozenset[str]:
 
     Args:
         store: Where an earlier build may have left isaprobe.
-        cpuinfo: Asked where there is none.
+        cpuinfo: Asked where no isaprobe can tell.
 
     Raises:
         ToolchainError: There is no isaprobe, and this system has no such file.
-        CommandError: As `probe`.
     """
-    if helper := find_helper("isaprobe", store):
-        return probe(helper).features
+    if cpu := cpu_at_hand(store):
+        return cpu.features
     try:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:

@@ -196,3 +196,26 @@ class SpeedOptions:
     threads: int | None = None
     least: float = LEAST
     out: Path | None = None
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What the user may choose for serving a wheel.
+
+    Attributes:
+        wheel: The wheel; the target's newest when None.
+        models: ``opt``, ``qwen3``, or folders of models.
+        dtypes: Data types that each model is served in.
+        libraries: Kernel libraries that vLLM is made to take; its own choice if empty.
+        out: Folder of ``serve.json``; beside the wheel when None.
+        locked: Refuse requirements that are not locked.
+        relock: Resolve the requirements anew and write the project's lock.
+    """
+
+    wheel: Path | None = None
+    models: tuple[str, ...] = ("opt", "qwen3")
+    dtypes: tuple[str, ...] = ("float32", "bfloat16")
+    libraries: tuple[str, ...] = ()
+    out: Path | None = None
+    locked: bool = False
+    relock: bool = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cpuwheels.model.series import Patch
+    from cpuwheels.model.series import Lacks, Patch
 
 HunkState = Literal["applies", "upstream", "missing", "ambiguous"]
 
@@ -34,12 +34,13 @@ class AppliedPatch:
     Attributes:
         file: Its name in ``patches/``.
         sha256: Its digest.
-        state: ``applied``, or ``upstream`` when the source already has the change.
+        state: ``applied``; ``upstream`` when the source already has the change; ``not needed`` when it is not one of
+            the sources that the patch is for.
     """
 
     file: str
     sha256: str
-    state: Literal["applied", "upstream"]
+    state: Literal["applied", "upstream", "not needed"]
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ def apply_series(patches: Sequence[Patch], folder: Path, tree: Path) -> tuple[Ap
 
 def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
     hunks = read_hunks(path)
+    if patch.only_if_lacks and not _lacks(patch.only_if_lacks, tree):
+        return AppliedPatch(patch.file, file_digest(path), "not needed")
     contents: dict[str, str] = {}
     states: list[HunkState] = []
     for hunk in hunks:
@@ -88,6 +91,13 @@ def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
             write_atomic(tree / name, text)
             (tree / name).chmod(mode)
     return AppliedPatch(patch.file, file_digest(path), "applied" if "applies" in states else "upstream")
+
+
+def _lacks(condition: Lacks, tree: Path) -> bool:
+    try:
+        return condition.text not in (tree / condition.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
 
 
 def judge(hunk: Hunk, text: str) -> HunkState:

@@ -57,7 +57,8 @@ def prepare_source(
         PatchError: A patch is missing, or neither applies nor is already upstream.
     """
     digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
-    key = make_key(source=source.digest, patches=digests, names=[patch.file for patch in patches], layout=1)
+    names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
+    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
 
     def make(tree: Path) -> None:
         ignore = shutil.ignore_patterns(MANIFEST)

@@ -157,6 +157,47 @@ def run(
     return completed
 
 
+@contextlib.contextmanager
+def background(
+    argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str], cwd: Path | None = None
+) -> Iterator[subprocess.Popen[str]]:
+    """Run a command beside the block, its output in ``log``; its whole process group is gone afterwards.
+
+    Args:
+        argv: The command; never passed to a shell.
+        log: Appended to; its folder is made.
+        env: The whole environment.
+        cwd: Working folder.
+
+    Yields:
+        Its process.
+
+    Raises:
+        CommandError: The program is not there.
+        StoreError: The log cannot be written.
+    """
+    command = [str(part) for part in argv]
+    with storage_errors(log.parent), _opened(log) as stream:
+        stream.write(f"$ {shlex.join(command)}\n")
+        stream.flush()
+        try:
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, text=True, env=dict(env),
+                cwd=cwd, start_new_session=True, umask=0o022,
+                preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
+            )  # fmt: skip
+        except OSError as error:
+            raise CommandError(
+                f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command), log=log
+            ) from error
+    try:
+        yield child
+    finally:
+        _end_group(child)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)  # what the command left behind
+
+
 def end_command_of(thread: int) -> None:
     """End what another thread is waiting for in `run`, if it is: only the main thread hears of a signal.
 

@@ -13,6 +13,7 @@ from cpuwheels.torch_install import offer_environment, uv_environment
 from cpuwheels.venvs import install_alone, install_cached, run_uv, site_packages
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.environment import Environment
@@ -44,7 +45,9 @@ def layered_environment(environment: Environment, folder: Path, logs: Path) -> P
     return python
 
 
-def separate_environment(environment: Environment, folder: Path, lock: Path, logs: Path) -> Path:
+def separate_environment(
+    environment: Environment, folder: Path, lock: Path, logs: Path, options: Sequence[str] = ()
+) -> Path:
     """Make a venv of its own with the same torch and nothing besides but locked packages.
 
     Args:
@@ -52,6 +55,7 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
         folder: The venv; emptied first.
         lock: Requirements file with the packages' versions and hashes.
         logs: Folder for uv's output.
+        options: More options of ``uv pip install`` for those packages.
 
     Returns:
         The venv's interpreter.
@@ -62,7 +66,7 @@ def separate_environment(environment: Environment, folder: Path, lock: Path, log
     log = logs / _LOG
     python = new_environment(environment, folder, logs)
     try:
-        install_cached(["--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
+        install_cached(["--python", python, "--require-hashes", *options, "-r", lock], uv_environment(), log)
         _install_torch(environment, python, log)
     except CommandError as error:
         raise _refusal(error) from error

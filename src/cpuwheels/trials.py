@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels import run
-from cpuwheels.benches import isaprobe, parity_bench
+from cpuwheels.benches import hold_onednn_back, parity_bench, this_cpu
 from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.memory import usable_cpus
-from cpuwheels.native import probe
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
+from cpuwheels.parity.preflight import require_products
 from cpuwheels.parity.run import ParityRequest, run_parity
 from cpuwheels.parity.wheel import read_wheel
 from cpuwheels.platforms import check_own_machine, markers
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
     from cpuwheels.model.matrix import Matrix
+    from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.options import ParityOptions, SpeedOptions
     from cpuwheels.parity.results import Parity
     from cpuwheels.parity.wheel import KernelWheel
@@ -59,6 +60,8 @@ def check_wheel(
                 loaded = require_chosen(cpus, target, bench.site, this.logs / "chooser.log")
                 for cpu, library in loaded.items():
                     reporter.info(f"{target.chooser} loads {library} on {cpu or bench.machine}")
+            for own in (trial.cpu for trial in bench.trials if not trial.cpu.name):
+                require_products(own.python[0], own.environment, this.logs / "preflight.log")
             return run_parity(ParityRequest(found, target, options.operators), bench, reporter)
 
 
@@ -77,7 +80,8 @@ def compare_speed(
         read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
     ]
     this = run.start(places, matrix, target, BuildOptions(), reporter)
-    cpu = probe(isaprobe(this))
+    cpu = this_cpu(this)
+    limit = hold_onednn_back(reporter, cpu)
     needs = {library.name: library.needs for library in target.libraries}
     library = options.library or next(
         (name for name, features in needs.items() if cpu.features.issuperset(features)), target.libraries[0].name
@@ -89,14 +93,17 @@ def compare_speed(
     with this.store.scratch("wheel") as work:
         with reporter.stage("environment", "both wheels, each with the torch it requires"):
             own, other = [
-                _side(this, each, work / place) for each, place in zip(wheels, ("wheel", "against"), strict=True)
+                _side(this, each, work / place, limit) for each, place in zip(wheels, ("wheel", "against"), strict=True)
             ]
+            for side in (own, other):
+                require_products(side.python, side.env, this.logs / "preflight.log")
         with reporter.stage("kernel speed", f"{library}, {options.rounds} rounds"):
             script = places.root / "tests" / "parity" / "time_cases.py"
             found = compare_wheels(request, own, other, script=script, logs=this.logs, reporter=reporter)
-    return SpeedResult(request, own, other, tuple(found.speeds()), tuple(found.left_out), cpu.model)
+    return SpeedResult(request, own, other, tuple(found.speeds()), tuple(found.left_out), cpu.model, limit)
 
 
-def _side(this: Run, wheel: KernelWheel, folder: Path) -> Side:
+def _side(this: Run, wheel: KernelWheel, folder: Path, limit: OnednnLimit | None) -> Side:
     python = this.separate_environment(this.environment(wheel.torch), folder)
-    return Side(wheel, python, install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs))
+    site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
+    return Side(wheel, python, site, limit.environment() if limit else {})

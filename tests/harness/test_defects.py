@@ -83,7 +83,7 @@ def test_each_entry_has_cases() -> None:
     names = {each.name for each in all_cases()}
     for defect in defects.defects():
         for pattern in defect.cases:
-            one = Defect(defect.name, (pattern,), ("*",), (), defect.reason)
+            one = Defect(defect.name, (pattern,), ("*",), (), (), defect.reason)
             assert any(one.shows_in(name, "_C") for name in names), f"{defect.name}: no case is {pattern}"
 
 
@@ -100,10 +100,19 @@ def test_a_cpu_with_a_feature_does_not_show_it(
     monkeypatch: pytest.MonkeyPatch, features: dict[str, bool], shown: bool
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
-    defect = Defect("saturation", ("mm[*]",), ("_C_AVX2",), ("avx512_vnni", "avx_vnni"), "16 bits")
+    defect = Defect("saturation", ("mm[*]",), ("_C_AVX2",), (), ("avx512_vnni", "avx_vnni"), "16 bits")
     assert defect.shows_in("mm[2x2]", "_C_AVX2") is shown
     assert not defect.shows_in("mm[2x2]", "_C")
     assert not defect.shows_in("other[2x2]", "_C_AVX2")
+
+
+@pytest.mark.parametrize(("there", "shown"), [(True, True), (False, False), (None, False)])
+def test_only_a_cpu_with_all_of_its_features_shows_it(
+    monkeypatch: pytest.MonkeyPatch, there: bool | None, shown: bool
+) -> None:
+    features = {"avx2": True} | ({} if there is None else {"avx512_fp16": there})
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
+    assert Defect("half", ("*",), ("*",), ("avx2", "avx512_fp16"), (), "pairs").shows_in("a", "_C") is shown
 
 
 def all_cases() -> list[Case]:

@@ -22,11 +22,13 @@ ONEDNN = """\
         GIT_TAG v3.13
     )
 """
+BINDINGS = "#include <torch/library.h>\n\nTORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {\n}\n"
 FILES = {
     "CMakeLists.txt": "project(vllm_extensions)\n",
     "setup.py": "",
     "cmake/cpu_extension.cmake": CPUINFO + ONEDNN,
     "csrc/cpu/ops.cpp": "int one() { return 1; }\n",
+    "csrc/cpu/torch_bindings.cpp": BINDINGS,
     "requirements/cpu.txt": 'torch==2.13.0+cpu; platform_machine == "x86_64"\n',
     "vllm/__init__.py": "",
 }

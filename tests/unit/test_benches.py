@@ -13,11 +13,13 @@ from machine import fake_machine
 from rich.console import Console
 
 from cpuwheels import benches
-from cpuwheels.benches import install_bench, parity_bench
+from cpuwheels.amx import Amx
+from cpuwheels.benches import hold_onednn_back, install_bench, parity_bench, this_cpu
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
 from cpuwheels.errors import TorchError, UsageError
 from cpuwheels.model.matrix import Target, load_matrix
+from cpuwheels.native import CpuFeatures, NativeTools
 from cpuwheels.options import BuildOptions, ParityOptions
 from cpuwheels.parity.run import Bench
 from cpuwheels.parity.wheel import KernelWheel
@@ -85,3 +87,31 @@ def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[Ben
 def test_a_target_without_a_root_is_not_installed_here(tmp_path: Path) -> None:
     run = this(tmp_path, fake_machine.foreign(root=None, system="Darwin"))
     assert install_bench(run, None, Path(sys.executable), tmp_path) is None  # type: ignore[arg-type]
+
+
+def test_the_probe_is_compiled_only_if_none_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run, made = this(tmp_path, fake_machine.foreign()), tmp_path / "isaprobe"
+    here = CpuFeatures(architecture="x", vendor="", model="M", features=frozenset({"one"}), xcr0=None, amx=None)
+    made.write_text(f"#!/bin/sh\necho '{here.model_dump_json()}'\n")
+    made.chmod(0o755)
+    asked: list[Run] = []
+    monkeypatch.setattr(Run, "native", lambda self: asked.append(self) or NativeTools(made, made))
+    monkeypatch.setattr(benches, "cpu_at_hand", lambda _: None)
+    assert (this_cpu(run), asked) == (here, [run])
+    monkeypatch.setattr(benches, "cpu_at_hand", lambda _: here)
+    assert (this_cpu(run), asked) == (here, [run])
+
+
+def test_onednn_is_held_back_aloud_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_MAX_CPU_ISA", raising=False)
+    reporter = Reporter("x86", Console(file=io.StringIO()))
+    features = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq", "amx_tile"})
+    cpu = CpuFeatures(
+        architecture="x86_64", vendor="", model="", features=features, xcr0="0x60000",
+        amx=Amx(enabled=True, permitted=True, palette=None),
+    )  # fmt: skip
+    limits = [hold_onednn_back(reporter, cpu) for _ in range(2)]
+    assert [limit and limit.environment() for limit in limits] == [{"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}] * 2
+    (note,) = reporter.announcements
+    assert note.startswith("oneDNN is held back to AVX512_CORE: this CPU announces AMX, but ")
+    assert hold_onednn_back(reporter, cpu.model_copy(update={"amx": None})) is None

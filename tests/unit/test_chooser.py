@@ -36,6 +36,13 @@ class Table(ctypes.Structure):
     )
 
 
+class Amx(ctypes.Structure):
+    _fields_ = (
+        *((name, ctypes.c_bool) for name in ("announced", "enabled", "permitted", "has_palette")),
+        *((name, ctypes.c_uint) for name in ("tiles", "rows", "bytes_per_row")),
+    )
+
+
 class Report(ctypes.Structure):
     _fields_ = (
         ("architecture", ctypes.c_char_p),
@@ -45,6 +52,7 @@ class Report(ctypes.Structure):
         ("count", ctypes.c_size_t),
         ("has_xcr0", ctypes.c_bool),
         ("xcr0", ctypes.c_uint64),
+        ("amx", Amx),
     )
 
 

@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from cpuwheels.amx import Amx
 from cpuwheels.commits import commit_key
 from cpuwheels.config import Places
+from cpuwheels.doctor import diagnose as diagnose_module
 from cpuwheels.doctor.check import Check, exit_code
 from cpuwheels.doctor.diagnose import default_target, diagnose
 from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import Matrix, load_matrix
 from cpuwheels.model.pins import Archive
+from cpuwheels.native import CpuFeatures
 from cpuwheels.options import BuildOptions
 
 if TYPE_CHECKING:
@@ -183,6 +186,19 @@ def test_bad_mirror_is_a_finding(examine, world):
     checks, code = examine()
     assert code == 1
     assert "nonsense" in checks["source"].detail
+
+
+def test_a_cpu_that_hides_its_tiles(examine, world, monkeypatch):
+    on_x86(monkeypatch)
+    amx = Amx(enabled=True, permitted=True, palette=None)
+    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="M", features=frozenset(), xcr0=None, amx=amx)
+    monkeypatch.setattr(diagnose_module, "cpu_at_hand", lambda _: cpu)
+    assert examine()[0]["AMX"].detail.endswith("; oneDNN is held back to SSE41")
+    world.environ["ONEDNN_MAX_CPU_ISA"] = "AVX2"
+    assert "back to AVX2 because the environment sets ONEDNN_MAX_CPU_ISA" in examine()[0]["AMX"].detail
+    assert "AMX" not in examine("arm", source="0.32.0")[0]
+    monkeypatch.setattr(diagnose_module, "cpu_at_hand", lambda _: None)
+    assert "AMX" not in examine()[0]
 
 
 CROSS = ("arm", "gcc-14-arm64", "sysroot-bullseye-arm64")

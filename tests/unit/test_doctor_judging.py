@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from cpuwheels.amx import NEEDED, Amx, Palette
 from cpuwheels.commits import commit_key
 from cpuwheels.doctor import machine
 from cpuwheels.doctor.check import Check, as_json, as_table, exit_code, from_error
@@ -21,6 +22,7 @@ from cpuwheels.memory import CpuLimit, JobPlan, MemoryLimit
 from cpuwheels.model.matrix import Matrix, Target, load_matrix
 from cpuwheels.model.pins import AclPin
 from cpuwheels.native import CpuFeatures
+from cpuwheels.onednn_isa import OnednnLimit
 from cpuwheels.store import Store
 
 GIB = 1 << 30
@@ -141,6 +143,12 @@ def test_memory(target, available, status):
         assert part in check.detail
 
 
+def features_of(architecture: str, *features: str, amx: Amx | None = None) -> CpuFeatures:
+    return CpuFeatures(
+        architecture=architecture, vendor="V", model="M", features=frozenset(features), xcr0=None, amx=amx
+    )
+
+
 HASWELL = {"avx2", "f16c", "fma"}
 SKYLAKE = HASWELL | {"avx512f", "avx512vl", "avx512bw", "avx512dq"}
 ZEN4 = SKYLAKE | {"avx512_bf16", "avx512_vnni"}
@@ -155,21 +163,21 @@ ZEN4 = SKYLAKE | {"avx512_bf16", "avx512_vnni"}
     ],
 )
 def test_libraries(target, features, chosen, loadable):
-    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="M", features=frozenset(features), xcr0=None)
+    cpu = features_of("x86_64", *features)
     summary, *rows = machine.judge_libraries(target, cpu)
     assert summary == Check("CPU features", "ok", f"M: vLLM would load {chosen}")
     assert {row.name.removeprefix("library ") for row in rows if row.status == "ok"} == loadable
 
 
 def test_no_library_fits(target):
-    cpu = CpuFeatures(architecture="x86_64", vendor="V", model="", features=frozenset({"avx2"}), xcr0=None)
+    cpu = features_of("x86_64", "avx2")
     summary, *rows = machine.judge_libraries(target, cpu)
     assert summary.status == "warn"
     assert rows[-1].detail.endswith("f16c")
 
 
 def test_libraries_of_another_machine(target):
-    cpu = CpuFeatures(architecture="aarch64", vendor="V", model="M", features=frozenset(), xcr0=None)
+    cpu = features_of("aarch64")
     (check,) = machine.judge_libraries(target, cpu, foreign=True)
     assert (check.status, target.machine in check.detail) == ("info", True)
 
@@ -177,6 +185,43 @@ def test_libraries_of_another_machine(target):
 def test_unknown_cpu(target):
     (check,) = machine.judge_libraries(target, None)
     assert check.status == "info"
+
+
+HELD = OnednnLimit("AVX512_CORE_FP16", "it has to be", from_user=False)
+OWN = OnednnLimit("AVX2", "you said so", from_user=True)
+HELD_BACK = "; oneDNN is held back to AVX512_CORE_FP16"
+OWN_BACK = "; oneDNN is held back to AVX2 because you said so"
+NO_LEAF = "announced, but CPUID leaf 0x1D, which describes the tiles, is missing or has no palette"
+OFF = "announced, but the operating system has not enabled tile state"
+REFUSED = "announced, but the operating system refuses tile data to programs"
+NO_TILES = Palette(tiles=0, rows=0, bytes_per_row=0)
+
+
+@pytest.mark.parametrize(
+    ("enabled", "permitted", "palette", "limit", "status", "detail", "step"),
+    [
+        (True, True, NEEDED, None, "ok", "usable by oneDNN and vLLM", ""),
+        (True, True, NEEDED, OWN, "ok", f"usable by oneDNN and vLLM{OWN_BACK}", ""),
+        (False, False, NEEDED, None, "info", OFF, ""),
+        (True, False, None, None, "info", REFUSED, ""),
+        (True, False, None, OWN, "info", f"{REFUSED}{OWN_BACK}", ""),
+        (True, True, None, HELD, "warn", f"{NO_LEAF}{HELD_BACK}", "set ONEDNN_MAX_CPU_ISA=AVX512_CORE_FP16 where"),
+        (True, True, NO_TILES, OWN, "warn", f"announced, but its palette has 0 tiles{OWN_BACK}", "see that AVX2 is"),
+    ],
+)
+def test_amx(*, enabled, permitted, palette, limit, status, detail, step):
+    amx = Amx(enabled=enabled, permitted=permitted, palette=palette)
+    (check,) = machine.judge_amx(features_of("x86_64", amx=amx), limit)
+    assert (check.name, check.status, check.detail) == ("AMX", status, detail)
+    assert (check.next_step.startswith(step), bool(check.next_step)) == (True, bool(step))
+
+
+def test_no_amx():
+    assert machine.judge_amx(features_of("x86_64"), None) == [Check("AMX", "info", "this CPU has none")]
+
+
+def test_amx_is_x86s_own():
+    assert machine.judge_amx(features_of("aarch64"), None) == []
 
 
 OLD = ("g++-12", "GNU 12.2.0: older", False)

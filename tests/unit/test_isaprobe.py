@@ -26,7 +26,7 @@ def answer(isaprobe: Path) -> dict[str, object]:
 
 
 def test_fields(answer):
-    assert set(answer) == {"architecture", "vendor", "model", "features", "xcr0"}
+    assert set(answer) == {"architecture", "vendor", "model", "features", "xcr0", "amx"}
     assert answer["architecture"] == platform.machine()
     assert len(set(answer["features"])) == len(answer["features"])
 
@@ -41,6 +41,7 @@ def test_agrees_with_the_kernel(answer):
         "amx_fp16",
         "amx_fp8",
         "amx_complex",
+        "avx10",
         "avx_ifma",
         "avx_ne_convert",
         "avx_vnni_int8",

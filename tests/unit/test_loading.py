@@ -56,6 +56,14 @@ def test_what_each_module_said_is_kept_apart_and_logged(tmp_path: Path) -> None:
     assert f"# {paths[1]}: status 1" in (tmp_path / "log").read_text()
 
 
+def test_the_process_has_the_variables_that_the_cpu_needs(tmp_path: Path) -> None:
+    told = TORCH + "import os\nprint('limit', os.environ['ONEDNN_MAX_CPU_ISA'])\n"
+    env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+    with Loader(lambda: interpreter(tmp_path, told), tmp_path / "work", tmp_path / "log", env) as loader:
+        loader.load([Module("library", tmp_path / "_C.abi3.so")])
+    assert "limit AVX512_CORE" in (tmp_path / "log").read_text()
+
+
 def test_torch_is_imported_before_there_is_anything_to_load(tmp_path: Path) -> None:
     marker = tmp_path / "imported"
     os.mkfifo(marker)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.amx import Amx, Palette
 from cpuwheels.errors import CommandError, ToolchainError
-from cpuwheels.native import CpuFeatures, features_here, find_helper, native_tools, probe
+from cpuwheels.native import CpuFeatures, cpu_at_hand, features_here, find_helper, native_tools, probe
+from cpuwheels.store import Store
 
 
 def fake(path: Path, script: str) -> Path:
@@ -57,13 +59,26 @@ def test_compiler_for_another_machine(project_root, store, logs, tmp_path):
         native_tools(project_root, cross, [], "cross", store=store, logs=logs)
 
 
-ANSWER = '{"architecture": "x86_64", "vendor": "V", "model": "M", "features": ["avx2", "fma"], "xcr0": "0x7"}'
+OLDER = '{"architecture": "x86_64", "vendor": "V", "model": "M", "features": ["avx2", "fma"], "xcr0": "0x7"}'
+"""Without a field that has been added since."""
+
+ANSWER = OLDER.replace("}", ', "amx": null}')
+AMX_ANSWER = OLDER.replace("}", ', "amx": {"enabled": true, "permitted": false, "palette": null}}')
+PALETTE_ANSWER = AMX_ANSWER.replace('"palette": null', '"palette": {"tiles": 8, "rows": 16, "bytes_per_row": 64}')
 
 
-def test_answer(tmp_path):
-    program = fake(tmp_path / "isaprobe", f"echo '{ANSWER}'")
+@pytest.mark.parametrize(
+    ("answer", "amx"),
+    [
+        (ANSWER, None),
+        (AMX_ANSWER, Amx(enabled=True, permitted=False, palette=None)),
+        (PALETTE_ANSWER, Amx(enabled=True, permitted=False, palette=Palette(tiles=8, rows=16, bytes_per_row=64))),
+    ],
+)
+def test_answer(tmp_path, answer, amx):
+    program = fake(tmp_path / "isaprobe", f"echo '{answer}'")
     assert probe(program) == CpuFeatures(
-        architecture="x86_64", vendor="V", model="M", features=frozenset({"avx2", "fma"}), xcr0="0x7"
+        architecture="x86_64", vendor="V", model="M", features=frozenset({"avx2", "fma"}), xcr0="0x7", amx=amx
     )
 
 
@@ -74,6 +89,7 @@ def test_answer(tmp_path):
         ("kill -ILL $$", "status -4"),
         ("echo nonsense", "no usable answer"),
         ('echo \'{"architecture": "x86_64"}\'', "no usable answer"),
+        (f"echo '{OLDER}'", "no usable answer"),
     ],
 )
 def test_bad_answer(tmp_path, script, words):
@@ -81,26 +97,69 @@ def test_bad_answer(tmp_path, script, words):
         probe(fake(tmp_path / "isaprobe", script))
 
 
-def test_nothing_to_find(monkeypatch, store, tmp_path):
-    monkeypatch.setattr("cpuwheels.native.__file__", str(tmp_path / "native.py"))
+@pytest.fixture
+def nothing_installed(monkeypatch, tmp_path):
+    monkeypatch.setattr("cpuwheels.native.__file__", str(tmp_path / "package" / "native.py"))
     monkeypatch.setattr("importlib.metadata.distribution", _missing)
-    assert find_helper("isaprobe", store) is None
-    entry = store.root / "native" / "key" / "isaprobe"
-    entry.parent.mkdir(parents=True)
-    assert find_helper("isaprobe", store) is None
-    fake(entry, "exit 0")
-    assert find_helper("isaprobe", store) == entry
 
 
 def _missing(name: str) -> None:
     raise PackageNotFoundError(name)
 
 
-class TestFeaturesWithoutACompiler:
-    @pytest.fixture(autouse=True)
-    def no_helper(self, monkeypatch):
-        monkeypatch.setattr("cpuwheels.native.find_helper", lambda *_: None)
+def stored(store: Store, key: str, script: str, age: int = 0) -> Path:
+    """A helper that a build left in the store some seconds ago."""
+    entry = store.root / "native" / key / "isaprobe"
+    entry.parent.mkdir(parents=True)
+    fake(entry, script)
+    os.utime(entry, (1e9 - age, 1e9 - age))
+    return entry
 
+
+@pytest.mark.usefixtures("nothing_installed")
+def test_nothing_to_find(store):
+    assert find_helper("isaprobe", store) is None
+    (store.root / "native" / "key" / "isaprobe").parent.mkdir(parents=True)
+    assert find_helper("isaprobe", store) is None
+    entry = stored(store, "another", "exit 0")
+    assert find_helper("isaprobe", store) == entry
+
+
+@pytest.mark.usefixtures("nothing_installed")
+class TestProgramsOfOtherVersions:
+    def test_none(self, store):
+        assert cpu_at_hand(store) is None
+
+    @pytest.mark.parametrize("script", [f"echo '{OLDER}'", "exit 3", "kill -ILL $$"])
+    def test_the_first_that_can_tell_is_taken(self, store, tmp_path, script):
+        package = tmp_path / "package" / "bin"
+        package.mkdir(parents=True)
+        fake(package / "isaprobe", script)
+        stored(store, "newest", script)
+        assert cpu_at_hand(store) is None
+        stored(store, "last", f"echo '{AMX_ANSWER}'", age=20)
+        stored(store, "first", f"echo '{ANSWER}'", age=10)
+        found = cpu_at_hand(store)
+        assert found is not None
+        assert found.amx is None
+
+    def test_the_installed_one_comes_first(self, store, tmp_path):
+        package = tmp_path / "package" / "bin"
+        package.mkdir(parents=True)
+        fake(package / "isaprobe", f"echo '{ANSWER}'")
+        stored(store, "newest", f"echo '{AMX_ANSWER}'")
+        found = cpu_at_hand(store)
+        assert found is not None
+        assert found.amx is None
+
+    def test_linux_is_asked_instead(self, store, tmp_path):
+        stored(store, "older", f"echo '{OLDER}'")
+        (tmp_path / "cpuinfo").write_text("flags: avx2\n")
+        assert features_here(store, tmp_path / "cpuinfo") == {"avx2"}
+
+
+@pytest.mark.usefixtures("nothing_installed")
+class TestFeaturesWithoutACompiler:
     @pytest.mark.parametrize("name", ["flags\t\t", "Features\t", "features  "])
     def test_linux_tells_them(self, store, tmp_path, name):
         cpuinfo = tmp_path / "cpuinfo"
@@ -118,10 +177,7 @@ class TestFeaturesWithoutACompiler:
             features_here(store, tmp_path / "gone")
 
 
-def test_features_are_isaprobes_where_it_is(monkeypatch, store, tmp_path):
-    (tmp_path / "isaprobe").write_text(
-        '#!/bin/sh\necho \'{"architecture": "x", "vendor": "", "model": "", "features": ["amx_bf16"], "xcr0": null}\'\n'
-    )
-    (tmp_path / "isaprobe").chmod(0o755)
-    monkeypatch.setattr("cpuwheels.native.find_helper", lambda *_: tmp_path / "isaprobe")
-    assert features_here(store, tmp_path / "gone") == {"amx_bf16"}
+@pytest.mark.usefixtures("nothing_installed")
+def test_features_are_isaprobes_where_it_is(store, tmp_path):
+    stored(store, "key", f"echo '{ANSWER}'")
+    assert features_here(store, tmp_path / "gone") == {"avx2", "fma"}

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cpuwheels.errors import PatchError
-from cpuwheels.model.series import Patch
+from cpuwheels.model.series import Lacks, Patch
 from cpuwheels.patching import Hunk, apply_series, judge, read_hunks
 
 PATCH = """--- a/file.txt
@@ -16,8 +16,8 @@ PATCH = """--- a/file.txt
 """
 
 
-def patch(name: str = "0001-a.patch", versions: str = ">=1") -> Patch:
-    return Patch(file=name, versions=versions, why="test", upstream="none: test")
+def patch(name: str = "0001-a.patch", versions: str = ">=1", only_if_lacks: Lacks | None = None) -> Patch:
+    return Patch(file=name, versions=versions, only_if_lacks=only_if_lacks, why="test", upstream="none: test")
 
 
 @pytest.fixture
@@ -44,6 +44,17 @@ def test_line_numbers_do_not_matter_but_letters_do(tree: Path) -> None:
     assert "@@ -2,1 +2,1 @@" in str(raised.value)
     assert "-old" in str(raised.value)
     assert "0001-a.patch" in str(raised.value)
+
+
+def test_a_patch_for_sources_that_lack_a_text_leaves_the_others_alone(tree: Path) -> None:
+    conditional = patch(only_if_lacks=Lacks(file="other.txt", text="argument"))
+    assert apply_series([conditional], tree.parent, tree)[0].state == "not needed"  # there is no such file
+    (tree / "other.txt").write_text("an argument\n")
+    assert apply_series([conditional], tree.parent, tree)[0].state == "not needed"
+    assert (tree / "file.txt").read_text() == "a\nold\nb\n"
+    (tree / "other.txt").write_text("none\n")
+    assert apply_series([conditional], tree.parent, tree)[0].state == "applied"
+    assert (tree / "file.txt").read_text() == "a\nnew\nb\n"
 
 
 def test_two_places_are_refused(tree: Path) -> None:

@@ -67,14 +67,15 @@ class CommandJudge:
     Attributes:
         command: For ``sh -c``.
         limit: Seconds after which it is ended and counts as bad, as something that hangs is; None for no limit.
-        install: Makes an environment with a wheel in a folder and returns its interpreter; tells a reporter.
+        install: Makes an environment with a wheel in a folder and returns its interpreter, and variables that programs
+            need on this CPU; tells a reporter.
         environ: What the command inherits.
         cwd: Its working folder.
     """
 
     command: str
     limit: float | None
-    install: Callable[[Path, Path, Reporter], Path]
+    install: Callable[[Path, Path, Reporter], tuple[Path, Mapping[str, str]]]
     environ: Mapping[str, str]
     cwd: Path
 
@@ -88,9 +89,10 @@ class CommandJudge:
             CpuwheelsError: The environment cannot be made.
         """
         with reporter.stage("environment", "with the wheel and what it requires"):
-            python = self.install(wheel, folder / "venv", reporter)
+            python, needed = self.install(wheel, folder / "venv", reporter)
         env = {name: value for name, value in self.environ.items() if name not in _HIDDEN}
         env |= {
+            **needed,
             "CPUWHEELS_WHEEL": str(wheel),
             "CPUWHEELS_COMMIT": commit,
             "CPUWHEELS_PYTHON": str(python),

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Self
 from rich.console import Console
 
 from cpuwheels import run
+from cpuwheels.benches import hold_onednn_back, this_cpu
 from cpuwheels.bisect.ahead import Ahead
 from cpuwheels.bisect.judges import CommandJudge, Judgement
 from cpuwheels.bisect.kernel_judges import ParityJudge, SpeedJudge
@@ -23,12 +24,12 @@ from cpuwheels.console import clock
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.wheel import read_wheel
-from cpuwheels.platforms import markers
+from cpuwheels.platforms import is_foreign, markers
 from cpuwheels.runtime import complete_environment, layered_environment
 from cpuwheels.storage import remove_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cpuwheels.bisect.judges import Judge
     from cpuwheels.bisect.state import Question
@@ -117,15 +118,17 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
             lambda reporter: wheels.get(question.good, reporter).path, wheels.places, matrix, target.id,
         )  # fmt: skip
 
-    def install(wheel: Path, folder: Path, reporter: Reporter) -> Path:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:
         places = replace(wheels.places(question.good), dist=folder.parent)
         this = run.start(places, matrix, target, BuildOptions(), reporter, wheels.store)
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
         environment = this.environment(found.torch)
+        limit = None if is_foreign(target) else hold_onednn_back(reporter, this_cpu(this))
+        needed = limit.environment() if limit else {}
         if options.requirements:
-            return complete_environment(environment, wheel, folder, this.logs, wheels.unpacked)
+            return complete_environment(environment, wheel, folder, this.logs, wheels.unpacked), needed
         python = layered_environment(environment, folder, this.logs)
         install_wheel(wheel, python, None, this.logs, wheels.unpacked)
-        return python
+        return python, needed
 
     return CommandJudge(options.run or "", options.timeout, install, os.environ, Path.cwd())

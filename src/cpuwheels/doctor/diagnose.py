@@ -17,11 +17,12 @@ from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.reach import PATIENCE, ask_all
 from cpuwheels.environment import EnvironmentRequest, stored_environment
-from cpuwheels.errors import CommandError, CpuwheelsError
+from cpuwheels.errors import CpuwheelsError
 from cpuwheels.memory import available_memory, choose_cap, usable_cpus
 from cpuwheels.model.lock import load_lock
-from cpuwheels.native import find_helper, probe
+from cpuwheels.native import cpu_at_hand
 from cpuwheels.onednn import choose_onednn
+from cpuwheels.onednn_isa import onednn_limit
 from cpuwheels.options import BuildOptions
 from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.process import capture
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from cpuwheels.environment import Environment
     from cpuwheels.model.matrix import Matrix, Target
     from cpuwheels.model.pins import AclPin, OneDnnPin, TorchPin
-    from cpuwheels.native import CpuFeatures
     from cpuwheels.options import ToolchainChoice
     from cpuwheels.source.request import SourceRequest
 
@@ -125,7 +125,10 @@ def diagnose(
         return (*checks, from_error("locks", error))
     answers = ask_all(questions(needs), patience)
     checks += [judge_need(need, answers) for need in needs]
-    checks += machine.judge_libraries(target, _features(store), foreign=is_foreign(target))
+    cpu = cpu_at_hand(store)
+    checks += machine.judge_libraries(target, cpu, foreign=is_foreign(target))
+    if cpu is not None and not is_foreign(target):
+        checks += machine.judge_amx(cpu, onednn_limit(cpu, environ))
     return tuple(checks)
 
 
@@ -255,14 +258,3 @@ def _needs(
     needs += [sources.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
     needs += [sources.acl_need(context, tag, pin) for tag, pin in pins.acl.items()]
     return needs
-
-
-def _features(store: Store) -> CpuFeatures | None:
-    program = find_helper("isaprobe", store)
-    if program is None:
-        return None
-    try:
-        return probe(program)
-    except CommandError:
-        # Only informs; a package copied from another kind of machine must not hide the other checks.
-        return None

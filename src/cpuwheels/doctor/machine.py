@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.doctor.check import Check
 from cpuwheels.model.units import format_size
+from cpuwheels.onednn_isa import VARIABLE
 from cpuwheels.storage import free_bytes
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cpuwheels.memory import CpuLimit, JobPlan, MemoryLimit
     from cpuwheels.model.matrix import Target
     from cpuwheels.native import CpuFeatures
+    from cpuwheels.onednn_isa import OnednnLimit
 
 MINIMUM_PYTHON = (3, 11)
 """``requires-python`` of this project: `tarfile`'s data filter and `typing.Self`."""
@@ -187,3 +189,33 @@ def judge_libraries(target: Target, cpu: CpuFeatures | None, *, foreign: bool = 
     else:
         summary = Check(name, "ok", f"{model}: vLLM would load {chosen}")
     return [summary, *rows]
+
+
+def judge_amx(cpu: CpuFeatures, limit: OnednnLimit | None) -> list[Check]:
+    """Judge whether oneDNN and vLLM can use the tiles that an x86 processor announces.
+
+    Args:
+        cpu: This machine's processor.
+        limit: How far oneDNN may go with it.
+    """
+    name = "AMX"
+    if cpu.architecture != "x86_64":
+        return []
+    if cpu.amx is None:
+        return [Check(name, "info", "this CPU has none")]
+    held = _held_back(limit)
+    if cpu.amx.usable_by_onednn:
+        return [Check(name, "ok", f"usable by oneDNN and vLLM{held}")]
+    detail = f"announced, but {cpu.amx.why_not}{held}"
+    if limit is None or not cpu.amx.permitted:
+        return [Check(name, "info", detail)]
+    if limit.from_user:
+        return [Check(name, "warn", detail, f"see that {limit.isa} is a level without AMX, such as AVX512_CORE_FP16")]
+    step = f"set {VARIABLE}={limit.isa} where you run vLLM or torch yourself, or bfloat16 products die or fail"
+    return [Check(name, "warn", detail, step)]
+
+
+def _held_back(limit: OnednnLimit | None) -> str:
+    if limit is None:
+        return ""
+    return f"; oneDNN is held back to {limit.isa}{f' because {limit.reason}' if limit.from_user else ''}"

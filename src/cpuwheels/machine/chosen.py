@@ -46,8 +46,9 @@ def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
     where = cpu.name or "this machine's CPU"
     said: list[str] = []
     done = run(
-        [*cpu.python, "-P", _PROBE, module, path], log=log, env=closed_environment(), on_line=said.append, check=False
-    )
+        [*cpu.python, "-P", _PROBE, module, path], log=log, env=closed_environment(cpu.environment),
+        on_line=said.append, check=False,
+    )  # fmt: skip
     if done.returncode != 0:
         raise InstallCheckError(
             f"{path.name} cannot be imported on {where}",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.model.matrix import Library
@@ -21,12 +21,14 @@ class Cpu:
         features: What it has, as `isaprobe` names it.
         python: The interpreter, with what has to be in front of it, such as an emulator.
         libraries: Those that are tried on it; all that it can run if None.
+        environment: Variables that programs need on it.
     """
 
     name: str
     features: frozenset[str]
     python: Sequence[str | Path]
     libraries: tuple[str, ...] | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
     def tries(self, library: str) -> bool:
         """Return whether a library is to be tried on it, if it can run it."""

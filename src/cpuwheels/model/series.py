@@ -21,6 +21,15 @@ def _specifier(text: str) -> str:
     return text
 
 
+class Lacks(Strict):
+    """A condition: a text that a file of the source does not contain."""
+
+    file: str
+    """Path in the source."""
+    text: str = Field(min_length=1)
+    """Searched letter for letter. A file that is missing does not meet the condition."""
+
+
 class Patch(Strict):
     """One patch against upstream's sources."""
 
@@ -30,6 +39,8 @@ class Patch(Strict):
     """vLLM versions it is for, as a PEP 440 range; development versions count as their release."""
     targets: tuple[str, ...] = ()
     """Target ids it is for; all when empty."""
+    only_if_lacks: Lacks | None = None
+    """Applied only to sources that lack a text: for a fault that comes and goes between two releases."""
     why: str
     """What it changes and why steering cannot."""
     upstream: str

@@ -33,6 +33,8 @@ def _suite(root: ET.Element, parity: Parity, library: LibraryResult) -> None:
     )  # fmt: skip
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="machine", value=parity.machine)
+    if parity.onednn_limit:
+        ET.SubElement(properties, "property", name="onednn_limit", value=parity.onednn_limit)
     if parity.emulated:
         ET.SubElement(properties, "property", name="emulated", value=EMULATED)
     for case in library.cases:

@@ -130,6 +130,10 @@ class Parity(_Part):
     libraries: tuple[LibraryResult, ...]
     not_run: dict[str, str]
     """Libraries that this machine cannot run, with the reason."""
+    onednn_limit: str = ""
+    """ONEDNN_MAX_CPU_ISA, if it was set."""
+    onednn_reason: str = ""
+    """Why it was."""
 
     @property
     def rows(self) -> list[Row]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cpuwheels.console import Reporter
     from cpuwheels.machine.cpus import Cpu
     from cpuwheels.model.matrix import Target
+    from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.options import Level
     from cpuwheels.parity.results import LibraryResult
     from cpuwheels.parity.wheel import KernelWheel
@@ -72,6 +73,7 @@ class Bench:
         threads: How many threads the operators use.
         emulated: Whether none of the CPUs is this machine's own.
         at_once: How many libraries are tried at once.
+        onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
     """
 
     trials: Sequence[Trial]
@@ -84,6 +86,7 @@ class Bench:
     threads: int
     emulated: bool = False
     at_once: int = 1
+    onednn: OnednnLimit | None = None
 
 
 def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Parity:
@@ -115,6 +118,8 @@ def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Pari
         emulated=bench.emulated, threads=bench.threads, level=bench.trials[0].level, only=tuple(request.only),
         seed=found[0].seed, began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
+        onednn_limit=bench.onednn.isa if bench.onednn else "",
+        onednn_reason=bench.onednn.reason if bench.onednn else "",
     )  # fmt: skip
 
 
@@ -127,7 +132,10 @@ def _plan(
     not_run: dict[str, str] = {}
     for trial in bench.trials:
         cpu = trial.cpu
-        suite = Suite(cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only))
+        suite = Suite(
+            cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only),
+            cpu.environment,
+        )  # fmt: skip
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
                 continue

@@ -7,7 +7,7 @@ import resource
 import signal
 import time
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.errors import ParityError, UnusableWheelError
@@ -17,7 +17,7 @@ from cpuwheels.parity.threads import WAITING
 from cpuwheels.process import closed_environment, how_ended, run
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.parity.results import LibraryResult
@@ -42,6 +42,7 @@ class Suite:
         level: ``smoke``, ``full`` or ``deep``.
         threads: Threads of the operators.
         only: Operators to try; all if empty.
+        env: Variables that the CPU needs.
     """
 
     python: Sequence[str | Path]
@@ -51,6 +52,7 @@ class Suite:
     level: str
     threads: int
     only: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -78,8 +80,8 @@ class Suite:
         for _ in range(MOST_CRASHES):
             with no_core_files():
                 done = run(
-                    self._command(library, results, killed), log=log, env=closed_environment(WAITING), check=False,
-                    on_line=tell,
+                    self._command(library, results, killed), log=log, env=closed_environment({**WAITING, **self.env}),
+                    check=False, on_line=tell,
                 )  # fmt: skip
             if done.returncode == _UNLOADABLE:
                 raise UnusableWheelError(

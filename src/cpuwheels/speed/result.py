@@ -17,6 +17,7 @@ from cpuwheels.speed.ratio import geometric_mean
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.speed.compare import CaseTimes, LeftOut, OperatorSpeed
     from cpuwheels.speed.run import Side, SpeedRequest
 
@@ -35,6 +36,7 @@ class SpeedResult:
         speeds: The operators, the slowest ratio first.
         left_out: What was not timed.
         machine: Name of the CPU.
+        onednn: How far oneDNN may go on it; None if it finds out itself.
     """
 
     request: SpeedRequest
@@ -43,6 +45,7 @@ class SpeedResult:
     speeds: tuple[OperatorSpeed, ...]
     left_out: tuple[LeftOut, ...]
     machine: str
+    onednn: OnednnLimit | None = None
 
     @property
     def geometric_mean(self) -> float:
@@ -77,6 +80,7 @@ class SpeedResult:
             "threads": self.request.threads,
             "rounds": self.request.rounds,
             "machine": self.machine,
+            "onednn_limit": self.onednn and asdict(self.onednn),
             "measured": datetime.now(UTC).isoformat(timespec="seconds"),
             "geometric_mean": self.geometric_mean,
             "operators": [_operator(speed) for speed in self.speeds],

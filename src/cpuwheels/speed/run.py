@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpuwheels.console import Progress
@@ -27,16 +27,18 @@ class Side:
         wheel: The wheel.
         python: Interpreter of its environment.
         site: Where it is installed.
+        env: Variables that it needs on this CPU.
     """
 
     wheel: KernelWheel
     python: Path
     site: Path
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def worker(self, library: str, script: Path, threads: int, log: Path) -> Worker:
         """Start its process."""
         file = self.site / self.wheel.libraries[library]
-        return Worker(self.wheel.path.name, self.python, script, file, threads, log)
+        return Worker(self.wheel.path.name, self.python, script, file, threads, log, self.env)
 
 
 @dataclass(frozen=True)

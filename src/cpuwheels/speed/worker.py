@@ -15,6 +15,7 @@ from cpuwheels.parity.threads import WAITING
 from cpuwheels.process import closed_environment, how_ended
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 PATIENCE = 120.0
@@ -62,12 +63,22 @@ class Worker:
         library: The kernel library.
         threads: Threads of the operators.
         log: Where it writes what goes wrong.
+        env: Variables that it needs on this CPU.
     """
 
-    def __init__(self, name: str, python: Path, script: Path, library: Path, threads: int, log: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        python: Path,
+        script: Path,
+        library: Path,
+        threads: int,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self.name, self._library, self._log = name, library, log
         self._command: list[str | Path] = [python, script, library, str(threads)]
-        self._environment = closed_environment(pinned(threads))
+        self._environment = closed_environment({**pinned(threads), **(env or {})})
         self._under_way = False
         self.operators: list[str] = []
         """Every operator that the library registers."""

@@ -14,7 +14,7 @@ from harness.case import Case
 from harness.cpu import has_any
 
 PLACE = Path(__file__).parent.parent / "defects.toml"
-_SETTINGS = {"cases", "libraries", "without", "reason"}
+_SETTINGS = {"cases", "libraries", "with", "without", "reason"}
 
 
 class DefectsError(Exception):
@@ -29,6 +29,7 @@ class Defect:
         name: Its heading in docs/findings.md.
         cases: Patterns of names of cases that show it and nothing else.
         libraries: Patterns of names of libraries that have it.
+        needs: CPU features by PyTorch's names; only a CPU with all of them shows it. ``with`` in the file.
         without: CPU features by PyTorch's names; a CPU with any of them does not show it.
         reason: What is wrong.
     """
@@ -36,6 +37,7 @@ class Defect:
     name: str
     cases: tuple[str, ...]
     libraries: tuple[str, ...]
+    needs: tuple[str, ...]
     without: tuple[str, ...]
     reason: str
 
@@ -43,7 +45,7 @@ class Defect:
         """Return whether a case fails on a library because of it."""
         if not (_any(library, self.libraries) and _any(case, self.cases)):
             return False
-        return not has_any(self.without)
+        return all(has_any([feature]) for feature in self.needs) and not has_any(self.without)
 
 
 def known_defect(case: Case, library: str) -> Defect | None:
@@ -71,6 +73,7 @@ def _defect(name: str, entry: Mapping[str, Any]) -> Defect:
         name,
         tuple(entry["cases"]),
         tuple(entry.get("libraries", ["*"])),
+        tuple(entry.get("with", ())),
         tuple(entry.get("without", ())),
         entry["reason"].strip(),
     )

@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 def judge(
     command: str, cwd: Path, *, limit: float | None = None, **environ: str
 ) -> Callable[[Path, str, Path], Judgement]:
-    def install(wheel: Path, folder: Path, reporter: Reporter) -> Path:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, dict[str, str]]:
         reporter.info("installing")
         (folder / "bin").mkdir(parents=True)
         python = folder / "bin" / "python"
         python.write_text(f"#!/bin/sh\necho the python for {wheel.name}\n")
         python.chmod(0o755)
-        return python
+        return python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 
     asked: Judge = CommandJudge(command, limit, install, os.environ | environ, cwd)
     return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
@@ -51,7 +51,7 @@ def test_the_command_gets_the_wheel_its_commit_and_its_python(tmp_path: Path) ->
 
 
 def test_nothing_else_gets_in_the_place_of_the_wheel(tmp_path: Path) -> None:
-    asks = 'test -z "$PYTHONPATH" && test "$MINE" = kept'
+    asks = 'test -z "$PYTHONPATH" && test "$MINE" = kept && test "$ONEDNN_MAX_CPU_ISA" = AVX512_CORE'
     found = judge(asks, tmp_path, PYTHONPATH="/elsewhere", MINE="kept")(tmp_path / "a.whl", "c", tmp_path / "probe")
     assert found.verdict is Verdict.GOOD
 

@@ -41,6 +41,8 @@ def main() -> int:
                 os.kill(os.getpid(), getattr(signal, case["signal"]))
             if "limits" in case:
                 case["problems"] = [str(resource.getrlimit(getattr(resource, case["limits"])))]
+            if "variable" in case:
+                case["problems"] = [os.environ[case["variable"]]]
             if "status" in case:
                 return int(case["status"])
             write(event="finished", **about, dtype=case.get("dtype", ""), seconds=0.5,

@@ -27,7 +27,8 @@ def run(tmp_path: Path) -> Callable[..., LibraryResult]:
         (tmp_path / "script.json").write_text(json.dumps(script))
         work = tmp_path / "work"
         work.mkdir()
-        suite = Suite([sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs", "smoke", 3, only)
+        env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+        suite = Suite([sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs", "smoke", 3, only, env)
         return suite.run("_C", tmp_path / "_C.abi3.so", lambda count, case: told.append((count, case)))
 
     told: list[tuple[int, str]] = []
@@ -49,6 +50,11 @@ def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryR
     assert command[command.index("--level") + 1] == "smoke"
     assert command[command.index("--threads") + 1] == "3"
     assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
+
+
+def test_the_cases_have_the_variables_that_the_cpu_needs(run: Callable[..., LibraryResult]) -> None:
+    result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "variable": "ONEDNN_MAX_CPU_ISA"}]}})
+    assert result.cases[0].problems == ("AVX512_CORE",)
 
 
 @pytest.mark.parametrize("death", [{"signal": "SIGILL"}, {"signal": "SIGSEGV"}, {"status": 139}])

@@ -1,0 +1,179 @@
+"""The environment that a wheel is served from: the wheel, torch, and everything else it requires, locked."""
+
+from __future__ import annotations
+
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+from uv import find_uv_bin
+
+from cpuwheels.errors import CommandError, EnvironmentError_, LockedError, UnusableWheelError
+from cpuwheels.keys import file_digest
+from cpuwheels.platforms import markers
+from cpuwheels.process import run
+from cpuwheels.runtime import separate_environment
+from cpuwheels.serve.requirements import APART, lock_fits, moved_requirements, requirements_of, requires_dist, unmet
+from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.torch_install import offer_environment, uv_environment
+from cpuwheels.venvs import install_alone, site_packages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.environment import Environment
+    from cpuwheels.parity.wheel import KernelWheel
+    from cpuwheels.run import Run
+
+LOCKS = "serve"
+"""Folder of the locks, below ``locks/``."""
+
+_PLATFORM = "manylinux_2_31"
+"""Some of vLLM's requirements (llguidance 1.7) have no wheels for an older glibc."""
+
+_LOCKED = ["--no-deps", "--only-binary", ":all:", "--compile-bytecode"]
+_COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
+"""What vLLM requires without a version, and PyTorch's index has for each torch; text models need none of it."""
+
+
+@dataclass(frozen=True)
+class ServingEnvironment:
+    """A fresh environment with a wheel and what it requires.
+
+    Attributes:
+        python: Its interpreter.
+        site: Where its packages are.
+        version: Of Python, such as ``3.11``.
+        torch: Version of its torch, local label included.
+        lock: Name of the lock, or how the requirements were resolved.
+        lock_sha256: Digest of the requirements with their hashes.
+        lacks: What the wheel requires and is not there.
+        moved: What upstream requires by URL, and a plain installation of the wheel does not bring.
+    """
+
+    python: Path
+    site: Path
+    version: str
+    torch: str
+    lock: str
+    lock_sha256: str
+    lacks: tuple[str, ...]
+    moved: tuple[str, ...]
+
+
+def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bool, relock: bool) -> ServingEnvironment:
+    """Make the environment.
+
+    Args:
+        this: The run.
+        wheel: What is served.
+        work: Folder for what is needed while it is served only.
+        locked: Refuse requirements that no lock of the project has.
+        relock: Resolve the requirements anew and write the project's lock.
+
+    Raises:
+        LockedError: ``locked``, and the project has no lock that fits.
+        EnvironmentError_: The requirements cannot be had.
+        UnusableWheelError: The wheel cannot be installed.
+    """
+    environment = this.environment(wheel.torch)
+    about = markers(this.target, environment.python_version)
+    lines = requires_dist(_metadata(wheel.path))
+    own = this.places.root / "locks" / LOCKS / f"{this.target.id}-{Version(wheel.version).public}.txt"
+    if relock:
+        _resolve(this, lines, environment, own)
+        this.reporter.info(f"written: {own}")
+    lock, name = _lock(this, own, lines, about, environment, work, locked=locked)
+    python = separate_environment(environment, work / "venv", lock, this.logs, options=_LOCKED)
+    _install_companions(environment, python, this.logs / "serve-environment.log")
+    try:
+        install_alone(wheel.path, python, this.logs / "serve-environment.log")
+    except CommandError as error:
+        raise UnusableWheelError(
+            f"{wheel.path.name} cannot be installed",
+            where=error.where, log=error.log, output=error.output, next_step="give a wheel that an installer accepts",
+        ) from error  # fmt: skip
+    site = site_packages(work / "venv")
+    missing = unmet(site, about)
+    if other := [f"{one.requirement} (required by {one.by})" for one in missing if one.name not in APART]:
+        raise EnvironmentError_(
+            f"the environment lacks {', '.join(other)}",
+            where=lock,
+            next_step=f"resolve the requirements anew: nox -s serve-{this.target.id} -- --relock",
+        )
+    lacks = tuple(dict.fromkeys(one.requirement for one in missing))
+    if lacks:
+        this.reporter.announce(f"served without {', '.join(lacks)}: where torch comes from has no CPU build of them")
+    moved = tuple(moved_requirements(lines, about))
+    if moved:
+        this.reporter.announce(f"a plain installation lacks {', '.join(moved)}, which upstream requires by URL")
+    return ServingEnvironment(
+        python=python, site=site, version=environment.python_version, torch=environment.torch_version,
+        lock=name, lock_sha256=file_digest(lock), lacks=lacks, moved=moved,
+    )  # fmt: skip
+
+
+def _lock(
+    this: Run, own: Path, lines: list[str], about: dict[str, str], environment: Environment, work: Path, *, locked: bool
+) -> tuple[Path, str]:
+    """Return the lock to install, and what it is: the project's own if it fits, else one that is made now."""
+    misfits = lock_fits(own.read_text(encoding="utf-8"), requirements_of(lines, about)) if own.is_file() else []
+    if own.is_file() and not misfits:
+        return own, own.relative_to(this.places.root).as_posix()
+    why = f"{own.name} does not have {', '.join(misfits)}" if misfits else f"there is no {own.name}"
+    if locked:
+        raise LockedError(
+            f"the wheel's requirements are not locked: {why}",
+            where=own,
+            next_step=f"write it with nox -s serve-{this.target.id} -- --relock, or serve without --locked",
+        )
+    this.reporter.announce(f"requirements are resolved now, by what the package index has today: {why}")
+    made = work / "requirements.txt"
+    _resolve(this, lines, environment, made)
+    return made, f"resolved on {datetime.now(UTC).date().isoformat()}"
+
+
+def _resolve(this: Run, lines: list[str], environment: Environment, lock: Path) -> None:
+    """Write a lock of everything that a wheel and torch require, but for what is in `APART`."""
+    torch = next(environment.site_packages.glob("torch-*.dist-info")) / "METADATA"
+    wanted, excluded = this.logs / "serve-requirements.in", this.logs / "serve-excluded.txt"
+    write_atomic(wanted, "\n".join([*lines, *requires_dist(torch.read_text(encoding="utf-8"))]) + "\n")
+    write_atomic(excluded, "\n".join(APART) + "\n")
+    resolved = this.logs / "serve-requirements.txt"
+    platform = [f"--python-platform={this.target.machine}-{_PLATFORM}"] if this.target.system == "Linux" else []
+    try:
+        run(
+            [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes",
+             "--only-binary", ":all:", "--python-version", environment.python_version, *platform,
+             "--excludes", excluded, "--output-file", resolved, wanted],
+            log=this.logs / "serve-environment.log", env=uv_environment(),
+        )  # fmt: skip
+    except CommandError as error:
+        raise EnvironmentError_(
+            "no set of packages meets the wheel's requirements",
+            where="Requires-Dist of the wheel", log=error.log, output=error.output,
+            next_step="uv's words above say which; the package index may not be reachable, or lack a version",
+        ) from error  # fmt: skip
+    with storage_errors(lock.parent):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(lock, resolved.read_text(encoding="utf-8"))
+
+
+def _install_companions(environment: Environment, python: Path, log: Path) -> None:
+    """Install what belongs to torch from where torch came from, if it is there; it is not locked."""
+    wanted = [*environment.offer().uv_options(), "--no-deps", "--only-binary", ":all:", "--compile-bytecode"]
+    for name in _COMPANIONS:
+        # The torch beside it holds the version: a companion of another torch requires that one.
+        command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, *wanted, name]
+        plan = [part for part in command if part != "--no-deps"]
+        held = [*plan, "--dry-run", f"torch=={environment.torch_version}"]
+        if run(held, log=log, env=offer_environment(), check=False).returncode == 0:
+            run(command, log=log, env=offer_environment(), check=False)
+
+
+def _metadata(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(name).decode()

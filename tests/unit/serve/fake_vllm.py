@@ -1,0 +1,49 @@
+"""Stands for ``vllm serve``: takes requests on the port it is given, and does as the model's folder is called."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/health" else 404)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def main() -> int:
+    arguments = sys.argv[1:]
+    assert arguments[0] == "serve"
+    behaviour, port = Path(arguments[1]).name, int(arguments[arguments.index("--port") + 1])
+    print("arguments:", *arguments, flush=True)
+    if behaviour == "dies":
+        print("no such model", flush=True)
+        return 3
+    if behaviour == "hangs":
+        time.sleep(60)
+    child = subprocess.Popen(["sleep", "60"], start_new_session=behaviour == "leaves")
+    Path(os.environ["CHILD"]).write_text(str(child.pid))
+    server = HTTPServer(("127.0.0.1", port), Handler)
+
+    def end(*_: object) -> None:
+        if behaviour != "leaves":
+            child.kill()
+            child.wait()
+        os._exit(7 if behaviour == "ends badly" else 0)
+
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if behaviour == "stays" else end)
+    server.serve_forever()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
