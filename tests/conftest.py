@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import platform
 import shlex
 import shutil
@@ -16,9 +17,13 @@ import pytest
 from rich.console import Console
 
 from cpuwheels.console import Reporter
+from cpuwheels.debian.mirrors import mirrors
+from cpuwheels.debian.unpack import unpacked_root
+from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.store import Store, default_root
 from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.toolchain.unpacked import relocate
 
 ROOT = Path(__file__).parents[1]
 
@@ -59,6 +64,15 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
     wrapper.chmod(0o755)
     return wrapper
+
+
+@pytest.fixture(scope="session")
+def nginx_root() -> Path:
+    """The pinned nginx."""
+    return unpacked_root(
+        load_lock(ROOT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
+        store=Store(default_root() / "tests"), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,20 +10,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
-from install_web import Web, serve_web
 from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
 from cpuwheels import run as runs
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
-from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.debian.unpack import unpacked_root
-from cpuwheels.model.lock import load_lock
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.options import BuildOptions
 from cpuwheels.storage import remove_tree
 from cpuwheels.store import Store, default_root
-from cpuwheels.toolchain.unpacked import relocate
+from install_web import Web, serve_web
 
 if TYPE_CHECKING:
     from cpuwheels.environment import Environment
@@ -49,15 +44,6 @@ def cache() -> Iterator[Path]:
             remove_tree(root / kind)
         Store(default_root()).share(["downloads"], root)
         yield root
-
-
-@pytest.fixture(scope="session")
-def nginx_root(cache: Path) -> Path:
-    """The pinned nginx."""
-    return unpacked_root(
-        load_lock(PROJECT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ),
-        store=Store(cache), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="session")

@@ -15,7 +15,6 @@ from urllib.parse import urldefrag, urljoin
 
 import httpx
 import pytest
-from nginx_server import Site, nginx
 from tiny_project import Tiny, commit_all
 from uv import find_uv_bin
 
@@ -23,6 +22,7 @@ from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
 from cpuwheels.precompiled.remote import remote_file
 from html_anchors import links
+from nginx_server import Site, nginx
 
 pytestmark = pytest.mark.slow
 

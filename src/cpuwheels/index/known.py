@@ -43,10 +43,18 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         PublishError: They are of different bytes, or of different commits or targets.
     """
     if known.sha256 != entry.sha256:
-        raise _refused(bucket, f"another {entry.filename} was published on {known.uploaded}, with other bytes")
+        raise PublishError(
+            f"another {entry.filename} was published on {known.uploaded}, with other bytes",
+            where=bucket.name,
+            next_step="what is published is never replaced: give the new wheel a build tag",
+        )
     for what, before, now in (("commit", known.commit, entry.commit), ("target", known.target, entry.target)):
         if before and now and before != now:
-            raise _refused(bucket, f"{entry.filename} was published with {what} {before}, not {now}")
+            raise PublishError(
+                f"{entry.filename} was published with {what} {before}, not {now}",
+                where=bucket.name,
+                next_step=f"leave --{what} out: what is published is never replaced",
+            )
     names = bucket.names(_folder(entry))
     kept = {name for name in known.beside if beside_path(entry, name) in names}
     changes = {
@@ -59,12 +67,6 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "speed": entry.speed or known.speed,
     }
     return entry.model_copy(update=changes)
-
-
-def _refused(bucket: Bucket, what: str) -> PublishError:
-    return PublishError(
-        what, where=bucket.name, next_step="what is published is never replaced: give the new wheel a build tag"
-    )
 
 
 def _folder(entry: Entry) -> str:

@@ -12,24 +12,24 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
 import certifi
 import trustme
-from nginx_server import Site, nginx
-from redirected import proxy
-from tiny_project import PROJECT
 from uv import find_uv_bin
 
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.session import publish_wheel
 from cpuwheels.model.matrix import load_matrix
 from cpuwheels.venvs import site_packages
+from nginx_server import Site, nginx
+from redirected import proxy
 from small_wheels import write_wheel
 
+ROOT = Path(__file__).parents[1]
 PYTORCH, EXAMPLE = "download.pytorch.org", "wheels.example.org"
 TORCH = "2.13.0+cpu"
 RELEASE, COMMIT = "0.32.0+cpu", "c" * 40
@@ -80,22 +80,34 @@ def serve_web(nginx_root: Path, folder: Path) -> Iterator[Web]:
     for target in ("arm", "x86"):
         _publish(folder, target, RELEASE, nightly=target == "arm")
     _publish(folder, "x86", NEWEST, nightly=True, commit=COMMIT)
-    torch = folder / "torch" / "whl" / "cpu" / "torch"
-    listed = [write_wheel(torch, "torch", version, {"torch/__init__.py": ""}).name for version in (TORCH, "2.14.0+cpu")]
-    (torch / "index.html").write_text("".join(f'<a href="{name}">{name}</a>' for name in listed))
-    with reached(nginx_root, folder, index=folder / "index", torch=folder / "torch") as found:
+    pytorch = folder / "pytorch"
+    for version in (TORCH, "2.14.0+cpu"):
+        offer_torch(pytorch, write_wheel(folder / "torch", "torch", version, {"torch/__init__.py": ""}))
+    with reached(nginx_root, folder, index=folder / "index", pytorch=pytorch) as found:
         yield found
 
 
+def offer_torch(pytorch: Path, wheel: Path) -> None:
+    """Add a wheel to what is served as PyTorch's host."""
+    page = pytorch / "whl" / "cpu" / wheel.name.partition("-")[0] / "index.html"
+    page.parent.mkdir(parents=True, exist_ok=True)
+    (page.parent / wheel.name).symlink_to(wheel)
+    with page.open("a") as stream:
+        stream.write(f'<a href="{wheel.name}">{wheel.name}</a>\n')
+
+
 @contextlib.contextmanager
-def reached(nginx_root: Path, folder: Path, *, index: Path, torch: Path) -> Iterator[Web]:
+def reached(
+    nginx_root: Path, folder: Path, *, index: Path, pytorch: Path | None, caches: Mapping[str, str] | None = None
+) -> Iterator[Web]:
     """Serve two folders, the one as an index of wheels and the other as PyTorch's host.
 
     Args:
         nginx_root: Where nginx was unpacked.
         folder: For certificates and logs.
         index: Of the wheels.
-        torch: With ``whl/cpu``.
+        pytorch: With ``whl/cpu``; without it PyTorch's own host is asked.
+        caches: Variables that name a cache; if there are none, each environment has its own.
     """
     authority = trustme.CA()
     certificate, bundle = folder / "certificate.pem", folder / "authorities.pem"
@@ -103,22 +115,23 @@ def reached(nginx_root: Path, folder: Path, *, index: Path, torch: Path) -> Iter
     known = ssl.get_default_verify_paths().cafile or certifi.where()
     bundle.write_bytes(Path(known).read_bytes() + authority.cert_pem.bytes())
     (folder / "nginx").mkdir()
-    sites = [Site(index), Site(index, EXAMPLE, certificate), Site(torch, PYTORCH, certificate)]
+    hosts = {EXAMPLE: index} | ({PYTORCH: pytorch} if pytorch else {})
+    sites = [Site(index), *(Site(root, host, certificate) for host, root in hosts.items())]
     with (
-        nginx(nginx_root, folder / "nginx", sites) as (plain, example, pytorch),
-        proxy({EXAMPLE: example, PYTORCH: pytorch}) as (address, asked),
+        nginx(nginx_root, folder / "nginx", sites) as (plain, *secure),
+        proxy(dict(zip(hosts, secure, strict=True))) as (address, asked),
     ):
         env = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
             "HTTPS_PROXY": address,
             "SSL_CERT_FILE": str(bundle), "REQUESTS_CA_BUNDLE": str(bundle), "PIP_CERT": str(bundle),
             "PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1",
-        }  # fmt: skip
+        } | dict(caches or {})  # fmt: skip
         yield Web(index, f"http://127.0.0.1:{plain}/", folder, env, asked)
 
 
-def new_venv(folder: Path) -> Path:
-    """Make an environment with pip."""
-    subprocess.run([find_uv_bin(), "venv", "-q", "--seed", "--python", sys.executable, folder], check=True)
+def new_venv(folder: Path, python: Path | None = None) -> Path:
+    """Make an environment with pip, of the interpreter that runs the tests if no other is given."""
+    subprocess.run([find_uv_bin(), "venv", "-q", "--seed", "--python", python or sys.executable, folder], check=True)
     return folder
 
 
@@ -135,4 +148,4 @@ def _publish(folder: Path, target: str, version: str, *, nightly: bool, commit: 
     wheel = write_wheel(
         folder / "dist" / target / public, "vllm", version, files, f"torch=={TORCH}", "iniconfig", tag=_TAGS[target]
     )
-    publish_wheel(Folder(folder / "index"), wheel, load_matrix(PROJECT), nightly=nightly)
+    publish_wheel(Folder(folder / "index"), wheel, load_matrix(ROOT), nightly=nightly)
