@@ -35,6 +35,7 @@ from cpuwheels.reference import write_reference
 from cpuwheels.serve.result import SERVE, require_served
 from cpuwheels.serve.run import serve_wheel
 from cpuwheels.speed.result import SPEED
+from cpuwheels.storage import storage_errors
 from cpuwheels.store import MOVABLE, Store
 from cpuwheels.verify import require_identical
 
@@ -109,8 +110,11 @@ def serve(places: Places, target: str, options: ServeOptions) -> None:
         ServeError: The server does not start, or an answer is wrong.
     """
     reporter, wheel = Reporter(target), options.wheel or newest_wheel(places, target)
+    folder = options.out or wheel.parent
+    with storage_errors(folder):
+        (folder / SERVE).unlink(missing_ok=True)  # of another run: what it says is not what this one finds
     served, logs = serve_wheel(places, load_matrix(places.root), target, wheel, options, reporter)
-    (report,) = write_files(options.out or wheel.parent, {SERVE: served.model_dump_json(indent=1) + "\n"})
+    (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
     Console().print(served.as_table())
     reporter.info(f"report: {report}")
     require_served(served, report, logs)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -194,8 +195,7 @@ def background(
         yield child
     finally:
         _end_group(child)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)  # what the command left behind
+        _end_rest(child.pid)
 
 
 def end_command_of(thread: int) -> None:
@@ -297,6 +297,15 @@ def _opened(log: Path) -> TextIO:
 def _die_with_parent() -> None:
     assert _LIBC is not None  # noqa: S101
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def _end_rest(group: int) -> None:
+    """End what a command has left behind in its process group, after a moment in which it may end by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        for _ in range(_GRACE_SECONDS * 10):
+            os.killpg(group, 0)
+            time.sleep(0.1)
+        os.killpg(group, signal.SIGKILL)
 
 
 def _end_group(child: subprocess.Popen[str]) -> None:

@@ -95,11 +95,11 @@ def repair_index(bucket: Bucket) -> list[Fault]:
     Raises:
         PublishError: It was made by a newer version, or cannot be read or changed.
     """
-    names = set(bucket.names())
-    if FORMAT_FILE in names:
+    if FORMAT_FILE in bucket.names():
         with bucket.alone():
             check_format(bucket)
-            for fault in _faults(bucket, names):
+            # Listed now: whoever was waited for has changed them.
+            for fault in _faults(bucket, set(bucket.names())):
                 if fault.text is not None:
                     bucket.write(fault.page, fault.text.encode())
                 elif fault.page:
@@ -159,7 +159,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         try:
             found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target)
         except PublishError as error:
-            yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PAGE)
+            yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
     given = {"uploaded", "parity", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():

@@ -64,7 +64,8 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "commit": entry.commit or known.commit,
         "beside": tuple(sorted({*kept, *entry.beside})),
         "parity": known.parity if entry.parity == "not run" else entry.parity,
-        "speed": entry.speed or known.speed,
+        # Said first, it was timed against the wheel that came before; now another one may seem to.
+        "speed": known.speed or entry.speed,
     }
     return entry.model_copy(update=changes)
 

@@ -81,13 +81,14 @@ def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bo
     environment = this.environment(wheel.torch)
     about = markers(this.target, environment.python_version)
     lines = requires_dist(_metadata(wheel.path))
-    own = this.places.root / "locks" / LOCKS / f"{this.target.id}-{Version(wheel.version).public}.txt"
+    own = this.places.root / "locks" / LOCKS / own_name(this.target.id, wheel.version, environment.python_version)
     if relock:
         _resolve(this, lines, environment, own)
         this.reporter.info(f"written: {own}")
     lock, name = _lock(this, own, lines, about, environment, work, locked=locked)
     python = separate_environment(environment, work / "venv", lock, this.logs, options=_LOCKED)
-    _install_companions(environment, python, this.logs / "serve-environment.log")
+    if not locked:
+        _install_companions(environment, python, this.logs / "serve-environment.log")
     try:
         install_alone(wheel.path, python, this.logs / "serve-environment.log")
     except CommandError as error:
@@ -105,7 +106,8 @@ def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bo
         )
     lacks = tuple(dict.fromkeys(one.requirement for one in missing))
     if lacks:
-        this.reporter.announce(f"served without {', '.join(lacks)}: where torch comes from has no CPU build of them")
+        why = "they are not locked" if locked else "no CPU build of them could be had where torch comes from"
+        this.reporter.announce(f"served without {', '.join(lacks)}: {why}")
     moved = tuple(moved_requirements(lines, about))
     if moved:
         this.reporter.announce(f"a plain installation lacks {', '.join(moved)}, which upstream requires by URL")
@@ -113,6 +115,11 @@ def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bo
         python=python, site=site, version=environment.python_version, torch=environment.torch_version,
         lock=name, lock_sha256=file_digest(lock), lacks=lacks, moved=moved,
     )  # fmt: skip
+
+
+def own_name(target: str, version: str, python: str) -> str:
+    """Return the file name of the project's lock for a wheel: what it requires can depend on the Python version."""
+    return f"{target}-{Version(version).public}-py{python}.txt"
 
 
 def _lock(
@@ -163,14 +170,16 @@ def _resolve(this: Run, lines: list[str], environment: Environment, lock: Path) 
 
 def _install_companions(environment: Environment, python: Path, log: Path) -> None:
     """Install what belongs to torch from where torch came from, if it is there; it is not locked."""
-    wanted = [*environment.offer().uv_options(), "--no-deps", "--only-binary", ":all:", "--compile-bytecode"]
+    command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", ":all:"]
+    command += environment.offer().uv_options()
     for name in _COMPANIONS:
-        # The torch beside it holds the version: a companion of another torch requires that one.
-        command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, *wanted, name]
-        plan = [part for part in command if part != "--no-deps"]
-        held = [*plan, "--dry-run", f"torch=={environment.torch_version}"]
-        if run(held, log=log, env=offer_environment(), check=False).returncode == 0:
-            run(command, log=log, env=offer_environment(), check=False)
+        # The torch beside it decides which version fits.
+        held = [*command, "--dry-run", name, f"torch=={environment.torch_version}"]
+        plan: list[str] = []
+        if run(held, log=log, env=offer_environment(), on_line=plan.append, check=False).returncode == 0:
+            version = next((line.partition("==")[2] for line in plan if line.startswith(f" + {name}==")), "")
+            exact = ["--no-deps", "--compile-bytecode", f"{name}=={version}"]
+            run([*command, *exact], log=log, env=offer_environment(), check=not version)
 
 
 def _metadata(wheel: Path) -> str:

@@ -87,6 +87,8 @@ class Case(_Part):
     """Seconds until it took requests; None if it did not."""
     seconds: float
     exchanges: tuple[Exchange, ...] = ()
+    onednn_limit: str = ""
+    """ONEDNN_MAX_CPU_ISA of its processes, if it was set."""
     failure: str = ""
     """What went wrong besides answers: it did not start, died, loaded another library, or did not end when told to."""
     log: str
@@ -104,6 +106,11 @@ class Case(_Part):
         if self.failure or not self.exchanges:
             return "failed"
         return "wrong" if self.problems else "right"
+
+    def as_line(self) -> str:
+        """Return how it went, for the terminal."""
+        start = f"took requests after {self.started:.0f} s" if self.started is not None else "did not start"
+        return f"{self.name}: {start}; {self.verdict}"
 
     @property
     def name(self) -> str:
@@ -131,9 +138,9 @@ class Served(_Part):
     moved: tuple[str, ...]
     """What upstream requires by URL, and a plain installation of the wheel does not bring."""
     onednn_limit: str = ""
-    """ONEDNN_MAX_CPU_ISA, if it was set."""
+    """ONEDNN_MAX_CPU_ISA, if the user has set it or this CPU needs it; a library that was asked for can lower it."""
     onednn_reason: str = ""
-    """Why it was."""
+    """Why it was set."""
     memory_utilization: float
     """--gpu-memory-utilization: on a CPU the share of the machine's memory."""
     began: str

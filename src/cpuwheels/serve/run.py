@@ -1,30 +1,30 @@
-"""One run of serving: models are made, transformers is asked, and then the server."""
+"""One run of serving: a wheel into an environment, models, and a case for each model, data type and library."""
 
 from __future__ import annotations
 
-import json
-import re
+import tempfile
 import time
-from dataclasses import dataclass
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels import run as runs
 from cpuwheels.benches import hold_onednn_back, this_cpu
-from cpuwheels.errors import CommandError, ServeError, UsageError
-from cpuwheels.memory import available_memory
+from cpuwheels.errors import ServeError, UsageError
 from cpuwheels.options import BuildOptions
+from cpuwheels.parity.preflight import require_products
 from cpuwheels.parity.wheel import read_wheel
 from cpuwheels.platforms import check_own_machine, markers
-from cpuwheels.process import closed_environment, run
+from cpuwheels.process import closed_environment
+from cpuwheels.serve.case import MADE, Setting, Wanted, make_models, questions_for, serve_case
 from cpuwheels.serve.environment import serving_environment
 from cpuwheels.serve.lesser_cpu import lesser_cpu
-from cpuwheels.serve.result import Answer, Case, Exchange, Question, Served
-from cpuwheels.serve.server import NAME, ServerError, ServerRequest, serving
+from cpuwheels.serve.memory import memory_share
+from cpuwheels.serve.result import Served
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cpuwheels.config import Places
     from cpuwheels.console import Reporter
@@ -33,45 +33,9 @@ if TYPE_CHECKING:
     from cpuwheels.onednn_isa import OnednnLimit
     from cpuwheels.options import ServeOptions
     from cpuwheels.parity.wheel import KernelWheel
-    from cpuwheels.serve.environment import ServingEnvironment
+    from cpuwheels.serve.result import Case
 
-MADE = ("opt", "qwen3")
-"""The models that resources/tiny_models.py makes."""
-
-LEAST_LEAD = {"float32": 0.001, "bfloat16": 0.05, "float16": 0.01}
-"""Of questions that are asked, in standard deviations of the scores. In bfloat16 the scores of the small models are off
-by 0.01 (root mean square, against float32), mostly the step of the format at their size, 2^-8 of 3."""
-
-_CANDIDATES = 250
-"""Texts of each length among which the clearest are taken; one of about twenty answers of 16 tokens is clear enough."""
-
-_FEW_CANDIDATES = 8
-"""Of a model that is not small: it takes longer, and is trained, so that most of its answers are clear."""
-
-_SMALL = 64 << 20
-"""Bytes of weights."""
-
-_PATIENCE = 600.0
-"""Seconds for a server's start: half a minute on a quiet machine, several on a busy one."""
-
-_MEMORY = 3 << 30
-"""Bytes that the server may take: its code and the cache of the keys and values."""
-
-_ERROR = re.compile(r"^(?:\([^)]*\) )?(?:ERROR [^]]*\] )?([\w.]*(?:Error|Exception): \S.*)", re.MULTILINE)
-
-_RESOURCES = Path(__file__).with_name("resources")
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
-
-
-@dataclass(frozen=True)
-class _Setting:
-    """What all cases of a run share."""
-
-    environment: ServingEnvironment
-    work: Path
-    logs: Path
-    memory: float
-    env: Mapping[str, str]
 
 
 def serve_wheel(
@@ -96,51 +60,83 @@ def serve_wheel(
     target = matrix.buildable(name)
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+    models = chosen_models(options.models)
+    check_options(options, target, found)
     this = runs.start(places, matrix, target, BuildOptions(), reporter)
     cpu = this_cpu(this)
+    _check_cpu(options.libraries, target, cpu)
     limit = hold_onednn_back(reporter, cpu)
-    _check_libraries(options.libraries, target, found, cpu)
-    _check_models(options.models)
     began, started = datetime.now(UTC), time.monotonic()
-    with this.store.scratch("wheel") as work:
+    with this.store.scratch("wheel") as work, _variables(work, limit) as env:
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             environment = serving_environment(this, found, work, locked=options.locked, relock=options.relock)
-        setting = _Setting(environment, work, this.logs, memory_share(), _environment(work, limit))
+            require_products(environment.python, limit.environment() if limit else {}, this.logs / "preflight.log")
+        setting = Setting(environment, work, this.logs, memory_share(), env)
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
-            cases = _cases(setting, options, target, cpu, reporter)
+            cases = []
+            for case in _cases(setting, models, options, target, cpu, limit):
+                reporter.info(case.as_line())
+                for problem in case.problems:
+                    reporter.info(f"{case.name}: {problem}")
+                cases.append(case)
     return Served(
         wheel=wheel.name, sha256=found.sha256, version=found.version, torch=environment.torch,
         python=environment.version, machine=cpu.model, requirements=environment.lock,
         requirements_sha256=environment.lock_sha256, lacks=environment.lacks, moved=environment.moved,
-        memory_utilization=round(setting.memory, 3), onednn_limit=limit.isa if limit else "",
+        memory_utilization=setting.memory, onednn_limit=limit.isa if limit else "",
         onednn_reason=limit.reason if limit else "",
         began=began.isoformat(timespec="seconds"), seconds=round(time.monotonic() - started, 1), cases=tuple(cases),
     ), this.logs  # fmt: skip
 
 
-def memory_share() -> float:
-    """Return ``--gpu-memory-utilization``: the share of one memory node's RAM that the server may take.
+def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
+    """Return the models by name, each with its folder, or None if it is made on the spot.
 
-    vLLM takes it of the node that its threads run on, and refuses to start if less is free.
+    Raises:
+        UsageError: A folder holds no model, or two models have one name.
     """
-    limit = available_memory()
-    return min(0.9, min(_MEMORY, 0.8 * limit.available) * memory_nodes() / limit.bytes)
+    models: dict[str, Path | None] = {}
+    for text in wanted:
+        folder = None if text in MADE else Path(text).resolve()
+        if folder and not (folder / "config.json").is_file():
+            raise UsageError(
+                f"{text} is no folder of a model: it has no config.json",
+                where="--model",
+                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
+            )
+        name = folder.name if folder else text
+        if name in models:
+            raise UsageError(f"two models are called {name}", where="--model", next_step="rename a folder")
+        models[name] = folder
+    return models
 
 
-def memory_nodes() -> int:
-    """Return how many memory nodes this machine has; where Linux says nothing of it, one."""
-    return len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
+def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> None:
+    """Refuse options that exclude each other, and libraries that cannot be asked for.
 
-
-def _check_libraries(wanted: Sequence[str], target: Target, wheel: KernelWheel, cpu: CpuFeatures) -> None:
-    needs = {library.name: library.needs for library in target.libraries}
-    for library in wanted:
-        if library not in needs or library not in wheel.libraries:
+    Raises:
+        UsageError: They do, or there is no such library, or the target's chooser decides.
+    """
+    if options.locked and options.relock:
+        raise UsageError("--locked uses a lock and --relock writes one", where="--relock", next_step="give one of them")
+    if options.libraries and target.chooser:
+        raise UsageError(
+            f"the chooser of target {target.id} decides which library is loaded",
+            where="--library",
+            next_step="leave it out; the environment variable CPUWHEELS_ISA asks a chooser for a library",
+        )
+    for library in options.libraries:
+        if library not in wheel.libraries or library not in {each.name for each in target.libraries}:
             raise UsageError(
                 f"{wheel.path.name} has no library {library}",
                 where="--library",
                 next_step=f"it has: {', '.join(wheel.libraries)}",
             )
+
+
+def _check_cpu(wanted: Sequence[str], target: Target, cpu: CpuFeatures) -> None:
+    needs = {library.name: library.needs for library in target.libraries}
+    for library in wanted:
         if lacking := sorted(set(needs[library]) - cpu.features):
             raise UsageError(
                 f"this CPU cannot run {library}: it lacks {', '.join(lacking)}",
@@ -149,108 +145,44 @@ def _check_libraries(wanted: Sequence[str], target: Target, wheel: KernelWheel, 
             )
 
 
-def _check_models(wanted: Sequence[str]) -> None:
-    for name in wanted:
-        if name not in MADE and not (Path(name) / "config.json").is_file():
-            raise UsageError(
-                f"{name} is no folder of a model: it has no config.json",
-                where="--model",
-                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
-            )
+@contextmanager
+def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
+    """Yield the environment of every process: nothing of it is written to the user's folders.
 
-
-def _environment(work: Path, limit: OnednnLimit | None) -> dict[str, str]:
+    vLLM's sockets lie in the temporary folder, and their paths may have 107 characters (unix(7)), so it is a short one.
+    """
     home = work / "home"
     home.mkdir(parents=True, exist_ok=True)
-    needed = limit.environment() if limit else {}
-    return closed_environment({**_OFFLINE, **needed, "HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache")})
+    with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as short:
+        folders = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": short}
+        needed = limit.environment() if limit else {}
+        yield closed_environment({**_OFFLINE, **needed, **folders, "VLLM_RPC_BASE_PATH": short})
 
 
 def _cases(
-    setting: _Setting, options: ServeOptions, target: Target, cpu: CpuFeatures, reporter: Reporter
-) -> list[Case]:
-    models = _models(setting, options.models)
-    cases = []
+    setting: Setting,
+    models: Mapping[str, Path | None],
+    options: ServeOptions,
+    target: Target,
+    cpu: CpuFeatures,
+    limit: OnednnLimit | None,
+) -> Iterator[Case]:
+    """Serve each model in each data type on each library."""
+    made = make_models(setting, [name for name, folder in models.items() if folder is None])
+    users = limit.environment() if limit and limit.from_user else {}
     for name, folder in models.items():
         for dtype in options.dtypes:
-            questions = _questions(setting, name, folder, dtype)
-            for library in options.libraries or ("",):
-                lesser = lesser_cpu(target, library, cpu.features) if library else {}
-                case = _serve(setting, name, folder, dtype, library, questions, lesser)
-                cases.append(case)
-                start = f"took requests after {case.started:.0f} s" if case.started is not None else "did not start"
-                reporter.info(f"{case.name}: {start}; {case.verdict}")
-                for problem in case.problems:
-                    reporter.info(f"{case.name}: {problem}")
-    return cases
-
-
-def _models(setting: _Setting, wanted: Sequence[str]) -> dict[str, Path]:
-    """Return the folders of the models by name, making those that are made on the spot."""
-    made = [name for name in wanted if name in MADE]
-    folder = setting.work / "models"
-    if made:
-        _script(setting, "tiny_models.py", folder, *made)
-    return {name: folder / name for name in made} | {
-        Path(name).name: Path(name).resolve() for name in wanted if name not in MADE
-    }
-
-
-def _questions(setting: _Setting, name: str, folder: Path, dtype: str) -> Path:
-    """Return the file with the questions of a model."""
-    output = setting.work / f"{name}-{dtype}-questions.json"
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    candidates = _CANDIDATES if 0 < size <= _SMALL else _FEW_CANDIDATES
-    _script(setting, "reference.py", folder, dtype, str(candidates), str(LEAST_LEAD[dtype]), output)
-    if not json.loads(output.read_text(encoding="utf-8")):
-        raise ServeError(
-            f"no answer of {name} in {dtype} is clear: rounding would decide which token comes next",
-            where=folder,
-            next_step="use a trained model, or another data type",
-        )
-    return output
-
-
-def _serve(
-    setting: _Setting, name: str, folder: Path, dtype: str, library: str, questions: Path, lesser: Mapping[str, str]
-) -> Case:
-    log = setting.logs / f"serve-{'-'.join(filter(None, (name, dtype, library)))}.log"
-    request = ServerRequest(
-        setting.environment.python, folder, dtype, setting.memory, {**setting.env, **lesser}, log, _PATIENCE
-    )
-    began, started, loaded, failure = time.monotonic(), None, "", ""
-    exchanges: list[Exchange] = []
-    try:
-        with serving(request) as server:
-            started = server.started
-            answers = setting.work / f"{log.stem}.json"
-            _script(setting, "ask.py", server.url, NAME, questions, answers)
-            asked, said = (json.loads(path.read_text(encoding="utf-8")) for path in (questions, answers))
-            exchanges = [
-                Exchange(question=Question.model_validate(question), answer=Answer.model_validate(answer))
-                for question, answer in zip(asked, said, strict=True)
-            ]
-            loaded = "+".join(sorted(server.libraries()))
-            server.end()
-        if library and loaded != library:
-            failure = f"the server loaded {loaded or 'no library'}, and not {library}"
-    except ServerError as error:
-        failure = f"{error}{first_error(log)}"
-    except CommandError as error:
-        failure = f"a request failed{first_error(log) or f': {error.what}'}"
-    return Case(
-        model=name, dtype=dtype, library=loaded, wanted=library, started=started and round(started, 1),
-        seconds=round(time.monotonic() - began, 1), exchanges=tuple(exchanges), failure=failure, log=log.name,
-    )  # fmt: skip
-
-
-def first_error(log: Path) -> str:
-    """Return the first error of a server's log, as what follows a message; nothing if it has none."""
-    text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
-    found = _ERROR.search(text)
-    return f": {found[1]}" if found else ""
-
-
-def _script(setting: _Setting, script: str, *arguments: str | Path) -> None:
-    log = setting.logs / "serve-scripts.log"
-    run([setting.environment.python, "-P", _RESOURCES / script, *arguments], log=log, env=setting.env)
+            place = folder or made[name]
+            wanted = [
+                Wanted(
+                    name, place, dtype, library, target.chooser or "",
+                    {**lesser_cpu(target, library, cpu.features), **users} if library else {},
+                )
+                for library in options.libraries or ("",)
+            ]  # fmt: skip
+            try:
+                questions = questions_for(setting, name, place, dtype)
+            except ServeError as error:
+                yield from (one.failed(error.what) for one in wanted)
+                continue
+            yield from (serve_case(setting, one, questions) for one in wanted)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import socket
 import subprocess
 import time
+import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +27,9 @@ NAME = "tiny"
 
 LENGTH = 512
 """Tokens of a prompt and its answer at most."""
+
+_TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
+"""Variable by which the processes of one server are found, whoever their parent is now."""
 
 _PAUSE_SECONDS = 0.25
 _ENDS_SECONDS = 60
@@ -62,7 +67,7 @@ class ServerRequest:
         return [
             self.python, self.python.with_name("vllm"), "serve", self.model, "--host", "127.0.0.1", "--port", str(port),
             "--served-model-name", NAME, "--dtype", self.dtype, "--max-model-len", str(LENGTH), "--max-num-seqs", "8",
-            "--enforce-eager", "--gpu-memory-utilization", f"{self.memory:.3f}",
+            "--enforce-eager", "--gpu-memory-utilization", f"{self.memory:.6f}",
         ]  # fmt: skip
 
 
@@ -74,14 +79,16 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(self, process: subprocess.Popen[str], port: int, started: float) -> None:
-        self._process = process
+    def __init__(self, process: subprocess.Popen[str], token: str, port: int, started: float) -> None:
+        self._process, self._token = process, token
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
 
-    def libraries(self) -> set[str]:
-        """Return the kernel libraries that its processes have loaded."""
-        return {name for each in self._processes() for name in _LIBRARY.findall(_mapped(each.pid))}
+    def libraries(self) -> set[str] | None:
+        """Return the kernel libraries that its processes have loaded; None where the system does not tell."""
+        if not Path("/proc/self/maps").is_file():
+            return None
+        return {name for each in _marked(self._token) for name in _LIBRARY.findall(_mapped(each.pid))}
 
     def end(self) -> None:
         """Tell it to end, as a service manager does, and wait.
@@ -89,24 +96,16 @@ class Server:
         Raises:
             ServerError: It does not end, ends with another status than 0, or leaves processes behind.
         """
-        others = self._processes()[1:]
         self._process.send_signal(signal.SIGTERM)
         try:
             status = self._process.wait(_ENDS_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ServerError(f"the server did not end within {_ENDS_SECONDS} s of SIGTERM") from error
-        _, left = psutil.wait_procs(others, timeout=_ENDS_SECONDS)
+        _, left = psutil.wait_procs(_marked(self._token), timeout=_ENDS_SECONDS)
         if status != 0:
             raise ServerError(f"told to end, the server {how_ended(status)}")
         if left:
             raise ServerError(f"the server left {len(left)} processes behind")
-
-    def _processes(self) -> list[psutil.Process]:
-        try:
-            first = psutil.Process(self._process.pid)
-            return [first, *first.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
 
 
 @contextmanager
@@ -117,15 +116,35 @@ def serving(request: ServerRequest) -> Iterator[Server]:
         ServerError: It ended, or takes no requests in time.
         CommandError: It cannot be started.
     """
-    port, began = _free_port(), time.monotonic()
-    with background(request.command(port), log=request.log, env=request.env, cwd=request.log.parent) as process:
-        while not _healthy(port):
-            if process.poll() is not None:
-                raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
-            if time.monotonic() - began > request.patience:
-                raise ServerError(f"the server takes no requests after {request.patience:g} s")
-            time.sleep(_PAUSE_SECONDS)
-        yield Server(process, port, time.monotonic() - began)
+    port, began, token = _free_port(), time.monotonic(), uuid.uuid4().hex
+    env = {**request.env, _TOKEN: token}
+    try:
+        with background(request.command(port), log=request.log, env=env, cwd=request.log.parent) as process:
+            while True:
+                healthy = _healthy(port)
+                # Asked last: another program may have got the port.
+                if process.poll() is not None:
+                    raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
+                if healthy:
+                    break
+                if time.monotonic() - began > request.patience:
+                    raise ServerError(f"the server takes no requests after {request.patience:g} s")
+                time.sleep(_PAUSE_SECONDS)
+            yield Server(process, token, port, time.monotonic() - began)
+    finally:
+        for left in _marked(token):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+
+
+def _marked(token: str) -> list[psutil.Process]:
+    """Return the processes of a server, also those that have left its process group."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(_TOKEN) == token:
+                found.append(process)
+    return found
 
 
 def _free_port() -> int:

@@ -29,6 +29,7 @@ def test_torchs_companions_come_from_where_torch_comes_from_if_they_fit(
     made: Environment, links: Path, logs: Path, tmp_path: Path, torch: str, there: bool
 ) -> None:
     write_wheel(links, "torchvision", "0.28.0", {"torchvision/__init__.py": ""}, f"torch=={torch}")
+    write_wheel(links, "torchvision", "0.29.0", {"torchvision/__init__.py": ""}, "torch==2.14.0")
     python = new_environment(made, tmp_path / "venv", logs)
     _install_companions(made, python, logs / "log")
     found = {path.name for path in site_packages(tmp_path / "venv").glob("torch*") if path.is_dir()}
@@ -49,18 +50,20 @@ def choose(this: Run, own: Path, environment: Environment, work: Path, *, locked
 
 
 def test_the_projects_lock_is_taken_if_it_fits(this: Run, made: Environment, tmp_path: Path) -> None:
-    own = this.places.root / "locks" / "serve" / "x86-0.32.0.txt"
+    own = this.places.root / "locks" / "serve" / "x86-0.32.0-py3.11.txt"
     own.parent.mkdir(parents=True)
     own.write_text("pillow==12.1 --hash=sha256:0\n")
-    assert choose(this, own, made, tmp_path, locked=True) == (own, "locks/serve/x86-0.32.0.txt")
+    assert choose(this, own, made, tmp_path, locked=True) == (own, "locks/serve/x86-0.32.0-py3.11.txt")
     assert this.reporter.announcements == []
 
 
-@pytest.mark.parametrize(("text", "why"), [(None, "there is no x86-0.32.0.txt"), ("pillow==11.0", "have pillow>=12")])
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "there is no x86-0.32.0-py3.11.txt"), ("pillow==11.0", "have pillow>=12")]
+)
 def test_without_one_that_fits_requirements_are_resolved_aloud_or_refused(
     this: Run, made: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
 ) -> None:
-    own = this.places.root / "locks" / "serve" / "x86-0.32.0.txt"
+    own = this.places.root / "locks" / "serve" / "x86-0.32.0-py3.11.txt"
     if text:
         own.parent.mkdir(parents=True)
         own.write_text(text)

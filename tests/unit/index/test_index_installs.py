@@ -108,6 +108,13 @@ def test_the_indexs_address_is_filled_in(page: str, root: str, address: str) -> 
     )
 
 
+@pytest.mark.parametrize(
+    "page", ["https://a.org/x;id;$(reboot)/", "https://a.org/$&/", "https://a.org/a'b/", "https://a.org/a b/"]
+)
+def test_an_address_that_means_something_to_a_shell_is_not_filled_in(page: str) -> None:
+    assert clicked("pip install a --extra-index-url INDEX_URL/v", page)["shown"].endswith("INDEX_URL/v")
+
+
 def test_pip_is_told_to_trust_a_host_without_https() -> None:
     assert clicked("pip install INDEX_URL/v", "http://wheels.lan:81/")["shown"] == (
         "pip install http://wheels.lan:81/v --trusted-host wheels.lan"

@@ -1,21 +1,21 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cpuwheels.errors import UsageError
-from cpuwheels.memory import MemoryLimit
 from cpuwheels.model.matrix import Target, load_matrix
 from cpuwheels.native import CpuFeatures
+from cpuwheels.onednn_isa import OnednnLimit
+from cpuwheels.options import ServeOptions
 from cpuwheels.parity.wheel import KernelWheel
 from cpuwheels.serve import run as serve_run
-from cpuwheels.serve.run import _check_libraries, _check_models, first_error, memory_share
+from cpuwheels.serve.run import _check_cpu, _variables, check_options, chosen_models
 
-GIB = 1 << 30
-WHEEL = KernelWheel(
-    Path("vllm.whl"), "0" * 64, "0.32.0+cpu", "2.13.0", {"_C": "vllm/_C.so", "_C_AVX2": "vllm/_C_AVX2.so"}
-)
+LIBRARIES = {"_C": "vllm/_C.so", "_C_AVX2": "vllm/_C_AVX2.so"}
+WHEEL = KernelWheel(Path("vllm.whl"), "0" * 64, "0.32.0+cpu", "2.13.0", LIBRARIES)
 
 
 @pytest.fixture
@@ -27,46 +27,60 @@ def cpu(*features: str) -> CpuFeatures:
     return CpuFeatures(architecture="x86_64", vendor="", model="", features=frozenset(features), xcr0=None, amx=None)
 
 
-@pytest.mark.parametrize(
-    ("whole", "free", "share"), [(24 * GIB, 20 * GIB, 3 / 24), (8 * GIB, 2 * GIB, 1.6 / 8), (3 * GIB, 3 * GIB, 2.4 / 3)]
-)
-def test_the_server_gets_3_gib_or_most_of_what_is_free(
-    monkeypatch: pytest.MonkeyPatch, whole: int, free: int, share: float
-) -> None:
-    monkeypatch.setattr(serve_run, "available_memory", lambda: MemoryLimit(whole, "physical memory", free))
-    monkeypatch.setattr(serve_run, "memory_nodes", lambda: 1)
-    assert memory_share() == pytest.approx(share)
-
-
-def test_where_memory_has_nodes_the_share_is_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serve_run, "available_memory", lambda: MemoryLimit(64 * GIB, "physical memory", 60 * GIB))
-    monkeypatch.setattr(serve_run, "memory_nodes", lambda: 4)
-    assert memory_share() * 16 * GIB == pytest.approx(3 * GIB)
-
-
 def test_a_library_has_to_be_in_the_wheel_and_run_on_this_cpu(target: Target) -> None:
-    _check_libraries(["_C_AVX2"], target, WHEEL, cpu("avx2", "f16c"))
+    check_options(ServeOptions(libraries=("_C_AVX2",)), target, WHEEL)
     with pytest.raises(UsageError, match="has no library _C_AVX512"):
-        _check_libraries(["_C_AVX512"], target, WHEEL, cpu("avx2", "f16c"))
+        check_options(ServeOptions(libraries=("_C_AVX512",)), target, WHEEL)
+    _check_cpu(["_C_AVX2"], target, cpu("avx2", "f16c"))
     with pytest.raises(UsageError, match="cannot run _C: it lacks avx512_bf16"):
-        _check_libraries(["_C"], target, WHEEL, cpu("avx2", "f16c"))
+        _check_cpu(["_C"], target, cpu("avx2", "f16c"))
 
 
-def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path) -> None:
+def test_where_a_chooser_decides_no_library_can_be_asked_for(project_root: Path) -> None:
+    arm = load_matrix(project_root).target("arm")
+    with pytest.raises(UsageError, match="chooser of target arm decides"):
+        check_options(ServeOptions(libraries=("_C_NEON",)), arm, WHEEL)
+
+
+def test_a_lock_is_used_or_written(target: Target) -> None:
+    with pytest.raises(UsageError, match="--locked uses a lock and --relock writes one"):
+        check_options(ServeOptions(locked=True, relock=True), target, WHEEL)
+
+
+def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
-    _check_models(["opt", "qwen3", str(tmp_path)])
+    monkeypatch.chdir(tmp_path)
+    assert chosen_models(["opt", "."]) == {"opt": None, tmp_path.name: tmp_path}
     with pytest.raises(UsageError, match="llama is no folder of a model"):
-        _check_models(["llama"])
+        chosen_models(["llama"])
+    with pytest.raises(UsageError, match=f"two models are called {tmp_path.name}"):
+        chosen_models([str(tmp_path), "."])
+    (tmp_path / "opt").mkdir()
+    (tmp_path / "opt" / "config.json").write_text("{}")
+    with pytest.raises(UsageError, match="two models are called opt"):
+        chosen_models(["opt", str(tmp_path / "opt")])
 
 
-def test_the_first_error_of_a_servers_log_is_told(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    assert first_error(log) == ""
-    log.write_text(
-        "(APIServer pid=1) WARNING 11-24 [a.py:1] this can cause errors like `OSError: too many`\n"
-        "(Worker pid=2) ERROR 11-24 [b.py:2] RuntimeError: Boolean value of Tensor\n"
-        "(APIServer pid=1) ERROR 11-24 [c.py:3] vllm.EngineDeadError: see above\n"
-    )
-    assert first_error(log) == ": RuntimeError: Boolean value of Tensor"
-    log.write_text("Traceback\n(APIServer pid=1) ValueError: no such model\n")
-    assert first_error(log) == ": ValueError: no such model"
+def test_nothing_is_written_to_the_users_folders(tmp_path: Path) -> None:
+    with _variables(tmp_path, OnednnLimit("AVX2", "asked for", from_user=True)) as env:
+        assert env["HOME"].startswith(str(tmp_path))
+        assert env["ONEDNN_MAX_CPU_ISA"] == "AVX2"
+        assert env["TMPDIR"] == env["VLLM_RPC_BASE_PATH"]
+        assert len(env["TMPDIR"]) < 60 or len(os.environ.get("TMPDIR", "")) > 40
+        (Path(env["TMPDIR"]) / "socket").touch()
+    assert not Path(env["TMPDIR"]).exists()
+
+
+def test_a_users_limit_wins_over_a_librarys(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = []
+    monkeypatch.setattr(serve_run, "make_models", lambda _setting, names: {name: Path(name) for name in names})
+    monkeypatch.setattr(serve_run, "questions_for", lambda *_: Path("questions"))
+    monkeypatch.setattr(serve_run, "serve_case", lambda _setting, one, _questions: wanted.append(one))
+    best = cpu(*(feature for library in target.libraries for feature in library.needs), "avx2")
+    options = ServeOptions(models=("opt",), dtypes=("bfloat16",), libraries=("_C", "_C_AVX512"))
+    for limit in (
+        OnednnLimit("AVX2", "asked for", from_user=True),
+        OnednnLimit("AVX512_CORE_FP16", "", from_user=False),
+    ):
+        list(serve_run._cases(None, {"opt": None}, options, target, best, limit))  # type: ignore[arg-type]
+    assert [one.env.get("ONEDNN_MAX_CPU_ISA") for one in wanted] == ["AVX2", "AVX2", None, "AVX512_CORE"]

@@ -79,12 +79,12 @@ def main(folder: str, dtype: str, candidates: int, least: float, output: Path) -
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
     model.generation_config.eos_token_id = None
     kinds = ["completion", *(["chat"] if tokenizer.chat_template else [])]
-    asked = [
-        question
-        for kind in kinds
-        for length in LENGTHS
-        for question in clearest(model, tokenizer, kind, texts(length, candidates), least)
-    ]
+    asked = []
+    for kind in kinds:
+        found = [clearest(model, tokenizer, kind, texts(length, candidates), least) for length in LENGTHS]
+        if not any(found):
+            sys.exit(f"no {kind} has a clear answer: rounding would decide which token comes next")
+        asked += [question for questions in found for question in questions]
     output.write_text(json.dumps(asked), encoding="utf-8")
 
 
