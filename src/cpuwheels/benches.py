@@ -141,10 +141,12 @@ def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> B
             this.target.machine, this.matrix.emulator, root=this.places.root,
             mirrors=mirrors(this.matrix.debian.mirrors, os.environ), store=this.store, reporter=this.reporter,
         )  # fmt: skip
+        users = limit.environment() if limit and limit.from_user else {}
         for library in wanted:
             name = str(library.emulated)
             command: list[str | Path] = [emulator, "-cpu", name, python]
-            trials.append(Trial(Cpu(name, frozenset(library.needs), command, (library.name,)), "smoke", 1))
+            cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
+            trials.append(Trial(cpu, "smoke", 1))
     return Bench(
         trials=tuple(trials), site=site, torch=environment.torch_version, tests=this.places.root / "tests" / "parity",
         work=work, logs=this.logs, machine=here.model, threads=trials[0].threads, onednn=limit,

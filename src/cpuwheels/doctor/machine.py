@@ -211,7 +211,7 @@ def judge_amx(cpu: CpuFeatures, limit: OnednnLimit | None) -> list[Check]:
         return [Check(name, "info", detail)]
     if limit.from_user:
         return [Check(name, "warn", detail, f"see that {limit.isa} is a level without AMX, such as AVX512_CORE_FP16")]
-    step = f"set {VARIABLE}={limit.isa} where you run vLLM or torch yourself, or bfloat16 products die or fail"
+    step = f"set {VARIABLE}={limit.isa} where you run torch or another's wheel, or bfloat16 products die or fail"
     return [Check(name, "warn", detail, step)]
 
 

@@ -16,6 +16,7 @@ from cpuwheels.process import closed_environment, how_ended, run
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+_WRONG = 3  # torch_products.py
 _SCRIPT = Path(__file__).with_name("torch_products.py")
 
 
@@ -35,9 +36,10 @@ def require_products(python: str | Path, env: Mapping[str, str], log: Path) -> N
     if done.returncode == 0:
         return
     product = next((line for line in reversed(said) if line.startswith("torch: ")), "torch: its import")
+    how = "is wrong" if done.returncode == _WRONG else how_ended(done.returncode)
     held = f" with {VARIABLE}={env[VARIABLE]}" if VARIABLE in env else ""
     raise PreflightError(
-        f"torch does not compute on this CPU{held}: {product.removeprefix('torch: ')} {how_ended(done.returncode)}",
+        f"torch does not compute on this CPU{held}: {product.removeprefix('torch: ')} {how}",
         where=python,
         log=log,
         output=done.output,
