@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from cpuwheels import run as runs
 from cpuwheels.config import Places
 from cpuwheels.console import Reporter
 from cpuwheels.model.matrix import load_matrix
+from cpuwheels.native import cpu_at_hand
+from cpuwheels.onednn_isa import onednn_limit
 from cpuwheels.options import BuildOptions
 from cpuwheels.storage import remove_tree
 from cpuwheels.store import Store, default_root
@@ -32,6 +35,17 @@ def start(places: Places) -> runs.Run:
     """Return a run of a project's x86 target."""
     matrix = load_matrix(places.root)
     return runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def onednn_held_back() -> Iterator[None]:
+    """Let programs of the tests that run torch live on a CPU that hides AMX's tiles, as this project's own do."""
+    cpu = cpu_at_hand(Store(default_root()))
+    limit = onednn_limit(cpu, os.environ) if cpu else None
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (limit.environment() if limit else {}).items():
+            patch.setenv(name, value)
+        yield
 
 
 @pytest.fixture(scope="session")
