@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import shutil
@@ -19,6 +20,8 @@ from cpuwheels.index import entry as entries
 from cpuwheels.index.bucket import Bucket, Folder
 from cpuwheels.index.check import Remedy, check_index, repair_index
 from cpuwheels.index.commits import NEWEST, Missing, Row
+from cpuwheels.index.entry import Speed
+from cpuwheels.index.known import with_known
 from cpuwheels.index.publish import Published, note_missing
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.session import publish_wheel
@@ -202,6 +205,18 @@ def test_why_another_target_is_missing_stays(root: Path, tmp_path: Path, publish
     ]  # fmt: skip
 
 
+def test_a_speed_that_was_said_stays(root: Path, tmp_path: Path, publish: Publish) -> None:
+    """It is against the wheel before; published again, the wheel itself or a later one may seem to be that."""
+    before, path = commits_wheel(tmp_path, 1), commits_wheel(tmp_path, 2)
+    publish(before, nightly=True)
+    first = publish(path, nightly=True).entry
+    publish(commits_wheel(tmp_path, 3), nightly=True)
+    known = first.model_copy(update={"speed": Speed(against=before.name)})
+    now = first.model_copy(update={"speed": Speed(against="vllm-another.whl")})
+    assert with_known(Folder(root), now, known).speed == known.speed
+    assert with_known(Folder(root), now, known.model_copy(update={"speed": None})).speed == now.speed
+
+
 def test_the_newest_commits_are_filled_up(root: Path, tmp_path: Path, matrix: Matrix) -> None:
     why = Missing(state="failed", reason="does not compile", tried="2026-11-02T00:00:00Z")
     paths = [wheel(tmp_path, target) for target in ("x86", "arm")]
@@ -286,6 +301,19 @@ class TestRemedies:
         damage(root / "commits.json", b"{")
         assert repair_index(Folder(root)) == []
         assert [one.filename for one in read_entries(Folder(root), "nightly") if one.target == "x86"] == [more.name]
+
+    def test_what_another_publishes_while_it_is_waited_for_is_not_damaged(
+        self, root: Path, tmp_path: Path, matrix: Matrix
+    ) -> None:
+        class Waited(Folder):
+            @contextlib.contextmanager
+            def alone(self) -> Iterator[None]:
+                publish_wheel(Folder(root), commits_wheel(tmp_path / "dist", 3), matrix, nightly=True)
+                with super().alone():
+                    yield
+
+        assert repair_index(Waited(root)) == []
+        assert check_index(Folder(root)) == []
 
     def test_what_an_earlier_version_left_is_put_right_by_publishing(
         self, root: Path, wheels: list[Path], publish: Publish
