@@ -13,6 +13,7 @@ from cpuwheels.install_check import check_install
 from cpuwheels.kernels.made_from import FILE
 from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.machine.cpus import Cpu
+from cpuwheels.onednn_isa import needed_variables
 from cpuwheels.output import put_in_place, staging
 from cpuwheels.record import write_record
 from cpuwheels.wheel.build import build_wheel
@@ -143,8 +144,8 @@ def _checked(this: Run, assembly: Assembly, built: BuiltWheel, bench: InstallBen
         )  # fmt: skip
     for library in check.libraries:
         this.reporter.info(f"{library.name}: {len(library.operators)} operators")
-    env = bench.onednn.environment() if bench.onednn else {}
-    cpus = bench.cpus or (Cpu("", bench.features, [bench.loader.python()], environment=env),)
+    own = Cpu("", bench.features, [bench.loader.python()], environment=needed_variables(bench.onednn))
+    cpus = bench.cpus or (own,)
     chosen = require_chosen(cpus, target, check.site, log)
     for cpu, name in chosen.items():
         this.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")

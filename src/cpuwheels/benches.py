@@ -18,7 +18,7 @@ from cpuwheels.machine.emulator import find_emulator
 from cpuwheels.machine.loaders import CpuLoaders
 from cpuwheels.memory import usable_cpus
 from cpuwheels.native import cpu_at_hand, probe
-from cpuwheels.onednn_isa import onednn_limit
+from cpuwheels.onednn_isa import needed_variables, onednn_limit
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.run import Bench, Trial
 from cpuwheels.platforms import is_foreign
@@ -83,8 +83,10 @@ def install_bench(this: Run, environment: Environment, features: frozenset[str],
     if not is_foreign(this.target):
         cpu = cpu_at_hand(this.store)
         limit = hold_onednn_back(this.reporter, cpu) if cpu else None
-        env = limit.environment() if limit else {}
-        loader = Loader(lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log, env)
+        loader = Loader(
+            lambda: layered_environment(environment, work / "venv", this.logs), work / "check", log,
+            needed_variables(limit),
+        )  # fmt: skip
         return InstallBench(loader, (), features, limit)
     if this.target.root is None:
         return None
@@ -132,7 +134,7 @@ def _own(this: Run, wheel: KernelWheel, options: ParityOptions, work: Path) -> B
         python = this.separate_environment(environment, work / "venv")
         site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
     limit = hold_onednn_back(this.reporter, here)
-    own = Cpu("", here.features, [python], environment=limit.environment() if limit else {})
+    own = Cpu("", here.features, [python], environment=needed_variables(limit))
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in this.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.

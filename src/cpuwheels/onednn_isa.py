@@ -60,6 +60,11 @@ class OnednnLimit:
         return {VARIABLE: self.isa}
 
 
+def needed_variables(limit: OnednnLimit | None) -> dict[str, str]:
+    """Return the variables that a process needs which loads oneDNN; none without a limit."""
+    return limit.environment() if limit else {}
+
+
 def onednn_limit(cpu: CpuFeatures, environ: Mapping[str, str]) -> OnednnLimit | None:
     """Return how far oneDNN may go, or None if it can be left to find out itself.
 

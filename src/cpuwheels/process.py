@@ -106,30 +106,10 @@ def run(
     command = [str(part) for part in argv]
     tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
     with storage_errors(log.parent), _opened(log) as stream:
-        stream.write(f"$ {shlex.join(command)}\n")
-        stream.flush()
-        try:
-            child = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL if stdin is None else stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                env=dict(closed_environment() if env is None else env),
-                cwd=cwd,
-                start_new_session=True,
-                umask=0o022,
-                preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-            )
-        except OSError as error:
-            raise CommandError(
-                f"cannot start {command[0]}: {error.strerror}",
-                where=shlex.join(command),
-                log=log,
-                next_step=f"install {command[0].rsplit('/', 1)[-1]}, or put it on PATH",
-            ) from error
+        child = _started(
+            command, stream, log=log, env=closed_environment() if env is None else env, cwd=cwd,
+            stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=subprocess.PIPE,
+        )  # fmt: skip
         _RUNNING[threading.get_ident()] = child
         try:
             assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
@@ -179,18 +159,7 @@ def background(
     """
     command = [str(part) for part in argv]
     with storage_errors(log.parent), _opened(log) as stream:
-        stream.write(f"$ {shlex.join(command)}\n")
-        stream.flush()
-        try:
-            child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=stream, stderr=subprocess.STDOUT, text=True, env=dict(env),
-                cwd=cwd, start_new_session=True, umask=0o022,
-                preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-            )  # fmt: skip
-        except OSError as error:
-            raise CommandError(
-                f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command), log=log
-            ) from error
+        child = _started(command, stream, log=log, env=env, cwd=cwd, stdout=stream)
     try:
         yield child
     finally:
@@ -292,6 +261,34 @@ def signal_name(number: int) -> str:
 def _opened(log: Path) -> TextIO:
     log.parent.mkdir(parents=True, exist_ok=True)
     return log.open("a", encoding="utf-8")
+
+
+def _started(
+    command: list[str],
+    stream: TextIO,
+    *,
+    log: Path,
+    env: Mapping[str, str],
+    cwd: Path | None,
+    stdout: int | TextIO,
+    stdin: int = subprocess.DEVNULL,
+) -> subprocess.Popen[str]:
+    """Write a command into its log and start it in a process group of its own."""
+    stream.write(f"$ {shlex.join(command)}\n")
+    stream.flush()
+    try:
+        return subprocess.Popen(
+            command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
+            errors="replace", env=dict(env), cwd=cwd, start_new_session=True, umask=0o022,
+            preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
+        )  # fmt: skip
+    except OSError as error:
+        raise CommandError(
+            f"cannot start {command[0]}: {error.strerror}",
+            where=shlex.join(command),
+            log=log,
+            next_step=f"install {command[0].rsplit('/', 1)[-1]}, or put it on PATH",
+        ) from error
 
 
 def _die_with_parent() -> None:

@@ -8,6 +8,7 @@ from cpuwheels import run
 from cpuwheels.benches import hold_onednn_back, parity_bench, this_cpu
 from cpuwheels.machine.chosen import require_chosen
 from cpuwheels.memory import usable_cpus
+from cpuwheels.onednn_isa import needed_variables
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.preflight import require_products
@@ -95,7 +96,7 @@ def compare_speed(
             own, other = [
                 _side(this, each, work / place, limit) for each, place in zip(wheels, ("wheel", "against"), strict=True)
             ]
-            for side in (own, other):
+            for side in {side.wheel.torch: side for side in (own, other)}.values():
                 require_products(side.python, side.env, this.logs / "preflight.log")
         with reporter.stage("kernel speed", f"{library}, {options.rounds} rounds"):
             script = places.root / "tests" / "parity" / "time_cases.py"
@@ -106,4 +107,4 @@ def compare_speed(
 def _side(this: Run, wheel: KernelWheel, folder: Path, limit: OnednnLimit | None) -> Side:
     python = this.separate_environment(this.environment(wheel.torch), folder)
     site = install_wheel(wheel.path, python, this.lock(run.PARITY_LOCK), this.logs)
-    return Side(wheel, python, site, limit.environment() if limit else {})
+    return Side(wheel, python, site, needed_variables(limit))

@@ -21,6 +21,7 @@ from cpuwheels.bisect.state import Probe
 from cpuwheels.bisect.story import probe_story
 from cpuwheels.bisect.wheels import UNBUILDABLE
 from cpuwheels.console import clock
+from cpuwheels.onednn_isa import needed_variables
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.install import install_wheel
 from cpuwheels.parity.wheel import read_wheel
@@ -124,7 +125,7 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
         environment = this.environment(found.torch)
         limit = None if is_foreign(target) else hold_onednn_back(reporter, this_cpu(this))
-        needed = limit.environment() if limit else {}
+        needed = needed_variables(limit)
         if options.requirements:
             return complete_environment(environment, wheel, folder, this.logs, wheels.unpacked), needed
         python = layered_environment(environment, folder, this.logs)

@@ -35,6 +35,7 @@ class KernelWheel:
         version: Its version, local label included.
         torch: The one torch version that it requires, without local label.
         libraries: Names of its kernel libraries and where each is in the wheel, ``_C`` first; no chooser.
+        requires: What its metadata says that it requires, extras included.
     """
 
     path: Path
@@ -42,6 +43,7 @@ class KernelWheel:
     version: str
     torch: str
     libraries: Mapping[str, str]
+    requires: tuple[str, ...] = ()
 
 
 def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: str = "--wheel") -> KernelWheel:
@@ -87,9 +89,9 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
             where=path,
             next_step="give a wheel with CPU kernels; one for another device, or of Python code alone, has none",
         )
-    return KernelWheel(
-        path, file_digest(path), str(version), _torch(path, metadata.get_all("Requires-Dist", []), markers), libraries
-    )
+    requires = metadata.get_all("Requires-Dist", [])
+    torch = _torch(path, requires, markers)
+    return KernelWheel(path, file_digest(path), str(version), torch, libraries, tuple(requires))
 
 
 def _libraries(names: Iterable[str], target: Target) -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -10,15 +9,15 @@ from typing import TYPE_CHECKING
 from packaging.version import Version
 from uv import find_uv_bin
 
-from cpuwheels.errors import CommandError, EnvironmentError_, LockedError, UnusableWheelError
+from cpuwheels.errors import CommandError, EnvironmentError_, LockedError
 from cpuwheels.keys import file_digest
+from cpuwheels.parity.install import install_wheel
 from cpuwheels.platforms import markers
 from cpuwheels.process import run
 from cpuwheels.runtime import separate_environment
 from cpuwheels.serve.requirements import APART, lock_fits, moved_requirements, requirements_of, requires_dist, unmet
 from cpuwheels.storage import storage_errors, write_atomic
 from cpuwheels.torch_install import offer_environment, uv_environment
-from cpuwheels.venvs import install_alone, site_packages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +79,7 @@ def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bo
     """
     environment = this.environment(wheel.torch)
     about = markers(this.target, environment.python_version)
-    lines = requires_dist(_metadata(wheel.path))
+    lines = list(wheel.requires)
     own = this.places.root / "locks" / LOCKS / own_name(this.target.id, wheel.version, environment.python_version)
     if relock:
         _resolve(this, lines, environment, own)
@@ -89,14 +88,7 @@ def serving_environment(this: Run, wheel: KernelWheel, work: Path, *, locked: bo
     python = separate_environment(environment, work / "venv", lock, this.logs, options=_LOCKED)
     if not locked:
         _install_companions(environment, python, this.logs / "serve-environment.log")
-    try:
-        install_alone(wheel.path, python, this.logs / "serve-environment.log")
-    except CommandError as error:
-        raise UnusableWheelError(
-            f"{wheel.path.name} cannot be installed",
-            where=error.where, log=error.log, output=error.output, next_step="give a wheel that an installer accepts",
-        ) from error  # fmt: skip
-    site = site_packages(work / "venv")
+    site = install_wheel(wheel.path, python, None, this.logs)
     missing = unmet(site, about)
     if other := [f"{one.requirement} (required by {one.by})" for one in missing if one.name not in APART]:
         raise EnvironmentError_(
@@ -180,9 +172,3 @@ def _install_companions(environment: Environment, python: Path, log: Path) -> No
             version = next((line.partition("==")[2] for line in plan if line.startswith(f" + {name}==")), "")
             exact = ["--no-deps", "--compile-bytecode", f"{name}=={version}"]
             run([*command, *exact], log=log, env=offer_environment(), check=not version)
-
-
-def _metadata(wheel: Path) -> str:
-    with zipfile.ZipFile(wheel) as archive:
-        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
-        return archive.read(name).decode()

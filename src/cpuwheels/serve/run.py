@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cpuwheels import run as runs
 from cpuwheels.benches import hold_onednn_back, this_cpu
 from cpuwheels.errors import ServeError, UsageError
+from cpuwheels.onednn_isa import needed_variables
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.preflight import require_products
 from cpuwheels.parity.wheel import read_wheel
@@ -70,7 +71,7 @@ def serve_wheel(
     with this.store.scratch("wheel") as work, _variables(work, limit) as env:
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             environment = serving_environment(this, found, work, locked=options.locked, relock=options.relock)
-            require_products(environment.python, limit.environment() if limit else {}, this.logs / "preflight.log")
+            require_products(environment.python, needed_variables(limit), this.logs / "preflight.log")
         setting = Setting(environment, work, this.logs, memory_share(), env)
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
             cases = []
@@ -155,8 +156,7 @@ def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]
     home.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as short:
         folders = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": short}
-        needed = limit.environment() if limit else {}
-        yield closed_environment({**_OFFLINE, **needed, **folders, "VLLM_RPC_BASE_PATH": short})
+        yield closed_environment({**_OFFLINE, **needed_variables(limit), **folders, "VLLM_RPC_BASE_PATH": short})
 
 
 def _cases(
