@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from cpuwheels.native import CpuFeatures
 
@@ -60,6 +60,15 @@ class OnednnLimit:
         return {VARIABLE: self.isa}
 
 
+def highest_level(features: Collection[str]) -> str:
+    """Return the highest level without AMX that a CPU with some features has.
+
+    Args:
+        features: As isaprobe names them.
+    """
+    return next(name for name, needs in _LEVELS if needs.issubset(features))
+
+
 def needed_variables(limit: OnednnLimit | None) -> dict[str, str]:
     """Return the variables that a process needs which loads oneDNN; none without a limit."""
     return limit.environment() if limit else {}
@@ -81,5 +90,4 @@ def onednn_limit(cpu: CpuFeatures, environ: Mapping[str, str]) -> OnednnLimit | 
     amx = cpu.amx
     if amx is None or not (amx.enabled and amx.permitted and amx.palette_fault):
         return None
-    isa = next(name for name, needs in _LEVELS if needs <= cpu.features)
-    return OnednnLimit(isa, f"this CPU announces AMX, but {amx.palette_fault}", from_user=False)
+    return OnednnLimit(highest_level(cpu.features), f"this CPU announces AMX, but {amx.palette_fault}", from_user=False)

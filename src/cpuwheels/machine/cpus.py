@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cpuwheels.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.model.matrix import Library
@@ -41,6 +43,25 @@ class Cpu:
     def first(self, libraries: Iterable[Library]) -> Library | None:
         """Return the first of some libraries that it can run."""
         return next((library for library in libraries if not self.lacks(library.needs)), None)
+
+
+def require_runnable(library: str, needs: Mapping[str, Collection[str]], features: Collection[str]) -> None:
+    """Check that this machine's CPU can run a library.
+
+    Args:
+        library: Its name.
+        needs: CPU features that libraries need, by name.
+        features: What this CPU has.
+
+    Raises:
+        UsageError: It cannot.
+    """
+    if lacking := sorted(set(needs.get(library, ())) - set(features)):
+        raise UsageError(
+            f"this CPU cannot run {library}: it lacks {', '.join(lacking)}",
+            where="--library",
+            next_step="choose another library, or run it on a CPU that has what is needed",
+        )
 
 
 def emulated_features(libraries: Iterable[Library]) -> dict[str, frozenset[str]]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.onednn_isa import VARIABLE, highest_level
+
 if TYPE_CHECKING:
     from collections.abc import Collection
 
@@ -41,10 +43,9 @@ def lesser_cpu(target: Target, library: str, features: Collection[str]) -> dict[
         return {}
     needs = {"avx2", *target.libraries[names.index(library)].needs}
     lacks = [question for question, feature in _QUESTIONS.items() if feature not in needs]
-    avx512 = "avx512f" in needs
     return {
         "PYTHONPATH": str(HOOK),
         "CPUWHEELS_CPU_LACKS": ",".join(lacks),
-        "ATEN_CPU_CAPABILITY": "avx512" if avx512 else "avx2",
-        "ONEDNN_MAX_CPU_ISA": "AVX512_CORE" if avx512 else "AVX2",
+        "ATEN_CPU_CAPABILITY": "avx512" if "avx512f" in needs else "avx2",
+        VARIABLE: highest_level(needs),
     }

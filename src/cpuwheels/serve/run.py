@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cpuwheels import run as runs
 from cpuwheels.benches import hold_onednn_back, this_cpu
 from cpuwheels.errors import ServeError, UsageError
+from cpuwheels.machine.cpus import require_runnable
 from cpuwheels.onednn_isa import needed_variables
 from cpuwheels.options import BuildOptions
 from cpuwheels.parity.preflight import require_products
@@ -65,7 +66,8 @@ def serve_wheel(
     check_options(options, target, found)
     this = runs.start(places, matrix, target, BuildOptions(), reporter)
     cpu = this_cpu(this)
-    _check_cpu(options.libraries, target, cpu)
+    for library in options.libraries:
+        require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
     limit = hold_onednn_back(reporter, cpu)
     began, started = datetime.now(UTC), time.monotonic()
     with this.store.scratch("wheel") as work, _variables(work, limit) as env:
@@ -132,17 +134,6 @@ def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> 
                 f"{wheel.path.name} has no library {library}",
                 where="--library",
                 next_step=f"it has: {', '.join(wheel.libraries)}",
-            )
-
-
-def _check_cpu(wanted: Sequence[str], target: Target, cpu: CpuFeatures) -> None:
-    needs = {library.name: library.needs for library in target.libraries}
-    for library in wanted:
-        if lacking := sorted(set(needs[library]) - cpu.features):
-            raise UsageError(
-                f"this CPU cannot run {library}: it lacks {', '.join(lacking)}",
-                where="--library",
-                next_step="leave it out, or use a machine with such a CPU",
             )
 
 

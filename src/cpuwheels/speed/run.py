@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.console import Progress
 from cpuwheels.errors import UsageError
+from cpuwheels.machine.cpus import require_runnable
 from cpuwheels.parity.operators import require_operators
 from cpuwheels.speed.compare import Comparison
 from cpuwheels.speed.worker import Worker
@@ -88,12 +89,7 @@ def require_comparable(
                 where="--library",
                 next_step=f"choose from {', '.join(name for name in one.libraries if name in two.libraries)}",
             )
-    if lacking := sorted(set(needs.get(library, ())) - set(features)):
-        raise UsageError(
-            f"this CPU cannot run {library}: it lacks {', '.join(lacking)}",
-            where="--library",
-            next_step="choose another library, or run it on a CPU that has what is needed",
-        )
+    require_runnable(library, needs, features)
 
 
 def compare_wheels(

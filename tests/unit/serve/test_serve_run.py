@@ -6,13 +6,14 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.errors import UsageError
+from cpuwheels.machine.cpus import require_runnable
 from cpuwheels.model.matrix import Target, load_matrix
 from cpuwheels.native import CpuFeatures
 from cpuwheels.onednn_isa import OnednnLimit
 from cpuwheels.options import ServeOptions
 from cpuwheels.parity.wheel import KernelWheel
 from cpuwheels.serve import run as serve_run
-from cpuwheels.serve.run import _check_cpu, _variables, check_options, chosen_models
+from cpuwheels.serve.run import _variables, check_options, chosen_models
 
 LIBRARIES = {"_C": "vllm/_C.so", "_C_AVX2": "vllm/_C_AVX2.so"}
 WHEEL = KernelWheel(Path("vllm.whl"), "0" * 64, "0.32.0+cpu", "2.13.0", LIBRARIES)
@@ -31,9 +32,10 @@ def test_a_library_has_to_be_in_the_wheel_and_run_on_this_cpu(target: Target) ->
     check_options(ServeOptions(libraries=("_C_AVX2",)), target, WHEEL)
     with pytest.raises(UsageError, match="has no library _C_AVX512"):
         check_options(ServeOptions(libraries=("_C_AVX512",)), target, WHEEL)
-    _check_cpu(["_C_AVX2"], target, cpu("avx2", "f16c"))
+    needs = {each.name: each.needs for each in target.libraries}
+    require_runnable("_C_AVX2", needs, cpu("avx2", "f16c").features)
     with pytest.raises(UsageError, match="cannot run _C: it lacks avx512_bf16"):
-        _check_cpu(["_C"], target, cpu("avx2", "f16c"))
+        require_runnable("_C", needs, cpu("avx2", "f16c").features)
 
 
 def test_where_a_chooser_decides_no_library_can_be_asked_for(project_root: Path) -> None:
