@@ -98,7 +98,7 @@ def check(places: Places, /, target: str, **options: Unpack[_Parity]) -> None:
 )
 @click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of serve.json (default: beside the wheel).")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of serve.json (default: next to the wheel).")
 @click.pass_obj
 def serve(places: Places, /, target: str, **options: Unpack[_Serve]) -> None:
     """Serve small models from TARGET's wheel and compare the answers with Hugging Face transformers'."""

@@ -142,7 +142,7 @@ def run(
 def background(
     argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str], cwd: Path | None = None
 ) -> Iterator[subprocess.Popen[str]]:
-    """Run a command beside the block, its output in ``log``; its whole process group is gone afterwards.
+    """Run a command while the block runs, its output in ``log``; its whole process group is gone afterwards.
 
     Args:
         argv: The command; never passed to a shell.

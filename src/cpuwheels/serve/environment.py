@@ -165,7 +165,7 @@ def _install_companions(environment: Environment, python: Path, log: Path) -> No
     command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", ":all:"]
     command += environment.offer().uv_options()
     for name in _COMPANIONS:
-        # The torch beside it decides which version fits.
+        # The installed torch decides which version fits.
         held = [*command, "--dry-run", name, f"torch=={environment.torch_version}"]
         plan: list[str] = []
         if run(held, log=log, env=offer_environment(), on_line=plan.append, check=False).returncode == 0:
