@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuwheels.gate.costs import Cost, job_class, read_costs
-from cpuwheels.native import find_helper
-from cpuwheels.store import Store, default_root
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.kernels.memory.costs import Cost, job_class, read_costs
+from cpuwheels.toolchain.native_helpers import find_helper
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

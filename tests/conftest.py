@@ -16,16 +16,18 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from cpuwheels.console import Reporter
-from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.debian.unpack import unpacked_root
-from cpuwheels.model.lock import load_lock
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.store import Store, default_root
+from contexts import build_context
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.fetch.debian.mirrors import mirrors
+from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.toolchain.debian_compiler import relocate
 from cpuwheels.toolchain.select import resolve_toolchain
-from cpuwheels.toolchain.unpacked import relocate
-
-ROOT = Path(__file__).parents[1]
+from layout import ROOT
+from loopback import Server
 
 # Started in the background, or by nohup, the tests would hand "ignored" on to every program that they interrupt.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -54,11 +56,10 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if found := shutil.which("cc") or shutil.which("gcc"):
         return Path(found)
     folder = tmp_path_factory.mktemp("compiler")
-    matrix = load_matrix(ROOT)
-    toolchain = resolve_toolchain(
-        matrix.target("x86"), choice="debian", root=ROOT, debian=matrix.debian,
-        store=Store(default_root()), reporter=Reporter("tests"), logs=folder,
-    )  # fmt: skip
+    context = build_context(
+        folder, options=BuildOptions(toolchain="debian"), store=Store(default_root()), reporter=Reporter("tests")
+    )
+    toolchain = resolve_toolchain(context)
     command = shlex.join([str(toolchain.cc), *toolchain.compile_flags, *toolchain.link_flags])
     wrapper = folder / "cc"
     wrapper.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
@@ -132,3 +133,20 @@ def story() -> io.StringIO:
 @pytest.fixture
 def reporter(story: io.StringIO) -> Reporter:
     return Reporter("test", Console(file=story, width=200, force_terminal=False))
+
+
+@pytest.fixture
+def plain_git(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Let git see nothing of what whoever runs the tests has configured."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
+    """Run a web server on this machine for one test."""
+    # Certificates are of no use here, and reading them takes longer than all the rest of a test.
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    with Server() as running:
+        yield running

@@ -20,12 +20,12 @@ from bisectbench.history import AT, make_history
 from bisectbench.results import TARGET, Results, as_text, wrong
 from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
-from cpuwheels.console import Reporter, clock
-from cpuwheels.errors import BisectError, CpuwheelsError, InterruptedError_
-from cpuwheels.model.matrix import load_matrix
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.console import Reporter, clock
+from cpuwheels.core.errors import BisectError, CpuwheelsError, InterruptedError_
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.store import Store, default_root
 from cpuwheels.source.request import request_source
-from cpuwheels.storage import storage_errors, write_atomic
-from cpuwheels.store import Store, default_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

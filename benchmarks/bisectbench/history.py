@@ -9,10 +9,10 @@ import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.errors import UsageError
-from cpuwheels.git import git_environment
-from cpuwheels.storage import remove_tree
-from cpuwheels.store import MANIFEST
+from cpuwheels.core.errors import UsageError
+from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.fetch.git import git_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -19,15 +19,16 @@ from uv import find_uv_bin
 from bisectbench.checks import SCRIPTS
 from bisectbench.results import OURS, THEIRS, Run, Step
 from bisectbench.upstream import CHECK
-from cpuwheels.errors import BisectError
-from cpuwheels.git import Git
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import BisectError
+from cpuwheels.core.filesystem import remove_tree, write_atomic
+from cpuwheels.core.process import run
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.fetch.git import Git
+from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values
 from cpuwheels.kernels.request import configurations
-from cpuwheels.kernels.settings import KERNEL_EPOCH
 from cpuwheels.kernels.workspace import Workspace
-from cpuwheels.process import closed_environment, run
-from cpuwheels.storage import remove_tree, write_atomic
-from cpuwheels.store import MANIFEST
 
 if TYPE_CHECKING:
     from buildbench.setting import Setting
@@ -60,12 +61,12 @@ class Ours:
         Raises:
             CommandError: It failed.
         """
-        setting, places = self._setting, self._setting.places
+        setting, paths = self._setting, self._setting.paths
         script = _script(setting.work, fault)
         out = setting.work / "bisect" / fault
         remove_tree(out)
         command: list[str | Path] = [
-            sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", places.cache, "--dist", places.dist,
+            sys.executable, "-m", "cpuwheels", "--root", paths.root, "--cache", paths.cache, "--dist", paths.dist,
             "bisect", "--target", setting.request.target.id, "--repo", self._history.folder, "--good", good,
             "--bad", "main", "--run", f"python {shlex.quote(str(script))}", "--no-requirements", "--out", out,
         ]  # fmt: skip

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bisectbench.results import OURS, THEIRS
-from cpuwheels.bisect.search import Commit, Search, Verdict
-from cpuwheels.console import clock
-from cpuwheels.errors import UsageError
+from cpuwheels.bisect.search import Search, Verdict
+from cpuwheels.core.console import clock
+from cpuwheels.core.errors import UsageError
+from cpuwheels.source.history import Commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from cpuwheels.git import Git
+from cpuwheels.fetch.git import Git
 
 UNBUILDABLE = 125
 """What ``git bisect run`` takes for a commit that cannot be tried."""

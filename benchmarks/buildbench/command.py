@@ -20,11 +20,11 @@ from buildbench.results import Results, read_results, write_results
 from buildbench.setting import prepared
 from buildbench.table import report
 from buildbench.targets import verdicts
-from cpuwheels.console import Reporter
-from cpuwheels.errors import CpuwheelsError, InterruptedError_, UsageError
-from cpuwheels.model.units import parse_size
-from cpuwheels.storage import storage_errors
-from cpuwheels.store import default_root
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.store import default_root
+from cpuwheels.core.units import parse_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

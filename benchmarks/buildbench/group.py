@@ -7,8 +7,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.cgroups import PROC, read_or_nothing
-from cpuwheels.gate.hold import ENTER, count_memory_below, places
+from cpuwheels.kernels.memory.cgroup_limit import ENTER, count_memory_below, places
+from cpuwheels.kernels.memory.cgroups import PROC, read_or_nothing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,8 +16,8 @@ import psutil
 
 from buildbench.group import counted
 from buildbench.memory import held_below
-from cpuwheels.beside import beside
-from cpuwheels.process import run
+from cpuwheels.core.concurrency import beside
+from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
     import threading

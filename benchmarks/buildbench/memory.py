@@ -9,7 +9,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from cpuwheels.cgroups import PROC
+from cpuwheels.kernels.memory.cgroups import PROC
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Literal, get_args
 from buildbench.ours import Ours
 from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNCAPPED, UNSTEERED, Sizes
 from buildbench.unsteered import Unsteered
-from cpuwheels.console import clock
-from cpuwheels.model.units import format_size
+from cpuwheels.core.console import clock
+from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

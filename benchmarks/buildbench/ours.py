@@ -16,11 +16,11 @@ from pydantic import ConfigDict
 from buildbench.edit import edit_kernel, edit_python
 from buildbench.measure import measure
 from buildbench.unsteered import measured_run
-from cpuwheels.compiler_cache.settings import REMOTE_VARIABLE
-from cpuwheels.finished import RECORD, read_finished
-from cpuwheels.model.base import Strict
-from cpuwheels.storage import remove_tree, storage_errors, write_atomic
-from cpuwheels.store import MANIFEST
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import Strict
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
+from cpuwheels.pipeline.built_wheel import RECORD, read_finished
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,7 +76,7 @@ class Ours:
         self.setting = setting
         self.tree = setting.work / "tree"
         self._kernel, self._python = kernel, python
-        self._mark = setting.places.cache / "built-of.txt"
+        self._mark = setting.paths.cache / "built-of.txt"
 
     def ready(self) -> bool:
         """Return whether a build without a cap is what the stores and the output folder hold."""
@@ -148,7 +148,7 @@ class Ours:
     def forget(self) -> None:
         """Empty every store of what was built, and lay out upstream's sources afresh."""
         with storage_errors(self.setting.work):
-            for path in self.setting.places.cache.iterdir():
+            for path in self.setting.paths.cache.iterdir():
                 if path.name not in KEPT:
                     remove_tree(path)
             remove_tree(self._output())
@@ -160,12 +160,12 @@ class Ours:
                 (self.tree / "PKG-INFO").write_text(text)
 
     def _output(self) -> Path:
-        return self.setting.places.output(self.setting.request.target.id, self.setting.subject.version)
+        return self.setting.paths.output(self.setting.request.target.id, self.setting.subject.version)
 
     def _build(self, log: Path, *arguments: str) -> Measured:
-        places = self.setting.places
+        paths = self.setting.paths
         command: list[str | Path] = [
-            sys.executable, "-m", "cpuwheels", "--root", places.root, "--cache", places.cache, "--dist", places.dist,
+            sys.executable, "-m", "cpuwheels", "--root", paths.root, "--cache", paths.cache, "--dist", paths.dist,
             "build", self.setting.request.target.id, "--source", self.tree, *arguments,
         ]  # fmt: skip
         began, now = datetime.now(UTC), time.time()

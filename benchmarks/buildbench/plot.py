@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, OURS, UNSTEERED
 from buildbench.table import shown
 from buildbench.targets import CAPPED, COLD, TIGHT_CAP, cpu, kernels, peak, ratio, seen
-from cpuwheels.model.units import format_size
+from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import Field, ValidationError
 
-from cpuwheels.errors import UsageError
-from cpuwheels.model.base import Strict
-from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.core.errors import UsageError
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import Strict
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,28 +11,29 @@ import psutil
 from filelock import FileLock, Timeout
 
 from buildbench.results import Machine, Subject
-from cpuwheels import run
-from cpuwheels.config import Places
-from cpuwheels.errors import UsageError
-from cpuwheels.gate.costs import read_costs
-from cpuwheels.inputs import compiler, gather, upstream
-from cpuwheels.keys import make_key
-from cpuwheels.memory import usable_cpus
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.native import probe
-from cpuwheels.options import BuildOptions
-from cpuwheels.platforms import check_host
+from cpuwheels.config.host import check_host
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import UsageError
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.kernels.ccache.install import chosen_cache
+from cpuwheels.kernels.memory.costs import read_costs
+from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.source.request import request_source
-from cpuwheels.storage import storage_errors
-from cpuwheels.store import Store, default_root
+from cpuwheels.toolchain.native_helpers import probe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.core.console import Reporter
     from cpuwheels.kernels.request import KernelRequest
-    from cpuwheels.model.matrix import Target
 
 _SHARED = ("downloads", "onednn")
 
@@ -45,7 +46,7 @@ class Setting:
     """Everything that is made before anything is measured.
 
     Attributes:
-        places: The project, the benchmark's own stores and its own output folder.
+        paths: The project, the benchmark's own stores and its own output folder.
         work: Folder of all that the benchmark writes but its results.
         source: Upstream's sources in the store; read only.
         request: What both sides build.
@@ -57,7 +58,7 @@ class Setting:
         reporter: Told of every step.
     """
 
-    places: Places
+    paths: Paths
     work: Path
     source: Path
     request: KernelRequest
@@ -85,7 +86,7 @@ class Setting:
 
     def expected_cpu(self) -> float:
         """Return the CPU seconds of our cold build by the project's table; 0 if it has none for the target."""
-        seed = self.places.root / "measured" / f"{self.request.target.id}.tsv"
+        seed = self.paths.root / "measured" / f"{self.request.target.id}.tsv"
         return sum(cost.seconds for cost in read_costs(seed).values())
 
 
@@ -110,29 +111,29 @@ def prepared(root: Path, work: Path, target: str, source: str | None, reporter: 
             where="this machine",
             next_step="run it on Linux",
         )
-    places = Places(root=root, cache=work / "cache", dist=work / "dist")
+    paths = Paths(root=root, cache=work / "cache", dist=work / "dist")
     with storage_errors(work):
         work.mkdir(parents=True, exist_ok=True)
     try:
         with FileLock(work / "in-use.lock", timeout=0):
-            yield _setting(places, work, target, source, reporter)
+            yield _setting(paths, work, target, source, reporter)
     except Timeout as error:
         raise UsageError(
             "another benchmark is running in this folder", where=work, next_step="wait for it, or give another --work"
         ) from error
 
 
-def _setting(places: Places, work: Path, target_id: str, source: str | None, reporter: Reporter) -> Setting:
-    matrix = load_matrix(places.root)
+def _setting(paths: Paths, work: Path, target_id: str, source: str | None, reporter: Reporter) -> Setting:
+    matrix = load_matrix(paths.root)
     target = matrix.buildable(target_id)
-    check_host(target, places.root)
-    Store(default_root()).share(_SHARED, places.cache)
-    this = run.start(places, matrix, target, BuildOptions(source=source), reporter)
-    found = upstream(this, request_source(source, None, matrix))
-    toolchain, native = compiler(this)
-    inputs = gather(this, found)
-    cache = this.compiler_cache()  # unpacked before anything is measured
-    request = inputs.request(this, toolchain)
+    check_host(target, paths.root)
+    Store(default_root()).share(_SHARED, paths.cache)
+    context = open_context(paths, matrix, target, BuildOptions(source=source), reporter)
+    found = upstream(context, request_source(source, None, matrix))
+    toolchain, native = compiler(context)
+    inputs = gather(context, found)
+    cache = chosen_cache(context)  # unpacked before anything is measured
+    request = inputs.request(context, toolchain)
     subject = Subject(
         target=target.id, version=inputs.source.version, source=inputs.source.digest,
         compiler=toolchain.description, torch=inputs.environment.torch_version,
@@ -145,9 +146,7 @@ def _setting(places: Places, work: Path, target_id: str, source: str | None, rep
         system=f"{platform.system()} {platform.release()}",
     )  # fmt: skip
     ccache = cache.program if cache else None
-    return Setting(
-        places, work, inputs.source.folder, request, native.memgate, ccache, cpus, machine, subject, reporter
-    )
+    return Setting(paths, work, inputs.source.folder, request, native.memgate, ccache, cpus, machine, subject, reporter)
 
 
 def _built(request: KernelRequest) -> str:

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED
 from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
-from cpuwheels.console import clock
-from cpuwheels.model.units import format_size
+from cpuwheels.core.console import clock
+from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

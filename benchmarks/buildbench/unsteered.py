@@ -15,14 +15,15 @@ from buildbench.edit import edit_kernel
 from buildbench.measure import Usage, measure
 from buildbench.results import Measured
 from buildbench.setting import upstream_options
-from cpuwheels.gate.costs import job_cost
-from cpuwheels.gate.records import read_records
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.filesystem import remove_tree, write_atomic
+from cpuwheels.core.process import run
+from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values
+from cpuwheels.kernels.memory.costs import job_cost
+from cpuwheels.kernels.memory.ledger import read_records
 from cpuwheels.kernels.request import configurations
-from cpuwheels.kernels.settings import KERNEL_EPOCH
 from cpuwheels.kernels.workspace import Workspace
-from cpuwheels.process import closed_environment, run
-from cpuwheels.storage import remove_tree, write_atomic
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

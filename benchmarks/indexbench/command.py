@@ -17,16 +17,16 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from cpuwheels.errors import CpuwheelsError
+from cpuwheels.core.errors import CpuwheelsError
+from cpuwheels.index.address import open_bucket
 from cpuwheels.index.bucket import Bucket, Folder
-from cpuwheels.index.commits import NEWEST, Commits, Day, day_of, row_of
+from cpuwheels.index.commit_pages import NEWEST, Commits, Day, day_of, row_of
 from cpuwheels.index.entry import Entry, stamp
+from cpuwheels.index.html import root_page, view_page
 from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
-from cpuwheels.index.open import open_bucket
-from cpuwheels.index.pages import page_text, view_pages
-from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import Publication, publish
 from cpuwheels.index.reading import Format
+from cpuwheels.index.simple_pages import page_text, view_pages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

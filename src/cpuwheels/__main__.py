@@ -1,5 +1,5 @@
 """Run the command line with ``python -m cpuwheels``."""
 
-from cpuwheels.cli import main
+from cpuwheels.cli.main import main
 
 main()

@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING
 
 import pytest
 from filelock import FileLock
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.toolchain.native_helpers import cpu_at_hand
+from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.verification.onednn_isa import onednn_limit
+from install_web import Web, serve_web
 from tiny_project import PROJECT, Tiny, make_repository, make_sdist
 
-from cpuwheels import run as runs
-from cpuwheels.config import Places
-from cpuwheels.console import Reporter
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.native import cpu_at_hand
-from cpuwheels.onednn_isa import onednn_limit
-from cpuwheels.options import BuildOptions
-from cpuwheels.storage import remove_tree
-from cpuwheels.store import Store, default_root
-from install_web import Web, serve_web
-
 if TYPE_CHECKING:
-    from cpuwheels.environment import Environment
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 HERE = Path(__file__).parent
 
 
-def start(places: Places) -> runs.Run:
+def start(paths: Paths) -> BuildContext:
     """Return a run of a project's x86 target."""
-    matrix = load_matrix(places.root)
-    return runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+    matrix = load_matrix(paths.root)
+    return open_context(paths, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -92,7 +95,7 @@ def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture(scope="session")
 def tiny_python(tiny: Tiny) -> Path:
     """The interpreter with the real torch that x86's wheels are built for; the store has others with stand-ins."""
-    return start(Places(tiny.root, tiny.cache, tiny.dist)).environment("2.13.0").python
+    return start(Paths(tiny.root, tiny.cache, tiny.dist)).environment("2.13.0").python
 
 
 @pytest.fixture(scope="session")
@@ -102,18 +105,18 @@ def tiny_wheel(tiny: Tiny) -> Path:
 
 
 @pytest.fixture(scope="session")
-def this(tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
+def this(tmp_path_factory: pytest.TempPathFactory) -> BuildContext:
     """A run of this project, with the stores that people use."""
-    return start(Places(PROJECT, default_root(), tmp_path_factory.mktemp("dist")))
+    return start(Paths(PROJECT, default_root(), tmp_path_factory.mktemp("dist")))
 
 
 @pytest.fixture(scope="session")
-def environment(this: runs.Run) -> Environment:
+def environment(this: BuildContext) -> Environment:
     """Python with the real torch."""
-    return this.environment("2.13.0")
+    return torch_environment(this, "2.13.0")
 
 
 @pytest.fixture(scope="session")
-def toolchain(this: runs.Run) -> Toolchain:
+def toolchain(this: BuildContext) -> Toolchain:
     """The real compiler."""
-    return this.toolchain()
+    return resolve_toolchain(this)

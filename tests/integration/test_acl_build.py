@@ -8,25 +8,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from cpuwheels.config.pins import AclPin
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import CompileError, ConfigureError
+from cpuwheels.core.store import Store
+from cpuwheels.kernels.acl_library import get_acl_library
+from cpuwheels.kernels.ccache.install import chosen_cache
+from cpuwheels.kernels.memory.admission import open_gate
+from cpuwheels.kernels.memory.ledger import read_records
+from cpuwheels.kernels.memory.plan import memory_cap, plan
+from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.source.acl import get_acl
+from cpuwheels.source.onednn import OneDnn
+from cpuwheels.source.patched import PreparedSource
+from cpuwheels.toolchain.helper_toolchain import native_helpers
 from tiny_project import PROJECT, make_repository
 
-from cpuwheels import run as runs
-from cpuwheels.acl import get_acl
-from cpuwheels.console import Reporter
-from cpuwheels.errors import CompileError, ConfigureError
-from cpuwheels.gate.records import read_records
-from cpuwheels.gate.session import open_gate
-from cpuwheels.kernels.acl import get_acl_library
-from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.model.pins import AclPin
-from cpuwheels.onednn import OneDnn
-from cpuwheels.prepare import PreparedSource
-from cpuwheels.store import Store
-
 if TYPE_CHECKING:
-    from cpuwheels.acl import Acl
-    from cpuwheels.environment import Environment
-    from cpuwheels.gate.session import CapPlan
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.kernels.memory.admission import CapPlan
+    from cpuwheels.source.acl import Acl
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = pytest.mark.slow
@@ -54,7 +57,7 @@ file(
 class Bench:
     """One store, and what is needed to compile the stand-in into it."""
 
-    def __init__(self, this: runs.Run, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
+    def __init__(self, this: BuildContext, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
         self.folder = folder
         self.reporter = Reporter("x86")
         self.this = dataclasses.replace(this, store=Store(folder / "cache"), logs=folder / "logs")
@@ -64,7 +67,7 @@ class Bench:
             root=PROJECT, target=this.target, source=source, toolchain=toolchain, environment=environment,
             onednn=onednn,
         )  # fmt: skip
-        self.memgate = this.native(toolchain).memgate
+        self.memgate = native_helpers(this, toolchain).memgate
 
     def sources(self, repository: Path, commit: str, **options: str) -> Acl:
         pin = AclPin(
@@ -73,14 +76,14 @@ class Bench:
         return get_acl("v0.1", pin, store=self.this.store, reporter=self.reporter, logs=self.this.logs, environ={})
 
     def plan(self) -> CapPlan:
-        jobs = runs.plan(self.this.places.root, self.this.target, self.this.options)
-        return self.this.cap(jobs, self.memgate)(self.folder / "gate")
+        jobs = plan(self.this.paths.root, self.this.target, self.this.options)
+        return memory_cap(self.this, jobs, self.memgate)(self.folder / "gate")
 
     def compiled(self, acl: Acl) -> Path:
         plan = self.plan()
         open_gate(plan)
         folder = get_acl_library(
-            dataclasses.replace(self.request, acl=acl), plan, self.this.compiler_cache(),
+            dataclasses.replace(self.request, acl=acl), plan, chosen_cache(self.this),
             store=self.this.store, reporter=self.reporter, logs=self.this.logs,
         )  # fmt: skip
         assert folder is not None
@@ -93,7 +96,7 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def bench(this: runs.Run, environment: Environment, toolchain: Toolchain, tmp_path: Path) -> Bench:
+def bench(this: BuildContext, environment: Environment, toolchain: Toolchain, tmp_path: Path) -> Bench:
     return Bench(this, environment, toolchain, tmp_path)
 
 

@@ -11,17 +11,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from cpuwheels.core.errors import PreflightError
+from cpuwheels.pipeline.test_environment import this_cpu
+from cpuwheels.toolchain.native_helpers import CpuFeatures
+from cpuwheels.verification.onednn_isa import onednn_limit
+from cpuwheels.verification.parity.preflight import require_products
 from tiny_project import PROJECT
 
-from cpuwheels.benches import this_cpu
-from cpuwheels.errors import PreflightError
-from cpuwheels.native import CpuFeatures
-from cpuwheels.onednn_isa import onednn_limit
-from cpuwheels.parity.preflight import require_products
-
 if TYPE_CHECKING:
-    from cpuwheels.environment import Environment
-    from cpuwheels.run import Run
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.environment.build_env import Environment
 
 pytestmark = pytest.mark.slow
 
@@ -36,7 +36,7 @@ def python(without_palette: Path, environment: Environment, tmp_path: Path) -> P
 
 
 def test_torch_dies_there_and_the_limit_saves_it(
-    this: Run, without_palette: Path, python: Path, c_compiler: Path, tmp_path: Path
+    this: BuildContext, without_palette: Path, python: Path, c_compiler: Path, tmp_path: Path
 ) -> None:
     isaprobe = tmp_path / "isaprobe"
     sources = sorted((PROJECT / "csrc" / "isaprobe").glob("*.c"))

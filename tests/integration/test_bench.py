@@ -14,11 +14,13 @@ import psutil
 import pytest
 from buildbench.results import EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED, Results, read_results
 from buildbench.targets import verdicts
+
+from layout import ROOT
 from tiny_project import Tiny
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-BENCH = Path(__file__).parents[2] / "benchmarks" / "bench.py"
+BENCH = ROOT / "benchmarks" / "bench.py"
 KERNEL = "csrc/cpu/ops.cpp"
 CAP = "1500M"
 

@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow

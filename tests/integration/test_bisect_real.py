@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 from bisectbench.checks import SCRIPTS
 from bisectbench.history import History, make_history
+
+from cpuwheels.core.store import default_root
+from cpuwheels.source.request import request_source
 from tiny_project import PROJECT, Tiny
 
-from cpuwheels.source.request import request_source
-from cpuwheels.store import default_root
-
 if TYPE_CHECKING:
-    from cpuwheels.run import Run
+    from cpuwheels.config.context import BuildContext
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -25,7 +25,7 @@ COMMITS = 9
 
 
 @pytest.fixture(scope="module")
-def history(this: Run, tmp_path_factory: pytest.TempPathFactory) -> History:
+def history(this: BuildContext, tmp_path_factory: pytest.TempPathFactory) -> History:
     tree = request_source(RELEASE, None, this.matrix).get(this.store, this.reporter).folder
     folder = tmp_path_factory.mktemp("history") / "vllm"
     return make_history(folder, {RELEASE: tree}, between=COMMITS, kernels_every=COMMITS + 1)

@@ -8,21 +8,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from cpuwheels.audit.linux import check_floor
+from cpuwheels.config.matrix import Target, load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.config.platform_policy import load_policy
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.elf import read_elf
+from cpuwheels.core.store import default_root
+from cpuwheels.kernels.isa_dispatch import build_chooser
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.verification.emulation.qemu import find_emulator
 from tiny_project import PROJECT
 
-from cpuwheels import run as runs
-from cpuwheels.chooser import build_chooser
-from cpuwheels.config import Places
-from cpuwheels.console import Reporter
-from cpuwheels.elf import read_elf
-from cpuwheels.machine.emulator import find_emulator
-from cpuwheels.model.matrix import Target, load_matrix
-from cpuwheels.options import BuildOptions
-from cpuwheels.policy import load_policy
-from cpuwheels.store import default_root
-from cpuwheels.wheel.audit import check_floor
-
 if TYPE_CHECKING:
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = pytest.mark.slow
@@ -41,29 +43,29 @@ LESS = {
 
 
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.id)
-def this(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> runs.Run:
-    places = Places(PROJECT, default_root(), tmp_path_factory.mktemp("dist"))
-    return runs.start(places, load_matrix(PROJECT), request.param, BuildOptions(), Reporter(request.param.id))
+def this(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BuildContext:
+    paths = Paths(PROJECT, default_root(), tmp_path_factory.mktemp("dist"))
+    return open_context(paths, load_matrix(PROJECT), request.param, BuildOptions(), Reporter(request.param.id))
 
 
 @pytest.fixture(scope="module")
-def target(this: runs.Run) -> Target:
+def target(this: BuildContext) -> Target:
     return this.target
 
 
 @pytest.fixture(scope="module")
-def toolchain(this: runs.Run) -> Toolchain:
-    return this.toolchain()
+def toolchain(this: BuildContext) -> Toolchain:
+    return resolve_toolchain(this)
 
 
 @pytest.fixture(scope="module")
-def chooser(this: runs.Run, toolchain: Toolchain) -> Path:
+def chooser(this: BuildContext, toolchain: Toolchain) -> Path:
     return build_chooser(this.target, toolchain, root=PROJECT, store=this.store, logs=this.logs)
 
 
 @pytest.fixture(scope="module")
 def chosen(
-    this: runs.Run, toolchain: Toolchain, chooser: Path, tmp_path_factory: pytest.TempPathFactory
+    this: BuildContext, toolchain: Toolchain, chooser: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Callable[..., str]:
     """What the chooser's own code says on an emulated CPU."""
     program = tmp_path_factory.mktemp("choice") / "choice"

@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from extension import compile_extension
 
-from cpuwheels.chooser import build_chooser
-from cpuwheels.elf import read_elf
-from cpuwheels.loading import Loader, Module
-from cpuwheels.model.matrix import Library, Target, load_matrix
-from cpuwheels.policy import load_policy
-from cpuwheels.store import Store
-from cpuwheels.wheel.audit import check_floor
+from cpuwheels.audit.linux import check_floor
+from cpuwheels.config.matrix import Library, Target, load_matrix
+from cpuwheels.config.platform_policy import load_policy
+from cpuwheels.core.elf import read_elf
+from cpuwheels.core.store import Store
+from cpuwheels.kernels.isa_dispatch import build_chooser
+from cpuwheels.verification.load.loader import Loader, Module
+from extension import compile_extension
+from layout import ROOT
 
 if TYPE_CHECKING:
-    from cpuwheels.environment import Environment
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
-ROOT = Path(__file__).parents[2]
 
 # Says on loading which library it is, as torch's operators are registered on loading.
 SOURCE = """

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 import yaml
-from tiny_project import Tiny
 
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.parity.wheel import read_wheel
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.wheel.kernel_wheel import read_wheel
+from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
 

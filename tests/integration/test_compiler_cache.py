@@ -14,17 +14,17 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_project import EPOCH, PROJECT, Tiny
 
-from cpuwheels.compiler_cache.settings import was_hit
-from cpuwheels.console import Reporter
-from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.debian.unpack import unpacked_root
-from cpuwheels.gate.records import read_records
-from cpuwheels.model.lock import load_lock
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.store import Store
-from cpuwheels.toolchain.unpacked import relocate
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.store import Store
+from cpuwheels.fetch.debian.mirrors import mirrors
+from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.kernels.ccache.settings import was_hit
+from cpuwheels.kernels.memory.ledger import read_records
+from cpuwheels.toolchain.debian_compiler import relocate
+from tiny_project import EPOCH, PROJECT, Tiny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,20 +18,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import AuditError
+from cpuwheels.pipeline import test_environment
+from cpuwheels.pipeline.context import open_context
 from tiny_project import Tiny
 
-from cpuwheels import benches
-from cpuwheels import run as runs
-from cpuwheels.config import Places
-from cpuwheels.console import Reporter
-from cpuwheels.errors import AuditError
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.options import BuildOptions
-from cpuwheels.together import side_by_side
-
 if TYPE_CHECKING:
-    from cpuwheels.machine.cpus import Cpu
-    from cpuwheels.model.matrix import Target
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.verification.emulation.cpus import Cpu
 
 pytestmark = [
     pytest.mark.slow,
@@ -209,9 +209,9 @@ def test_the_record_tells_of_torch_and_of_the_emulated_cpus(built: Built) -> Non
 
 
 def test_the_kernels_compute_on_each_emulated_cpu(built: Built, cross: Tiny, tmp_path: Path) -> None:
-    places = Places(cross.root, cross.cache, tmp_path / "dist")
-    this = runs.start(places, load_matrix(cross.root), built.target, BuildOptions(), Reporter(built.target.id))
-    cpus = benches.emulated(this).environment(tmp_path / "venv")
+    paths = Paths(cross.root, cross.cache, tmp_path / "dist")
+    this = open_context(paths, load_matrix(cross.root), built.target, BuildOptions(), Reporter(built.target.id))
+    cpus = test_environment.emulated(this).environment(tmp_path / "venv")
 
     def said(cpu: Cpu) -> list[str | None]:
         env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(built.folder)}

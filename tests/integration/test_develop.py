@@ -7,6 +7,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow

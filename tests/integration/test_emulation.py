@@ -7,22 +7,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from cpuwheels.core.errors import ParityError
+from cpuwheels.toolchain.helper_toolchain import native_helpers
+from cpuwheels.toolchain.native_helpers import CpuFeatures
+from cpuwheels.verification.emulation.qemu import find_emulator
+from cpuwheels.verification.parity.suite import Suite
 from extension import compile_extension, python_path
 from tiny_project import PROJECT
-
-from cpuwheels.errors import ParityError
-from cpuwheels.machine.emulator import find_emulator
-from cpuwheels.native import CpuFeatures
-from cpuwheels.parity.suite import Suite
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Library
-    from cpuwheels.parity.results import LibraryResult
-    from cpuwheels.run import Run
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.matrix import Library
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.verification.parity.results import LibraryResult
 
 pytestmark = pytest.mark.slow
 
@@ -34,14 +35,14 @@ ILLEGAL = "the process was killed by SIGILL"
 
 
 @pytest.fixture(scope="module")
-def tried(this: Run) -> Library:
+def tried(this: BuildContext) -> Library:
     """The library that is tried on an emulated CPU."""
     (library,) = (library for library in this.target.libraries if library.emulated)
     return library
 
 
 @pytest.fixture(scope="module")
-def emulated(this: Run, tried: Library) -> list[str | Path]:
+def emulated(this: BuildContext, tried: Library) -> list[str | Path]:
     """What starts a program on the emulated CPU."""
     program = find_emulator(
         this.target.machine, this.matrix.emulator, root=PROJECT, mirrors=this.matrix.debian.mirrors, store=this.store,
@@ -51,8 +52,8 @@ def emulated(this: Run, tried: Library) -> list[str | Path]:
 
 
 @pytest.fixture(scope="module")
-def features(this: Run, toolchain: Toolchain) -> Callable[..., frozenset[str]]:
-    isaprobe = this.native(toolchain).isaprobe
+def features(this: BuildContext, toolchain: Toolchain) -> Callable[..., frozenset[str]]:
+    isaprobe = native_helpers(this, toolchain).isaprobe
 
     def features(*start: str | Path) -> frozenset[str]:
         done = subprocess.run([*start, isaprobe], check=True, capture_output=True)

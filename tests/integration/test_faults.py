@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import psutil
 import pytest
+
 from tiny_project import Tiny
 
 if TYPE_CHECKING:

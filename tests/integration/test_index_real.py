@@ -15,14 +15,14 @@ from urllib.parse import urldefrag, urljoin
 
 import httpx
 import pytest
-from tiny_project import Tiny, commit_all
 from uv import find_uv_bin
 
+from cpuwheels.fetch.http_range import remote_file
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
-from cpuwheels.precompiled.remote import remote_file
 from html_anchors import links
 from nginx_server import Site, nginx
+from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow
 

@@ -10,12 +10,12 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from tiny_project import PROJECT
 
 from cpuwheels.index.installs import ADDRESS
-from cpuwheels.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
+from cpuwheels.wheel.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
 from documented_commands import documented
 from install_web import COMMIT, EXAMPLE, NEWEST, PYTORCH, RELEASE, TORCH, Web, installed, new_venv
+from tiny_project import PROJECT
 
 pytestmark = pytest.mark.slow
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.errors import AuditError
-from cpuwheels.wheel.instructions import Binutils, check_instructions
-from cpuwheels.wheel.limits import Limit
+from cpuwheels.audit.instructions import Binutils, check_instructions
+from cpuwheels.audit.isa_limits import Limit
+from cpuwheels.core.errors import AuditError
 
 if TYPE_CHECKING:
+    from cpuwheels.audit.instructions import Judged
     from cpuwheels.toolchain.result import Toolchain
-    from cpuwheels.wheel.instructions import Judged
 
 AVX2 = "generic64+avx2+fma+f16c"
 NAME = "vllm/_C_AVX2.abi3.so"

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
 from extension import compile_extension
 from tiny_kernels import KERNELS, wheel_of
 from tiny_project import Tiny
 
 if TYPE_CHECKING:
-    from cpuwheels.environment import Environment
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = pytest.mark.slow

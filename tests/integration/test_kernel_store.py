@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow

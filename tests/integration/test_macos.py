@@ -8,24 +8,23 @@ import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
-from tiny_project import PROJECT
 
-from cpuwheels.errors import AuditError
-from cpuwheels.macho import read_macho
-from cpuwheels.model.matrix import load_matrix
+from cpuwheels.audit.instructions import Binutils
+from cpuwheels.audit.isa_limits import limits_of
+from cpuwheels.audit.macos import audit_macos_wheel
+from cpuwheels.audit.policy import AuditPolicy
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.errors import AuditError
+from cpuwheels.core.macho import read_macho
 from cpuwheels.toolchain.macos import macos_toolchain
-from cpuwheels.wheel.audited import AuditPolicy
-from cpuwheels.wheel.instructions import Binutils
-from cpuwheels.wheel.limits import limits_of
-from cpuwheels.wheel.macos_audit import audit_macos_wheel
+from tiny_project import PROJECT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tiny_project import Tiny
-
-    from cpuwheels.run import Run
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.toolchain.result import Toolchain
+    from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +58,7 @@ SMUGGLED = 'extern "C" int smuggled(void);\nint taken = smuggled();\n'
 
 
 @pytest.fixture(scope="module")
-def zig(this: Run) -> Toolchain:
+def zig(this: BuildContext) -> Toolchain:
     """The target's toolchain on this machine."""
     return macos_toolchain(
         load_matrix(PROJECT).target("macos"), root=PROJECT, mirrors=this.matrix.debian.mirrors, store=this.store,

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow

@@ -12,9 +12,9 @@ import pytest
 from packaging.utils import parse_wheel_filename
 from uv import find_uv_bin
 
-from cpuwheels.wheel.build import build_overlay, check_complete
+from cpuwheels.wheel.core_metadata import Project, read_project
 from cpuwheels.wheel.overlay import Overlay, parts_of, write_overlay
-from cpuwheels.wheel.project import Project, read_project
+from cpuwheels.wheel.pep517 import build_overlay, check_complete
 
 METADATA = """\
 Metadata-Version: 2.4

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from extension import compile_extension, python_path
 from mutants.plant import plant, upstream_faults
+
+from cpuwheels.source.request import request_source
+from extension import compile_extension, python_path
 from tiny_kernels import KERNELS
 from tiny_project import PROJECT, Tiny
 
-from cpuwheels.source.request import request_source
-
 if TYPE_CHECKING:
-    from cpuwheels.environment import Environment
-    from cpuwheels.run import Run
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
@@ -81,7 +81,7 @@ def found(
 
 @pytest.fixture(scope="module")
 def upstream_found(
-    this: Run, environment: Environment, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
+    this: BuildContext, environment: Environment, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[str, dict[str, Any]]:
     """What finds the faults in upstream's own files, compiled as for its AVX2 library."""
     sources = request_source(VLLM, None, this.matrix).get(this.store, this.reporter).folder / "csrc"

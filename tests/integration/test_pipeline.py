@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil
 import pytest
 from elftools.elf.elffile import ELFFile
-from tiny_project import Tiny
 
-from cpuwheels.verify import compare_wheels
+from cpuwheels.verification.reproducibility import compare_wheels
 from install_web import Web, installed, new_venv
+from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
 

@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow

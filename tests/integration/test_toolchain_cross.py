@@ -8,16 +8,18 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from test_toolchain_real import SOURCE, loose_symbols, needed_versions
 
-from cpuwheels.console import Reporter
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.platforms import is_foreign
-from cpuwheels.policy import load_policy
-from cpuwheels.store import Store, default_root
+from contexts import build_context
+from cpp_program import SOURCE, loose_symbols, needed_versions
+from cpuwheels.config.host import is_foreign
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.platform_policy import load_policy
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.store import Store, default_root
 from cpuwheels.toolchain.select import resolve_toolchain
+from layout import ROOT
 
-ROOT = Path(__file__).parents[2]
 MATRIX = load_matrix(ROOT)
 MACHINES = {"aarch64": "EM_AARCH64", "s390x": "EM_S390"}
 CROSS = [target for target in MATRIX.targets if target.machine in MACHINES and target.sysroot]
@@ -36,10 +38,10 @@ extern "C" int shared() { return shm_open("/x", O_RDWR, 0600) + shm_unlink("/x")
 @pytest.mark.parametrize("target", CROSS, ids=lambda target: target.id)
 def test_a_library_for_another_machine(target, tmp_path: Path) -> None:
     assert is_foreign(target)
+    options, store = BuildOptions(toolchain="debian"), Store(default_root())
     toolchain = resolve_toolchain(
-        target, choice="debian", root=ROOT, debian=MATRIX.debian, store=Store(default_root()),
-        reporter=Reporter(target.id), logs=tmp_path,
-    )  # fmt: skip
+        build_context(tmp_path, target, options=options, store=store, reporter=Reporter(target.id))
+    )
     (tmp_path / "small.cpp").write_text(SOURCE + SHARED_MEMORY)
     includes = [f"-I{path}" for path in toolchain.python_include]
     maps = [f"-ffile-prefix-map={path}={name}" for path, name in toolchain.prefix_maps]

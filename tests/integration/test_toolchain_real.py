@@ -9,81 +9,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from elftools.elf.elffile import ELFFile
-from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
-from elftools.elf.sections import SymbolTableSection
 
-from cpuwheels.console import Reporter
-from cpuwheels.model.matrix import CompilerGate, Debian, Library, Target
-from cpuwheels.store import Store, default_root
+from contexts import build_context
+from cpp_program import SOURCE, loose_symbols, needed_versions
+from cpuwheels.config.matrix import CompilerGate, Library, Target
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.store import Store, default_root
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
     from cpuwheels.toolchain.result import Toolchain
 
-ROOT = Path(__file__).parents[2]
 
 FLOOR = {"GLIBC": (2, 28), "GLIBCXX": (3, 4, 24), "CXXABI": (1, 3, 11), "GCC": (7, 0, 0)}
 """manylinux_2_28 as PEP 600 and auditwheel's table have it, written out so that both are checked."""
 
-SOURCE = r"""
-#include <charconv>
-#include <cmath>
-#include <condition_variable>
-#include <chrono>
-#include <filesystem>
-#include <future>
-#include <iostream>
-#include <memory_resource>
-#include <numa.h>
-#include <regex>
-#include <sstream>
-#include <stdexcept>
-#include <thread>
-#include <random>
-#include <Python.h>
-
-extern "C" double newer_math(double x) { return std::pow(x, 2.0) + std::exp2(x) + std::log2(x); }
-
-extern "C" int waited() {
-  std::mutex mutex;
-  std::condition_variable condition;
-  std::unique_lock lock(mutex);
-  auto start = std::chrono::steady_clock::now();
-  condition.wait_for(lock, std::chrono::milliseconds(30), [] { return false; });
-  (void)std::random_device("arc4random")();
-  return (std::chrono::steady_clock::now() - start) / std::chrono::milliseconds(1);
-}
-
-extern "C" int sum_below(int n) {
-  int sum = 0;
-#pragma omp parallel for reduction(+ : sum)
-  for (int i = 0; i < n; ++i) sum += i;
-  return sum;
-}
-
-extern "C" int caught() {
-  int count = 0;
-  try { throw std::runtime_error("own"); } catch (const std::exception&) { ++count; }
-  try { (void)std::filesystem::file_size("/nowhere"); } catch (const std::system_error&) { ++count; }
-  try { std::regex broken("("); } catch (const std::regex_error&) { ++count; }
-  std::exception_ptr kept;
-  std::thread thread([&] { try { throw 1; } catch (...) { kept = std::current_exception(); } });
-  thread.join();
-  try { std::rethrow_exception(kept); } catch (int) { ++count; }
-  try { std::async(std::launch::async, []() -> int { throw std::bad_alloc(); }).get(); }
-  catch (const std::bad_alloc&) { ++count; }
-  return count;
-}
-
-extern "C" int says_hello() {
-  std::pmr::string text("hello");
-  double number = 0;
-  std::from_chars("1.5", "1.5" + 3, number);
-  std::cout << text << ' ' << number << ' ' << (numa_available() > -2) << std::endl;
-  return PY_MAJOR_VERSION;
-}
-"""
 
 PROGRAM = """
 import ctypes, sys
@@ -114,14 +55,11 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
         worst_peak_debug=1 << 30,
     )
     return resolve_toolchain(
-        target,
-        choice="debian",
-        root=ROOT,
-        debian=Debian(mirrors=("http://deb.debian.org/debian",)),
-        store=Store(default_root()),
-        reporter=Reporter("x86"),
-        logs=tmp_path_factory.mktemp("logs"),
-    )
+        build_context(
+            tmp_path_factory.mktemp("logs"), target, options=BuildOptions(toolchain="debian"),
+            store=Store(default_root()), reporter=Reporter("x86"), mirrors=("http://deb.debian.org/debian",),
+        )
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -141,13 +79,6 @@ def library(toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> P
     return folder / "small.so"
 
 
-def needed_versions(library: Path) -> set[str]:
-    with library.open("rb") as stream:
-        section = ELFFile(stream).get_section_by_name(".gnu.version_r")
-        assert isinstance(section, GNUVerNeedSection)
-        return {version.name for _, versions in section.iter_versions() for version in versions}
-
-
 @pytest.mark.slow
 def test_nothing_above_the_floor_is_needed(library: Path) -> None:
     seen = set()
@@ -157,21 +88,6 @@ def test_nothing_above_the_floor_is_needed(library: Path) -> None:
             seen.add(family)
             assert tuple(map(int, number.split("."))) <= FLOOR[family], version
     assert seen == set(FLOOR)
-
-
-def loose_symbols(library: Path) -> list[str]:
-    with library.open("rb") as stream:
-        elf = ELFFile(stream)
-        table, versions = (elf.get_section_by_name(name) for name in (".dynsym", ".gnu.version"))
-        assert isinstance(table, SymbolTableSection)
-        assert isinstance(versions, GNUVerSymSection)
-        return [
-            symbol.name
-            for number, symbol in enumerate(table.iter_symbols())
-            if symbol["st_shndx"] == "SHN_UNDEF"
-            and symbol["st_info"]["bind"] == "STB_GLOBAL"
-            and isinstance(versions.get_symbol(number)["ndx"], str)
-        ]
 
 
 @pytest.mark.slow

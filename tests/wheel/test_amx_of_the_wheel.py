@@ -11,15 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels import run as runs
-from cpuwheels.config import Places
-from cpuwheels.console import Reporter
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.options import BuildOptions
-from cpuwheels.process import closed_environment
-from cpuwheels.store import default_root
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.store import default_root
+from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.pipeline.context import open_context
+from layout import ROOT
 
-ROOT = Path(__file__).parents[2]
 LIBRARY = "vllm/_C.abi3.so"
 PRODUCT = """
 a = torch.randn(64, 64, dtype=torch.bfloat16)
@@ -40,9 +41,9 @@ def test_torch_lives_once_the_library_is_loaded(without_palette: Path, tmp_path:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path, [name for name in archive.namelist() if name == LIBRARY or "vllm.libs/" in name])
     matrix = load_matrix(ROOT)
-    places = Places(ROOT, default_root(), tmp_path / "dist")
-    this = runs.start(places, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
-    python = this.environment("2.13.0").python
+    paths = Paths(ROOT, default_root(), tmp_path / "dist")
+    this = open_context(paths, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
+    python = torch_environment(this, "2.13.0").python
     load = f"torch.ops.load_library('{tmp_path / LIBRARY}')"
 
     def ask(script: str, **env: str) -> subprocess.CompletedProcess[str]:

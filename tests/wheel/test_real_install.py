@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 from uv import find_uv_bin
 
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.store import default_root
+from cpuwheels.environment.torch_index import cuda_of, offered_files, pip_configs, torch_offers
+from cpuwheels.fetch.uv import found_interpreters, site_packages
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.session import publish_wheel
-from cpuwheels.install_commands import file_command, uv_command
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.store import default_root
-from cpuwheels.torch_source import cuda_of, offered_files, pip_configs, torch_offers
-from cpuwheels.venvs import found_interpreters, site_packages
+from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.wheel.install_commands import file_command, uv_command
 from install_web import EXAMPLE, RELEASE, ROOT, TORCH, Web, installed, new_venv, offer_torch, reached
 from small_wheels import write_wheel
 

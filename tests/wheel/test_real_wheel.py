@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.model.matrix import load_matrix
-from cpuwheels.policy import load_policy
+from cpuwheels.audit.validate import Expectations, validate_wheel
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.wheel.contents import compare_contents, load_explanations, metadata_names
-from cpuwheels.wheel.project import read_project
-from cpuwheels.wheel.validation import Expectations, validate_wheel
+from cpuwheels.wheel.core_metadata import read_project
+from layout import ROOT
 
-ROOT = Path(__file__).parents[2]
 DATA = ROOT / "tests" / "data"
 VERSION = "0.32.0"
 TARGET = "x86"

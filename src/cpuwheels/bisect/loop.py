@@ -8,15 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.search import ContradictionError, Search, Verdict
-from cpuwheels.errors import BisectError
-from cpuwheels.together import side_by_side
+from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.errors import BisectError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cpuwheels.bisect.history import History
     from cpuwheels.bisect.search import State as Left
     from cpuwheels.bisect.state import Probe, State
+    from cpuwheels.source.history import History
 
 
 @dataclass(frozen=True)

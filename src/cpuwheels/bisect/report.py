@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from cpuwheels.bisect.log import git_log
+from cpuwheels.bisect.git_log import git_log
 from cpuwheels.bisect.result import SHOWN, is_kernel_file
-from cpuwheels.console import clock
-from cpuwheels.parity.files import write_files
+from cpuwheels.core.console import clock
+from cpuwheels.verification.parity.reports import write_files
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.state import Question
-from cpuwheels.errors import UsageError
-from cpuwheels.precompiled.donor import check_request
-from cpuwheels.process import capture
+from cpuwheels.core.capture import capture
+from cpuwheels.core.errors import UsageError
+from cpuwheels.pipeline.reuse.donor import check_request
 
 if TYPE_CHECKING:
-    from cpuwheels.bisect.revisions import Revision
-    from cpuwheels.options import BisectOptions
+    from cpuwheels.config.options import BisectOptions
     from cpuwheels.source.repository import Repository
+    from cpuwheels.source.revisions import Revision
 
 
 def check_options(options: BisectOptions) -> None:

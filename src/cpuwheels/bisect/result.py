@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.bisect.state import FORMAT
-from cpuwheels.kernels.classes import PARTS
+from cpuwheels.kernels.fingerprint import PARTS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.bisect.history import History
     from cpuwheels.bisect.search import State as Left
     from cpuwheels.bisect.state import State
+    from cpuwheels.source.history import History
     from cpuwheels.source.repository import Repository
 
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cpuwheels.source.history import Commit
+
 
 _ENCLOSED = 0.25
 """How much less likely a commit between two skipped ones is to have a verdict."""
@@ -24,19 +26,6 @@ class Verdict(StrEnum):
     GOOD = "good"
     BAD = "bad"
     SKIP = "skip"
-
-
-@dataclass(frozen=True)
-class Commit:
-    """A commit of the range that is searched.
-
-    Attributes:
-        name: Its hash.
-        parents: The hashes of its parents; those outside the range do not count.
-    """
-
-    name: str
-    parents: tuple[str, ...]
 
 
 class ContradictionError(ValueError):

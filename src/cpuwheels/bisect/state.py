@@ -9,10 +9,10 @@ from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
 from cpuwheels.bisect.search import Verdict  # noqa: TC001  (pydantic reads the annotations)
-from cpuwheels.errors import BisectError
-from cpuwheels.keys import make_key
-from cpuwheels.model.base import Commit, Strict
-from cpuwheels.storage import storage_errors, write_atomic
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import BisectError
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import Commit, Strict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

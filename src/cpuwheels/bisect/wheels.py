@@ -6,10 +6,10 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpuwheels import pipeline
-from cpuwheels.bisect.index import wheel_from_index
-from cpuwheels.config import Places
-from cpuwheels.errors import (
+from cpuwheels.bisect.indexed_wheel import wheel_from_index
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import (
     AuditError,
     CompileError,
     ConfigureError,
@@ -19,17 +19,17 @@ from cpuwheels.errors import (
     UnusableWheelError,
     WheelError,
 )
-from cpuwheels.keys import file_digest
+from cpuwheels.pipeline import build
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.bisect.state import WheelFrom
-    from cpuwheels.console import Reporter
-    from cpuwheels.finished import Finished
-    from cpuwheels.model.matrix import Matrix, Target
-    from cpuwheels.options import BuildOptions
-    from cpuwheels.store import Store
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import BuildOptions
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.pipeline.built_wheel import Finished
 
 UNBUILDABLE = (
     UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
@@ -85,9 +85,9 @@ class Wheels:
         self._got: dict[str, Got] = {}
         self._lock = threading.Lock()
 
-    def places(self, commit: str) -> Places:
+    def paths(self, commit: str) -> Paths:
         """Return the folders of one commit's build."""
-        return Places(self._root, self.store.root, self._folder / commit[:12])
+        return Paths(self._root, self.store.root, self._folder / commit[:12])
 
     def get(self, commit: str, reporter: Reporter) -> Got:
         """Return the wheel of a commit, which is not loaded here: that it cannot be may be what is looked for.
@@ -109,9 +109,9 @@ class Wheels:
     def _from_index(self, commit: str, reporter: Reporter) -> Got | None:
         if self._index is None:
             return None
-        places = self.places(commit)
+        paths = self.paths(commit)
         path = wheel_from_index(
-            self._index, commit, self._target, places.dist / "index", store=self.store, reporter=reporter
+            self._index, commit, self._target, paths.dist / "index", store=self.store, reporter=reporter
         )
         return Got(path, file_digest(path), "index") if path else None
 
@@ -128,6 +128,6 @@ class Wheels:
         return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
 
     def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> Finished:
-        return pipeline.build(
-            self.places(commit), self.matrix, self._target.id, options, reporter, check=False, store=self.store
+        return build.build(
+            self.paths(commit), self.matrix, self._target.id, options, reporter, check=False, store=self.store
         )

@@ -12,7 +12,7 @@ from rich.text import Text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cpuwheels.errors import CpuwheelsError
+    from cpuwheels.core.errors import CpuwheelsError
 
 Status = Literal["ok", "warn", "fail", "info"]
 

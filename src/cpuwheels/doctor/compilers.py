@@ -9,8 +9,8 @@ from cpuwheels.doctor.check import Check
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cpuwheels.model.matrix import Target
-    from cpuwheels.options import ToolchainChoice
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import ToolchainChoice
 
 
 def judge_compilers(

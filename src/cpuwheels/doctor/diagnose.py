@@ -9,42 +9,44 @@ from typing import TYPE_CHECKING
 
 import uv
 
-from cpuwheels.acl import choose_acl
-from cpuwheels.debian.mirrors import APT_ROOT, mirrors
-from cpuwheels.doctor import machine, sources
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import check_host, is_foreign, markers, own_target, runs_here, this_machine
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.capture import capture
+from cpuwheels.core.errors import CpuwheelsError
+from cpuwheels.core.store import Store
+from cpuwheels.doctor import host, inputs
 from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
-from cpuwheels.doctor.reach import PATIENCE, ask_all
-from cpuwheels.environment import EnvironmentRequest, stored_environment
-from cpuwheels.errors import CpuwheelsError
-from cpuwheels.memory import available_memory, choose_cap, usable_cpus
-from cpuwheels.model.lock import load_lock
-from cpuwheels.native import cpu_at_hand
-from cpuwheels.onednn import choose_onednn
-from cpuwheels.onednn_isa import onednn_limit
-from cpuwheels.options import BuildOptions
-from cpuwheels.platforms import check_host, is_foreign, markers, own_target, runs_here, this_machine
-from cpuwheels.process import capture
-from cpuwheels.run import TOOLS_LOCK, helpers_choice, plan
-from cpuwheels.source.pins import read_pins
+from cpuwheels.doctor.network import PATIENCE, ask_all
+from cpuwheels.environment.build_env import EnvironmentRequest, stored_environment
+from cpuwheels.environment.torch_environment import TOOLS_LOCK
+from cpuwheels.fetch.debian.mirrors import APT_ROOT, mirrors
+from cpuwheels.fetch.uv import found_interpreters
+from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus
+from cpuwheels.kernels.memory.plan import plan
+from cpuwheels.source.acl import choose_acl
+from cpuwheels.source.onednn import choose_onednn
 from cpuwheels.source.request import request_source
 from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import SdistRequest
-from cpuwheels.source.tree import TreeRequest
-from cpuwheels.store import Store
-from cpuwheels.toolchain.host import survey_host
-from cpuwheels.venvs import found_interpreters
+from cpuwheels.source.upstream_pins import read_pins
+from cpuwheels.source.worktree import TreeRequest
+from cpuwheels.toolchain.helper_toolchain import helpers_choice
+from cpuwheels.toolchain.host_compilers import survey_host
+from cpuwheels.toolchain.native_helpers import cpu_at_hand
+from cpuwheels.verification.onednn_isa import onednn_limit
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.config import Places
-    from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Matrix, Target
-    from cpuwheels.model.pins import AclPin, OneDnnPin, TorchPin
-    from cpuwheels.options import ToolchainChoice
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import ToolchainChoice
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.config.pins import AclPin, OneDnnPin, TorchPin
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.source.request import SourceRequest
 
 
@@ -58,15 +60,8 @@ class _Pins:
     certain: bool
 
 
-def default_target(matrix: Matrix) -> Target:
-    """Return the target that is meant when none is named: the first ready one for this machine."""
-    ready = [target for target in matrix.targets if target.is_ready]
-    here = [target for target in ready if not is_foreign(target)]
-    return (here or ready)[0]
-
-
 def diagnose(
-    places: Places,
+    paths: Paths,
     matrix: Matrix,
     target: Target,
     options: BuildOptions | None = None,
@@ -78,7 +73,7 @@ def diagnose(
     """Check everything that a build of a target needs; nothing is fetched and nothing changed.
 
     Args:
-        places: Folders of a run.
+        paths: Folders of a run.
         matrix: The configuration.
         target: What would be built.
         options: How it would be built.
@@ -88,16 +83,16 @@ def diagnose(
     """
     environ = os.environ if environ is None else environ
     options = options or BuildOptions()
-    store = Store(places.cache)
-    checks = [_machine(target, places.root), machine.judge_python(sys.version_info[:3])]
+    store = Store(paths.cache)
+    checks = [_machine(target, paths.root), host.judge_python(sys.version_info[:3])]
     try:
         request = request_source(
             options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
             locked=options.locked,
         )  # fmt: skip
         pins = _pins(matrix, request, target, store)
-        context = sources.Context(
-            root=places.root,
+        context = inputs.Context(
+            root=paths.root,
             store=store,
             environ=environ,
             mirrors=mirrors(matrix.debian.mirrors, environ, apt_root),
@@ -106,13 +101,13 @@ def diagnose(
         )
     except CpuwheelsError as error:
         return (*checks, from_error("source", error))
-    environment = _environment(places, matrix, target, pins, store)
+    environment = _environment(paths, matrix, target, pins, store)
     pythons = {} if environment else found_interpreters(matrix.python)
     checks += [
-        machine.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
+        host.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
         *_programs(pins, store),
-        *_disk(places, target, store, environment),
-        _memory(places.root, target, options),
+        *_disk(paths, target, store, environment),
+        _memory(paths.root, target, options),
     ]
     try:
         checks += _compilers(context, target, options.toolchain)
@@ -126,9 +121,9 @@ def diagnose(
     answers = ask_all(questions(needs), patience)
     checks += [judge_need(need, answers) for need in needs]
     cpu = cpu_at_hand(store)
-    checks += machine.judge_libraries(target, cpu, foreign=is_foreign(target))
+    checks += host.judge_libraries(target, cpu, foreign=is_foreign(target))
     if cpu is not None and not is_foreign(target):
-        checks += machine.judge_amx(cpu, onednn_limit(cpu, environ))
+        checks += host.judge_amx(cpu, onednn_limit(cpu, environ))
     return tuple(checks)
 
 
@@ -141,12 +136,12 @@ def _machine(target: Target, root: Path) -> Check:
     return Check("machine", "ok", f"{' '.join(this_machine())}{cross}")
 
 
-def _compilers(context: sources.Context, target: Target, choice: ToolchainChoice) -> list[Check]:
+def _compilers(context: inputs.Context, target: Target, choice: ToolchainChoice) -> list[Check]:
     survey = survey_host(target, context.environ)
     return judge_compilers(target, survey, choice, runs=_pinned_runs(context, target))
 
 
-def _pinned_runs(context: sources.Context, target: Target) -> bool:
+def _pinned_runs(context: inputs.Context, target: Target) -> bool:
     return target.toolchain is not None and runs_here(load_lock(context.root, target.toolchain))
 
 
@@ -177,8 +172,8 @@ def _pinned_torch(matrix: Matrix, request: SourceRequest) -> str | None:
     return release.torch if release else None
 
 
-def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:
-    lock = places.root / "locks" / TOOLS_LOCK
+def _environment(paths: Paths, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> Environment | None:
+    lock = paths.root / "locks" / TOOLS_LOCK
     if not lock.is_file():
         return None
     requests = [EnvironmentRequest(version, pin, target, matrix.python, lock) for version, pin in pins.torch.items()]
@@ -188,9 +183,9 @@ def _environment(places: Places, matrix: Matrix, target: Target, pins: _Pins, st
 
 
 def _programs(pins: _Pins, store: Store) -> list[Check]:
-    git_needed = not all(sources.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
+    git_needed = not all(inputs.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
     done = capture(["git", "--version"])
-    git = machine.judge_program(
+    git = host.judge_program(
         "git", done.returncode, done.output, needed=git_needed,
         step="install git; oneDNN's pinned commit comes with it",
     )  # fmt: skip
@@ -199,18 +194,18 @@ def _programs(pins: _Pins, store: Store) -> list[Check]:
     except FileNotFoundError as error:
         return [Check("uv", "fail", str(error), "install cpuwheels anew: uv is among its requirements"), git]
     step = "install cpuwheels anew: uv is among its requirements"
-    return [machine.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
+    return [host.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
 
 
-def _disk(places: Places, target: Target, store: Store, environment: Environment | None) -> list[Check]:
-    need = machine.COLD_BUILD_BYTES - (machine.ENVIRONMENT_BYTES if environment else 0)
-    need += machine.CROSS_BYTES if is_foreign(target) else 0
+def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:
+    need = host.COLD_BUILD_BYTES - (host.ENVIRONMENT_BYTES if environment else 0)
+    need += host.CROSS_BYTES if is_foreign(target) else 0
     kernels = any((store.root / "kernels").glob("[!.]*"))
-    cache = machine.disk_facts(places.cache)
-    dist = machine.disk_facts(places.dist)
+    cache = host.disk_facts(paths.cache)
+    dist = host.disk_facts(paths.dist)
     return [
-        machine.judge_disk("cache", cache, need, "CPUWHEELS_CACHE", kernels_stored=kernels),
-        machine.judge_disk("output", dist, machine.DIST_BYTES, "--dist"),
+        host.judge_disk("cache", cache, need, "CPUWHEELS_CACHE", kernels_stored=kernels),
+        host.judge_disk("output", dist, host.DIST_BYTES, "--dist"),
     ]
 
 
@@ -220,21 +215,21 @@ def _memory(root: Path, target: Target, options: BuildOptions) -> Check:
         cap = choose_cap(options.memory, available_memory())
     except CpuwheelsError as error:
         return from_error("memory", error)
-    return machine.judge_memory(target, cap, usable_cpus(), jobs)
+    return host.judge_memory(target, cap, usable_cpus(), jobs)
 
 
 def _toolchain_needs(
-    context: sources.Context, target: Target, choice: ToolchainChoice, purpose: str = "the compiler"
+    context: inputs.Context, target: Target, choice: ToolchainChoice, purpose: str = "the compiler"
 ) -> list[Need]:
     survey, needs = survey_host(target, context.environ), []
     if uses_pinned(target, survey, choice, runs=_pinned_runs(context, target)) and target.toolchain is not None:
-        needs.append(sources.debian_need(context, target.toolchain, purpose))
+        needs.append(inputs.debian_need(context, target.toolchain, purpose))
     if target.sysroot is not None:
-        needs.append(sources.debian_need(context, target.sysroot, "the glibc floor"))
+        needs.append(inputs.debian_need(context, target.sysroot, "the glibc floor"))
     return needs
 
 
-def _helper_needs(context: sources.Context, matrix: Matrix, target: Target, choice: ToolchainChoice) -> list[Need]:
+def _helper_needs(context: inputs.Context, matrix: Matrix, target: Target, choice: ToolchainChoice) -> list[Need]:
     own = own_target(matrix)
     if not is_foreign(target) or own is None:
         return []
@@ -242,7 +237,7 @@ def _helper_needs(context: sources.Context, matrix: Matrix, target: Target, choi
 
 
 def _needs(
-    context: sources.Context,
+    context: inputs.Context,
     request: SourceRequest,
     pins: _Pins,
     target: Target,
@@ -250,11 +245,11 @@ def _needs(
     *,
     stored: bool,
 ) -> list[Need]:
-    needs = [sources.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
-    needs.append(sources.index_need(context, stored=stored))
+    needs = [inputs.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
+    needs.append(inputs.index_need(context, stored=stored))
     needs += [
-        sources.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
+        inputs.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
     ]
-    needs += [sources.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
-    needs += [sources.acl_need(context, tag, pin) for tag, pin in pins.acl.items()]
+    needs += [inputs.onednn_need(context, tag, pin) for tag, pin in pins.onednn.items()]
+    needs += [inputs.acl_need(context, tag, pin) for tag, pin in pins.acl.items()]
     return needs

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from cpuwheels.doctor.check import Status
-    from cpuwheels.doctor.reach import Answer
+    from cpuwheels.doctor.network import Answer
 
 
 @dataclass(frozen=True)

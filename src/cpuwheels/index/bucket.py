@@ -14,9 +14,9 @@ from filelock import FileLock, Timeout
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore
 
-from cpuwheels.errors import DiskFullError, PublishError
-from cpuwheels.model.units import format_size
-from cpuwheels.storage import free_bytes, storage_errors
+from cpuwheels.core.errors import DiskFullError, PublishError
+from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

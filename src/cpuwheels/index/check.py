@@ -9,9 +9,10 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, Day, Row, day_of, read_page, rows_of
+from cpuwheels.core.errors import PublishError
+from cpuwheels.index.commit_pages import Commits, Day, Row, day_of, read_page, rows_of
 from cpuwheels.index.entry import VARIANT, read_entry
+from cpuwheels.index.html import root_page, view_page
 from cpuwheels.index.layout import (
     COMMITS,
     DAYS,
@@ -26,11 +27,10 @@ from cpuwheels.index.layout import (
     latest_path,
     wheel_path,
 )
-from cpuwheels.index.pages import page_text, view_pages
-from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.retention import views_of
+from cpuwheels.index.simple_pages import page_text, view_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping

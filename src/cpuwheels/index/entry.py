@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any, Literal
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import Field
 
-from cpuwheels.errors import PublishError
-from cpuwheels.git import FULL_HASH
-from cpuwheels.indexed_wheels import PROJECT
-from cpuwheels.keys import file_digest
-from cpuwheels.model.base import Strict
-from cpuwheels.wheel.build import NOTE
+from cpuwheels.audit.validate import metadata_faults, tag_faults
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import PublishError
+from cpuwheels.core.models import Strict
+from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.fetch.vllm_wheels import PROJECT
+from cpuwheels.pipeline.package_wheel import NOTE
 from cpuwheels.wheel.dist_info import dist_info_of
-from cpuwheels.wheel.validation import metadata_faults, tag_faults
 
 if TYPE_CHECKING:
     from pathlib import Path

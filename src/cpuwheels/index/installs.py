@@ -9,12 +9,12 @@ from packaging.utils import parse_wheel_filename
 
 from cpuwheels.index.entry import VARIANT
 from cpuwheels.index.layout import lasting_view
-from cpuwheels.install_commands import pip_command, uv_command
+from cpuwheels.wheel.install_commands import pip_command, uv_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cpuwheels.index.commits import Commits
+    from cpuwheels.index.commit_pages import Commits
     from cpuwheels.index.entry import Entry
 
 ADDRESS = "INDEX_URL"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import Commits, Day, day_of
+from cpuwheels.core.errors import PublishError
+from cpuwheels.index.commit_pages import Commits, Day, day_of
 from cpuwheels.index.layout import COMMITS, beside_path, day_path, views, wheel_path
 from cpuwheels.index.reading import read_commit_page, read_entries
 

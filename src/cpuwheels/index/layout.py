@@ -18,8 +18,8 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
+from cpuwheels.fetch.vllm_wheels import PROJECT
 from cpuwheels.index.entry import VARIANT
-from cpuwheels.indexed_wheels import PROJECT
 
 if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Literal
 from packaging.version import Version
 from pydantic import ValidationError
 
-from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import NEWEST, Commits, Day, day_of, row_of, rows_of
+from cpuwheels.core.errors import PublishError
+from cpuwheels.core.models import Strict
+from cpuwheels.index.commit_pages import NEWEST, Commits, Day, day_of, row_of, rows_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.html import root_page, view_page
 from cpuwheels.index.known import known_entry, with_known
 from cpuwheels.index.layout import (
     COMMITS,
@@ -29,17 +31,15 @@ from cpuwheels.index.layout import (
     views,
     wheel_path,
 )
-from cpuwheels.index.pages import page_text, view_pages
-from cpuwheels.index.people import root_page, view_page
 from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
-from cpuwheels.model.base import Strict
+from cpuwheels.index.simple_pages import page_text, view_pages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.commits import Row, Wheel
+    from cpuwheels.index.commit_pages import Row, Wheel
 
 
 class Journal(Strict):

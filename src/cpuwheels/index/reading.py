@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from cpuwheels.errors import PublishError
-from cpuwheels.index.commits import NEWEST, Day, merged, read_page
+from cpuwheels.core.errors import PublishError
+from cpuwheels.core.models import Strict
+from cpuwheels.index.commit_pages import NEWEST, Day, merged, read_page
 from cpuwheels.index.layout import FORMAT_FILE, JSON, day_path, project_folder
-from cpuwheels.index.pages import read_view
-from cpuwheels.model.base import Strict
+from cpuwheels.index.simple_pages import read_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.commits import Page, Row
+    from cpuwheels.index.commit_pages import Page, Row
     from cpuwheels.index.entry import Entry
 
 

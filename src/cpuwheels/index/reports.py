@@ -6,13 +6,13 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import PublishError, UsageError
-from cpuwheels.finished import RECORD
+from cpuwheels.config.options import LEAST_RATIO
+from cpuwheels.core.errors import PublishError, UsageError
 from cpuwheels.index.entry import Speed
-from cpuwheels.parity.files import HTML, JSON
-from cpuwheels.parity.results import read_parity
-from cpuwheels.speed.ratio import LEAST
-from cpuwheels.speed.result import SPEED
+from cpuwheels.pipeline.built_wheel import RECORD
+from cpuwheels.verification.benchmark.result import SPEED
+from cpuwheels.verification.parity.reports import HTML, JSON
+from cpuwheels.verification.parity.results import read_parity
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,5 +73,5 @@ def _speed(report: bytes, sha256: str) -> Speed | None:
     found = json.loads(report)
     if found["wheel"]["sha256"] != sha256 or found["only"]:
         return None
-    slower = [one["operator"] for one in found["operators"] if one["high"] < LEAST]
+    slower = [one["operator"] for one in found["operators"] if one["high"] < LEAST_RATIO]
     return Speed(against=found["against"]["name"], ratio=found["geometric_mean"], slower=tuple(sorted(slower)))

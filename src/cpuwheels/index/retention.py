@@ -5,23 +5,14 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from cpuwheels.git import FULL_HASH
-from cpuwheels.index.commits import Commits, Day, Row, day_of
+from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.index.commit_pages import Commits, Day, Row, day_of
 from cpuwheels.index.entry import stamp
-from cpuwheels.index.layout import (
-    COMMITS,
-    DAYS,
-    JSON,
-    NIGHTLY,
-    day_path,
-    files_of,
-    project_folder,
-    wheel_path,
-)
-from cpuwheels.index.pages import page_text, view_pages
-from cpuwheels.index.people import root_page, view_page
+from cpuwheels.index.html import root_page, view_page
+from cpuwheels.index.layout import COMMITS, DAYS, JSON, NIGHTLY, day_path, files_of, project_folder, wheel_path
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, newest_rows, read_commit_page, read_entries
+from cpuwheels.index.simple_pages import page_text, view_pages
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import S3Store
 
-from cpuwheels.errors import PublishError
+from cpuwheels.core.errors import PublishError
 from cpuwheels.index.bucket import LOCK, WAIT_SECONDS, Bucket
 from cpuwheels.index.layout import FILES
 

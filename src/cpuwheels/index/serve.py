@@ -7,7 +7,7 @@ import http.server
 import sys
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import PublishError
+from cpuwheels.core.errors import PublishError
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import CommandError, ConfigureError
-from cpuwheels.process import run
+from cpuwheels.core.errors import CommandError, ConfigureError
+from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.environment import Environment
+    from cpuwheels.environment.build_env import Environment
     from cpuwheels.kernels.launchers import Launchers
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import CompileError
-from cpuwheels.gate.records import LEDGER
+from cpuwheels.core.errors import CompileError
+from cpuwheels.core.process import run
+from cpuwheels.kernels.memory.ledger import LEDGER
 from cpuwheels.kernels.result import DEBUG, LIBRARIES, MODULES
-from cpuwheels.process import run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

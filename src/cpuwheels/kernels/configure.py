@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.kernels.cmake import run_cmake
+from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.kernels.request import OPTIMISATION
-from cpuwheels.kernels.settings import STABLE_ROOT, build_variables, cache_text, toolchain_text
-from cpuwheels.storage import write_atomic
 
 if TYPE_CHECKING:
     from pathlib import Path

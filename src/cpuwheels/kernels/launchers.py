@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
-from cpuwheels.compiler_cache.settings import NOTE
-from cpuwheels.compiler_cache.shadows import shadows_digest
-from cpuwheels.keys import make_key
+from cpuwheels.core.digests import make_key
+from cpuwheels.kernels.ccache.header_shadowing import shadows_digest
+from cpuwheels.kernels.ccache.settings import NOTE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.compiler_cache.settings import CompilerCache
-    from cpuwheels.gate.folder import GateFolder
+    from cpuwheels.kernels.ccache.settings import CompilerCache
+    from cpuwheels.kernels.memory.memgate import GateFolder
     from cpuwheels.kernels.request import KernelRequest
 
 

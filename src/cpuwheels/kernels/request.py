@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.keys import make_key, tree_digest
+from cpuwheels.core.digests import make_key, tree_digest
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.acl import Acl
-    from cpuwheels.environment import Environment
-    from cpuwheels.model.matrix import Library, Target
-    from cpuwheels.onednn import OneDnn
-    from cpuwheels.prepare import PreparedSource
+    from cpuwheels.config.matrix import Library, Target
+    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.source.acl import Acl
+    from cpuwheels.source.onednn import OneDnn
+    from cpuwheels.source.patched import PreparedSource
     from cpuwheels.toolchain.result import Toolchain
 
 KERNEL_INPUTS = ["CMakeLists.txt", "cmake", "csrc"]

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.gate.session import MemoryUse
-    from cpuwheels.kernels.reads import Reads
+    from cpuwheels.kernels.depfile import Reads
+    from cpuwheels.kernels.memory.admission import MemoryUse
 
 MODULES = "vllm"
 LIBRARIES = "libraries"

@@ -7,9 +7,9 @@ import os
 import shutil
 from typing import TYPE_CHECKING
 
-from cpuwheels.gate.records import LEDGER
-from cpuwheels.storage import remove_tree, storage_errors, write_atomic
-from cpuwheels.store import MANIFEST
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.kernels.memory.ledger import LEDGER
 
 if TYPE_CHECKING:
     from pathlib import Path

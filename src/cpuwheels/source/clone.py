@@ -5,18 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import SourceError
-from cpuwheels.git import FULL_HASH, Git, place_of
-from cpuwheels.keys import make_key
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import SourceError
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.fetch.git import FULL_HASH, Git, place_of
 from cpuwheels.source.repository import Repository
-from cpuwheels.storage import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.store import Store
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_VLLM_REPO"
 _REMOTE = "origin"

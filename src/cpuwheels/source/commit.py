@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
-from cpuwheels.model.base import Strict
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import Strict
+from cpuwheels.core.store import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
-from cpuwheels.source.tree import check_parts
 from cpuwheels.source.version import describe
-from cpuwheels.storage import storage_errors, write_atomic
-from cpuwheels.store import sealed_digests
+from cpuwheels.source.worktree import check_parts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cpuwheels.console import Reporter
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
     from cpuwheels.source.repository import Repository
     from cpuwheels.source.result import Source
-    from cpuwheels.store import Store
 
 COMMITS = "commits"
 """Where the store keeps which commits its snapshots are of."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import SourceError
-from cpuwheels.git import FULL_HASH
+from cpuwheels.core.errors import SourceError
+from cpuwheels.fetch.git import FULL_HASH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cpuwheels.git import Git
+    from cpuwheels.fetch.git import Git
 
 _HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 _OWN, _REMOTE = ("refs/tags/{}", "refs/heads/{}"), ("refs/remotes/origin/{}",)

@@ -9,21 +9,21 @@ from typing import TYPE_CHECKING, Protocol
 
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.commits import repositories_of
-from cpuwheels.errors import LockedError, SourceError
-from cpuwheels.git import FULL_HASH
+from cpuwheels.core.errors import LockedError, SourceError
+from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository
 from cpuwheels.source.commit import CommitRequest
 from cpuwheels.source.sdist import SdistRequest, check_sha256
-from cpuwheels.source.tree import TreeRequest, check_tree
+from cpuwheels.source.worktree import TreeRequest, check_tree
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Matrix
+    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
     from cpuwheels.source.result import Source
-    from cpuwheels.store import Store
 
 _HASH = re.compile(r"[0-9a-f]{7,64}")
 """Seven digits are what git shows at least; no version of vLLM is such a number."""

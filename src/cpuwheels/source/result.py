@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import UsageError
+from cpuwheels.core.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.download import Pinned, fetch
-from cpuwheels.errors import DownloadError, SourceError
-from cpuwheels.keys import make_key
-from cpuwheels.simple_index import index_files
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import DownloadError, SourceError
+from cpuwheels.fetch.download import Pinned, fetch
+from cpuwheels.fetch.simple_index import index_files
+from cpuwheels.fetch.tarball import unpack_tar
 from cpuwheels.source.result import KIND, Source
-from cpuwheels.source.unpack import unpack_tar
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.store import Store
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 PROJECT = "vllm"
 DEFAULT_INDEX = "https://pypi.org/simple"

@@ -8,18 +8,18 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import SourceError
-from cpuwheels.keys import digest_of_entries, entry_digest, make_key, text_digest
+from cpuwheels.core.digests import digest_of_entries, entry_digest, make_key, text_digest
+from cpuwheels.core.errors import SourceError
+from cpuwheels.core.store import sealed_digests
 from cpuwheels.source.result import KIND, Source
-from cpuwheels.store import sealed_digests
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
     from cpuwheels.source.version import Described
-    from cpuwheels.store import Store
 
 
 @dataclass(frozen=True)

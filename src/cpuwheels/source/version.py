@@ -11,10 +11,10 @@ from packaging.version import InvalidVersion, Version
 from setuptools_scm.version import format_version, meta
 from vcs_versioning import VcsEnvironment
 
-from cpuwheels.errors import SourceError
+from cpuwheels.core.errors import SourceError
 
 if TYPE_CHECKING:
-    from cpuwheels.git import Git
+    from cpuwheels.fetch.git import Git
     from cpuwheels.source.repository import Repository
 
 TAGS = "v[0-9]*"

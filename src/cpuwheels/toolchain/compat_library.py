@@ -9,14 +9,14 @@ from __future__ import annotations
 import importlib.resources
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import CommandError, ToolchainError
-from cpuwheels.keys import make_key, text_digest
-from cpuwheels.process import run
+from cpuwheels.core.digests import make_key, text_digest
+from cpuwheels.core.errors import CommandError, ToolchainError
+from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.store import Store
+    from cpuwheels.core.store import Store
     from cpuwheels.toolchain.probe import Compiler
 
 KIND = "compat"

@@ -8,27 +8,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import ToolchainError
-from cpuwheels.keys import make_key
-from cpuwheels.model.lock import load_lock
-from cpuwheels.platforms import runs_here
-from cpuwheels.policy import macos_floor
-from cpuwheels.toolchain import zig, zig_programs
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import runs_here
+from cpuwheels.config.platform_policy import macos_floor
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.toolchain import zig, zig_wrappers
+from cpuwheels.toolchain.debian_compiler import KIND, unpacked_programs
 from cpuwheels.toolchain.flags import Flags, prefix_maps
-from cpuwheels.toolchain.host import verdicts
+from cpuwheels.toolchain.host_compilers import verdicts
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.python_headers import headers_key, python_headers
 from cpuwheels.toolchain.result import Toolchain
-from cpuwheels.toolchain.unpacked import KIND, unpacked_programs
-from cpuwheels.toolchain.zig_programs import PACKAGES
+from cpuwheels.toolchain.zig_wrappers import PACKAGES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Target
-    from cpuwheels.store import Store
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 RECIPE = 1
 """Raised when Apple's clang is given other flags."""
@@ -87,7 +87,7 @@ def macos_toolchain(
         version=compiler.identity.version,
         cc=compiler.cc,
         cxx=compiler.cxx,
-        **{name: compiler.tools[name] for name in zig_programs.TOOLS},
+        **{name: compiler.tools[name] for name in zig_wrappers.TOOLS},
         machine=target.machine,
         sysroot=None,
         compile_flags=flags.compile_flags,

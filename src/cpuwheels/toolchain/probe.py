@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import ToolchainError
-from cpuwheels.keys import entry_digest, make_key, tree_digest
-from cpuwheels.process import capture, closed_environment
-from cpuwheels.toolchain.gate import Identity, identify, objections, search_list
+from cpuwheels.core.capture import capture
+from cpuwheels.core.digests import entry_digest, make_key, tree_digest
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.toolchain.requirements import Identity, identify, objections, search_list
 
 if TYPE_CHECKING:
-    from cpuwheels.model.matrix import Target
+    from cpuwheels.config.matrix import Target
 
 TOOLS = ("ar", "ranlib", "strip", "objcopy", "objdump", "as")
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.debian.unpack import content_key, unpacked_root
-from cpuwheels.errors import ToolchainError
-from cpuwheels.keys import make_key
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.root import content_key, unpacked_root
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.lock import DebianLock
-    from cpuwheels.store import Store
+    from cpuwheels.config.debian_lock import DebianLock
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 KIND = "sysroots"
 RECIPE = 1

@@ -6,17 +6,17 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.debian.mirrors import mirrors
-from cpuwheels.debian.unpack import content_key
-from cpuwheels.errors import ToolchainError
-from cpuwheels.keys import make_key
-from cpuwheels.model.lock import load_lock
-from cpuwheels.platforms import runs_here
-from cpuwheels.policy import load_policy
-from cpuwheels.toolchain import unpacked
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import runs_here
+from cpuwheels.config.platform_policy import load_policy
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.mirrors import mirrors
+from cpuwheels.fetch.debian.root import content_key
+from cpuwheels.toolchain import debian_compiler
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
 from cpuwheels.toolchain.flags import Flags, compile_flags, floor_flags, prefix_maps
-from cpuwheels.toolchain.host import host_commands, verdicts
+from cpuwheels.toolchain.host_compilers import host_commands, verdicts
 from cpuwheels.toolchain.macos import macos_toolchain
 from cpuwheels.toolchain.probe import Compiler, compiler_digest
 from cpuwheels.toolchain.result import Toolchain
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.lock import DebianLock
-    from cpuwheels.model.matrix import Debian, Target
-    from cpuwheels.store import Store
-
-Choice = Literal["auto", "host", "debian"]
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import ToolchainChoice
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 FLAGS_RECIPE = 2
 """Raised when the flags change in a way that changes what is built."""
@@ -54,28 +54,13 @@ class _Picked:
     refused: tuple[str, ...]
 
 
-def resolve_toolchain(
-    target: Target,
-    *,
-    choice: Choice,
-    root: Path,
-    debian: Debian,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    environ: Mapping[str, str] | None = None,
-) -> Toolchain:
+def resolve_toolchain(context: BuildContext, environ: Mapping[str, str] | None = None) -> Toolchain:
     """Return the toolchain to build a target with, unpacking what it needs.
 
     Args:
-        target: What is built.
-        choice: ``host`` or ``debian`` forces one; ``auto`` takes a host compiler that meets the gate, else
-            the target's lock.
-        root: The project's folder, with ``locks/``.
-        debian: The mirrors that the matrix names.
-        store: Where compilers and sysroots are kept.
-        reporter: Told which compilers are refused and why, and how far the unpacking is.
-        logs: Folder for log files.
+        context: The run. Its option ``toolchain`` forces ``host`` or ``debian``; ``auto`` takes a host compiler that
+            meets the target's requirements, else the target's lock. Its reporter is told which compilers are refused
+            and why.
         environ: The environment; this process's if not given.
 
     Raises:
@@ -84,11 +69,13 @@ def resolve_toolchain(
         UsageError: ``CPUWHEELS_DEBIAN_MIRROR`` is not a URL.
     """
     environ = os.environ if environ is None else environ
-    sources = mirrors(debian.mirrors, environ)
+    target, root, store, reporter = context.target, context.root, context.store, context.reporter
+    sources = mirrors(context.matrix.debian.mirrors, environ)
     if target.compiler.family == "AppleClang":
         return macos_toolchain(
-            target, root=root, mirrors=sources, store=store, reporter=reporter, logs=logs, environ=environ
+            target, root=root, mirrors=sources, store=store, reporter=reporter, logs=context.logs, environ=environ
         )
+    choice = context.options.toolchain
     picked = _pick(target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ)
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
@@ -97,14 +84,14 @@ def resolve_toolchain(
     sysroot = unpacked_sysroot(lock, policy, mirrors=sources, store=store, reporter=reporter)
     inputs = make_key(compiler=picked.digest, sysroot=sysroot_key(lock, policy))
     c_flags = compile_flags(sysroot, picked.compiler, picked.flags)
-    compat = compat_library(picked.compiler, c_flags, inputs=inputs, store=store, logs=logs)
+    compat = compat_library(picked.compiler, c_flags, inputs=inputs, store=store, logs=context.logs)
     flags = floor_flags(sysroot, picked.compiler, compat, picked.flags)
     digest = make_key(recipe=FLAGS_RECIPE, inputs=inputs, compat=sources_digest())
     maps = (*picked.maps, (sysroot.root, "/sysroot"), (compat.parent, "/toolchain/compat"))
     return _result(target, picked, flags, sysroot=sysroot, digest=digest, maps=maps)
 
 
-def check_choice(target: Target, choice: Choice, root: Path, environ: Mapping[str, str]) -> None:
+def check_choice(target: Target, choice: ToolchainChoice, root: Path, environ: Mapping[str, str]) -> None:
     """Raise before anything is fetched if neither a compiler of this machine nor the pinned one can be used.
 
     Raises:
@@ -115,7 +102,7 @@ def check_choice(target: Target, choice: Choice, root: Path, environ: Mapping[st
         return  # its own compiler runs on another system alone; the pinned one is installed
     pinned = _pinned(target, root)
     if choice == "debian" and pinned is not None:
-        unpacked.require_runnable(pinned, target)
+        debian_compiler.require_runnable(pinned, target)
     elif choice == "host" or pinned is None or not runs_here(pinned):
         found = list(verdicts(target, environ))
         if not any(verdict.compiler for verdict in found):
@@ -128,7 +115,7 @@ def _pinned(target: Target, root: Path) -> DebianLock | None:
 
 def _pick(
     target: Target,
-    choice: Choice,
+    choice: ToolchainChoice,
     *,
     root: Path,
     sources: tuple[str, ...],
@@ -153,12 +140,12 @@ def _pick(
     if choice == "auto" and not refused:
         commands = ", ".join(host_commands(target))
         reporter.info(f"this machine has no {commands}; using the pinned locks/{target.toolchain}.yaml")
-    compiler, folder = unpacked.unpacked_compiler(lock, target, mirrors=sources, store=store, reporter=reporter)
+    compiler, folder = debian_compiler.unpacked_compiler(lock, target, mirrors=sources, store=store, reporter=reporter)
     return _Picked(
         kind="debian",
         compiler=compiler,
-        digest=make_key(content=content_key(lock), relocation=unpacked.RECIPE),
-        flags=unpacked.binutils_flags(folder),
+        digest=make_key(content=content_key(lock), relocation=debian_compiler.RECIPE),
+        flags=debian_compiler.binutils_flags(folder),
         maps=((folder, "/toolchain"),),
         refused=tuple(refused),
     )

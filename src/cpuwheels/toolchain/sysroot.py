@@ -5,19 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.debian.unpack import content_key, unpacked_root
-from cpuwheels.errors import ToolchainError
-from cpuwheels.keys import make_key
-from cpuwheels.toolchain import floor
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.root import content_key, unpacked_root
+from cpuwheels.toolchain import glibc_floor
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.lock import DebianLock
-    from cpuwheels.policy import Policy
-    from cpuwheels.store import Store
+    from cpuwheels.config.debian_lock import DebianLock
+    from cpuwheels.config.platform_policy import Policy
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 KIND = "sysroots"
 
@@ -55,7 +55,7 @@ class Sysroot:
 
 def sysroot_key(lock: DebianLock, policy: Policy) -> str:
     """Return the key of a lock's root at a policy's age, the same wherever it lies."""
-    return make_key(content=content_key(lock), floor=floor.RECIPE, policy=policy.versions)
+    return make_key(content=content_key(lock), floor=glibc_floor.RECIPE, policy=policy.versions)
 
 
 def unpacked_sysroot(
@@ -73,7 +73,7 @@ def unpacked_sysroot(
         mirrors=mirrors,
         store=store,
         reporter=reporter,
-        finish=lambda fresh, _: floor.apply_floor(fresh, policy),
+        finish=lambda fresh, _: glibc_floor.apply_floor(fresh, policy),
         finish_key=sysroot_key(lock, policy),
     )
     found = sorted(root.glob("usr/lib/*/libc.so"))

@@ -12,22 +12,23 @@ from typing import TYPE_CHECKING
 
 from uv import find_uv_bin
 
-from cpuwheels.errors import CommandError, ToolchainError
-from cpuwheels.keys import file_digest, make_key
-from cpuwheels.policy import macos_floor
-from cpuwheels.process import capture, run
-from cpuwheels.toolchain import zig_programs
+from cpuwheels.config.platform_policy import macos_floor
+from cpuwheels.core.capture import capture
+from cpuwheels.core.digests import file_digest, make_key
+from cpuwheels.core.errors import CommandError, ToolchainError
+from cpuwheels.core.process import run
+from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.toolchain import zig_wrappers
 from cpuwheels.toolchain.flags import Flags
-from cpuwheels.toolchain.gate import Identity, identify
 from cpuwheels.toolchain.probe import Compiler
-from cpuwheels.torch_install import uv_environment
+from cpuwheels.toolchain.requirements import Identity, identify
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.console import Reporter
-    from cpuwheels.model.matrix import Target
-    from cpuwheels.store import Store
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
 
 KIND = "toolchains"
 STUBS = "ziglang/lib/libc/darwin"
@@ -83,22 +84,22 @@ def installed_zig(lock: Path, target: Target, *, store: Store, reporter: Reporte
 
     def make(folder: Path) -> None:
         reporter.info(f"installing zig from locks/{lock.name}")
-        _install(lock, folder / zig_programs.PACKAGES, log)
+        _install(lock, folder / zig_wrappers.PACKAGES, log)
         (folder / "bin").mkdir()
-        for name, text in zig_programs.programs().items():
+        for name, text in zig_wrappers.programs().items():
             program = folder / "bin" / name
             program.write_text(text)
             program.chmod(0o755)
 
-    inputs = {"lock": file_digest(lock), "programs": zig_programs.programs()}
-    folder = store.get(KIND, make_key(zig=zig_programs.RECIPE, machine=platform.machine(), **inputs), make)
+    inputs = {"lock": file_digest(lock), "programs": zig_wrappers.programs()}
+    folder = store.get(KIND, make_key(zig=zig_wrappers.RECIPE, machine=platform.machine(), **inputs), make)
     flags = target_flags(target)
     return Zig(
         compiler=_compiler(folder, flags),
         flags=flags,
         folder=folder,
         # Not the building machine's: zig makes the same of the same everywhere.
-        digest=make_key(zig=zig_programs.RECIPE, recipe=RECIPE, target=triple(target), **inputs),
+        digest=make_key(zig=zig_wrappers.RECIPE, recipe=RECIPE, target=triple(target), **inputs),
     )
 
 
@@ -159,7 +160,7 @@ def _install(lock: Path, folder: Path, log: Path) -> None:
 def _compiler(folder: Path, flags: Flags) -> Compiler:
     programs = folder / "bin"
     cxx = programs / "c++"
-    zig = folder / zig_programs.PACKAGES / "ziglang" / "zig"
+    zig = folder / zig_wrappers.PACKAGES / "ziglang" / "zig"
     identity = _identity(cxx, flags)
     version = capture([zig, "version"], timeout=_SECONDS).output.strip()
     return Compiler(
@@ -170,7 +171,7 @@ def _compiler(folder: Path, flags: Flags) -> Compiler:
         cxx_folders=(),
         own_folders=(),
         static_library=None,
-        tools={name: programs / name for name in zig_programs.TOOLS},
+        tools={name: programs / name for name in zig_wrappers.TOOLS},
     )
 
 

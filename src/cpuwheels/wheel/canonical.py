@@ -11,16 +11,16 @@ import zipfile
 from dataclasses import dataclass, replace
 from typing import IO, TYPE_CHECKING
 
-from cpuwheels.errors import WheelError
-from cpuwheels.storage import replacing, storage_errors
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.filesystem import replacing, storage_errors
+from cpuwheels.wheel.deflate_cache import LEVEL
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
-from cpuwheels.wheel.streams import LEVEL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from pathlib import Path
 
-    from cpuwheels.wheel.streams import Stream, Streams
+    from cpuwheels.wheel.deflate_cache import Stream, Streams
 
 ZIP_EPOCH = 315532800
 """1980-01-01T00:00:00Z: zip archives know no earlier time (APPNOTE 4.4.6, MS-DOS date)."""

@@ -9,13 +9,13 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 from pydantic import Field
 
-from cpuwheels.model.base import Strict, load_yaml
+from cpuwheels.core.models import Strict, load_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
-    from cpuwheels.wheel.project import Project
+    from cpuwheels.wheel.core_metadata import Project
 
 
 _OWNER = {"upstream": "upstream's", "ours": "our"}

@@ -8,7 +8,7 @@ import hashlib
 import io
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import WheelError
+from cpuwheels.core.errors import WheelError
 
 if TYPE_CHECKING:
     from collections.abc import Collection

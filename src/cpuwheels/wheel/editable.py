@@ -7,15 +7,15 @@ import zipfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from cpuwheels.errors import WheelError
-from cpuwheels.storage import replacing, storage_errors
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.filesystem import replacing, storage_errors
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FINDER = "_vllm_editable"
-_SOURCE = Path(__file__).parent.with_name("editable_finder.py")
+_SOURCE = Path(__file__).parent / "resources" / "editable_finder.py"
 _VERSION = "_version.py"
 _LIBRARIES = ".libs/"
 

@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import tomli_w
 
-from cpuwheels.errors import WheelError
-from cpuwheels.keys import tree_names
-from cpuwheels.storage import link_or_copy, remove_tree, storage_errors
-from cpuwheels.wheel.project import project_table
+from cpuwheels.core.digests import tree_names
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.filesystem import link_or_copy, remove_tree, storage_errors
+from cpuwheels.wheel.core_metadata import project_table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.wheel.project import Project
+    from cpuwheels.wheel.core_metadata import Project
 
 BACKEND = "scikit-build-core==1.1.2"
 """Build backend of the overlay; the same pin as in this project's own ``pyproject.toml``."""

@@ -23,7 +23,7 @@ from packaging.utils import (
     parse_wheel_filename,
 )
 
-from cpuwheels.errors import WheelError
+from cpuwheels.core.errors import WheelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.bisect.history import History
 from cpuwheels.bisect.loop import Bisection, bisect
-from cpuwheels.bisect.search import Commit, Verdict
+from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe, Question, State
-from cpuwheels.errors import BisectError, CompileError
+from cpuwheels.core.errors import BisectError, CompileError
+from cpuwheels.source.history import Commit, History
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 from rich.console import Console
-from sample_source import commit, git, write_tree
 
-from cpuwheels.bisect.history import history_between
 from cpuwheels.bisect.report import probe_table, result_page, write_bisection
 from cpuwheels.bisect.result import is_kernel_file, outcome_of
 from cpuwheels.bisect.search import Search, Verdict
 from cpuwheels.bisect.state import Probe, Question, State
-from cpuwheels.git import Git
+from cpuwheels.fetch.git import Git
+from cpuwheels.source.history import history_between
 from cpuwheels.source.repository import Repository
+from sample_source import commit, git, write_tree
 
 if TYPE_CHECKING:
     from pathlib import Path

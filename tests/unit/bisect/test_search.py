@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cpuwheels.bisect.search import Commit, ContradictionError, Search, Verdict, rounds
+from cpuwheels.bisect.search import ContradictionError, Search, Verdict, rounds
+from cpuwheels.source.history import Commit
 
 
 def line(count):

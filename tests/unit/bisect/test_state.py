@@ -6,13 +6,13 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from sample_source import commit, git, write_tree
 
-from cpuwheels.bisect.judges import verdict_of
-from cpuwheels.bisect.log import git_log, replayed
+from cpuwheels.bisect.git_log import git_log, replayed
+from cpuwheels.bisect.predicates import verdict_of
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe, Question, State, alone, read_state, write_state
-from cpuwheels.errors import BisectError
+from cpuwheels.core.errors import BisectError
+from sample_source import commit, git, write_tree
 
 if TYPE_CHECKING:
     from pathlib import Path

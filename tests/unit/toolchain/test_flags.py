@@ -4,8 +4,8 @@ import itertools
 from pathlib import Path
 
 from cpuwheels.toolchain.flags import compile_flags, floor_flags, prefix_maps
-from cpuwheels.toolchain.gate import Identity
 from cpuwheels.toolchain.probe import Compiler
+from cpuwheels.toolchain.requirements import Identity
 from cpuwheels.toolchain.sysroot import Sysroot
 
 

@@ -4,21 +4,21 @@ import io
 from typing import TYPE_CHECKING
 
 import pytest
-from fake_compiler import TARGET, Fake
 from rich.console import Console
 
-from cpuwheels.console import Reporter
-from cpuwheels.errors import DownloadError, ToolchainError
-from cpuwheels.model.matrix import Debian
-from cpuwheels.store import Store
+from contexts import build_context
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import DownloadError, ToolchainError
 from cpuwheels.toolchain.select import check_choice, resolve_toolchain
+from fake_compiler import TARGET, Fake
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.model.matrix import Target
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import ToolchainChoice
     from cpuwheels.toolchain.result import Toolchain
-    from cpuwheels.toolchain.select import Choice
 
 LOCK = """\
 suites: {test: [compiler]}
@@ -43,15 +43,14 @@ class Machine:
         self.said = io.StringIO()
         self.reporter = Reporter("x86", Console(file=self.said, width=10_000))
 
-    def resolve(self, target: Target, choice: Choice, environ: dict[str, str] | None = None) -> Toolchain:
+    def resolve(self, target: Target, choice: ToolchainChoice, environ: dict[str, str] | None = None) -> Toolchain:
+        mirror = (self.folder / "mirror").as_uri()
+        context = build_context(
+            self.folder / "store", target, root=self.folder, options=BuildOptions(toolchain=choice),
+            reporter=self.reporter, logs=self.folder / "logs", mirrors=(mirror,),
+        )  # fmt: skip
         return resolve_toolchain(
-            target,
-            choice=choice,
-            root=self.folder,
-            debian=Debian(mirrors=((self.folder / "mirror").as_uri(),)),
-            store=Store(self.folder / "store"),
-            reporter=self.reporter,
-            logs=self.folder / "logs",
+            context,
             environ={"CPUWHEELS_DEBIAN_MIRROR": (self.folder / "mirror").as_uri(), **(environ or {})},
         )
 
@@ -139,7 +138,7 @@ def test_a_cross_compiler_of_this_machine_is_taken(machine: Machine) -> None:
 
 @pytest.mark.parametrize("choice", ["auto", "host"])
 def test_one_message_where_neither_can_be_used(
-    machine: Machine, monkeypatch: pytest.MonkeyPatch, choice: Choice
+    machine: Machine, monkeypatch: pytest.MonkeyPatch, choice: ToolchainChoice
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     Fake(version="12.2.0", machine="s390x-linux-gnu").write(machine.bin, "g++")
@@ -163,5 +162,5 @@ def test_the_pinned_compiler_is_refused_where_it_does_not_run(
 
 
 @pytest.mark.parametrize("choice", ["auto", "debian"])
-def test_nothing_is_asked_beforehand_where_the_pinned_compiler_runs(machine: Machine, choice: Choice) -> None:
+def test_nothing_is_asked_beforehand_where_the_pinned_compiler_runs(machine: Machine, choice: ToolchainChoice) -> None:
     check_choice(FOREIGN, choice, machine.folder, {})

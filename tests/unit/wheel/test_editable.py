@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.errors import WheelError
+from cpuwheels.core.errors import WheelError
 from cpuwheels.wheel.editable import editable_wheel, module_files
 
 NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"

@@ -1,0 +1,1 @@
+"""The audit: whether a wheel keeps its platform policy, and what is wrong with it."""

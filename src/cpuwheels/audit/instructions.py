@@ -1,0 +1,251 @@
+"""No library holds an instruction beyond its instruction sets: the target's own assembler is the judge.
+
+Every program is disassembled, and one instruction of each distinct shape is given to the assembler of the same
+toolchain, told by ``-march`` what it may take. There is no table of instructions here that could be out of date.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections import Counter
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from cpuwheels.audit.disassembly import apart, collect, is_decoded, locate
+from cpuwheels.audit.isa_limits import Limit, limit_for, module_of
+from cpuwheels.audit.unwind_table import read_functions
+from cpuwheels.core.capture import blocks, capture
+from cpuwheels.core.errors import AuditError
+from cpuwheels.core.filesystem import remove_tree, storage_errors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.toolchain.result import Toolchain
+
+_SECONDS = 120
+_ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
+_EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
+"""How an assembler is told to take whatever it knows, where it does not do so by itself."""
+_SHOWN = 20
+
+Content = TypeVar("Content")
+
+
+@dataclass(frozen=True)
+class Binutils:
+    """Programs of the target's toolchain.
+
+    Attributes:
+        assembler: Its ``as``.
+        objdump: Its ``objdump``.
+        machine: What they are for, as ``platform.machine()`` says it.
+    """
+
+    assembler: Path
+    objdump: Path
+    machine: str
+
+    @classmethod
+    def of(cls, toolchain: Toolchain) -> Binutils | None:
+        """Return those of a toolchain, if it has both."""
+        if toolchain.assembler is None or toolchain.objdump is None:
+            return None
+        return cls(toolchain.assembler, toolchain.objdump, toolchain.machine)
+
+    @property
+    def objcopy(self) -> Path:
+        """The ``objcopy`` beside them."""
+        return self.objdump.with_name(self.objdump.name.replace("objdump", "objcopy"))
+
+
+@dataclass(frozen=True)
+class Judged:
+    """What was found in one file that holds nothing beyond its limit.
+
+    Attributes:
+        file: Its path in the wheel.
+        march: What it was held against.
+        forms: Distinct instructions that the assembler has judged.
+        guarded: Functions that use more and are allowed to, with the number of such instructions.
+        unjudged: Distinct texts that no assembler takes: data between functions, or unknown to the disassembler.
+    """
+
+    file: str
+    march: str
+    forms: int
+    guarded: tuple[str, ...]
+    unjudged: tuple[str, ...]
+
+
+def judge_contents(
+    contents: Iterable[tuple[str, Content]],
+    write: Callable[[Path, Content], object],
+    limits: Sequence[Limit],
+    binutils: Binutils,
+    *,
+    folder: Path,
+    where: Path,
+    log: Path,
+) -> tuple[Judged, ...]:
+    """Judge what a wheel holds, laid out in a folder one file after the other.
+
+    Args:
+        contents: The files by their path in the wheel, as whoever calls has read them.
+        write: Makes an ELF file, by its path, of one.
+        limits: What they may hold.
+        binutils: Of the target's toolchain.
+        folder: For these files and what the assembler reads; emptied first, and removed.
+        where: The wheel, for messages.
+        log: Log file of the step.
+
+    Raises:
+        AuditError, CommandError: See `check_instructions`.
+    """
+    files = {}
+    with storage_errors(folder):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+        for number, (name, content) in enumerate(contents):
+            files[name] = folder / f"{number}.so"
+            write(files[name], content)
+    judged = check_instructions(files, limits, binutils, work=folder, where=where, log=log)
+    with storage_errors(folder):
+        remove_tree(folder)
+    return judged
+
+
+def check_instructions(
+    files: Mapping[str, Path], limits: Sequence[Limit], binutils: Binutils, *, work: Path, where: Path, log: Path
+) -> tuple[Judged, ...]:
+    """Judge the ELF files of a wheel.
+
+    Args:
+        files: By their path in the wheel.
+        limits: What they may hold.
+        binutils: Of the target's toolchain.
+        work: For what the assembler reads.
+        where: The wheel, for messages.
+        log: Log file of the step.
+
+    Raises:
+        AuditError: Every function that holds an instruction beyond its file's limit is listed, with the first.
+        CommandError: A file cannot be disassembled.
+    """
+    judged, findings = [], []
+    for name, path in sorted(files.items()):
+        if (limit := limit_for(name, limits)) is None:
+            continue
+        result, beyond = judge(path, name, limit, binutils, work)
+        judged.append(result)
+        findings += beyond
+    with log.open("a", encoding="utf-8") as stream:
+        stream.writelines(f"{it.file}: {it.forms} forms of instructions judged by -march={it.march}\n" for it in judged)
+        stream.writelines(f"{line}\n" for line in findings)
+    if findings:
+        more = [f"and {len(findings) - _SHOWN} more, see the log"] * (len(findings) > _SHOWN)
+        raise AuditError(
+            f"instructions beyond what their library may hold, in {len(findings)} functions",
+            where=where,
+            output="\n".join([*findings[:_SHOWN], *more]),
+            log=log,
+            next_step="compile them for less; or name what asks the CPU first under 'guarded', or the instruction set "
+            "under 'march' of the library in matrix.yaml if every CPU that it needs has it",
+        )
+    return tuple(judged)
+
+
+def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -> tuple[Judged, list[str]]:
+    """Return what was found in one file, and a line for each function that breaks its limit.
+
+    Args:
+        path: The file.
+        name: Its path in the wheel.
+        limit: What it may hold.
+        binutils: Of the target's toolchain.
+        work: For what the assembler reads.
+
+    Raises:
+        AuditError: The assembler does not know the architecture, or there is no instruction in the file.
+        CommandError: It cannot be disassembled.
+    """
+    disassemble: list[str | Path] = [binutils.objdump, "-d", "-w", "--no-show-raw-insn"]
+    found = collect(blocks([*disassemble, "--no-addresses", path]))
+    if not found:
+        raise AuditError(
+            f"the disassembler found no instructions in {name}",
+            where=path,
+            next_step="try the command by hand: " + " ".join(map(str, [*disassemble, path])),
+        )
+    decoded = {shape: text for shape, text in found.items() if is_decoded(text)}
+    refused = _refused(decoded, (f"-march={limit.march}",), binutils, work)
+    unknown = _refused(refused, _EVERYTHING.get(binutils.machine, ()), binutils, work)
+    beyond = {shape: text for shape, text in refused.items() if shape not in unknown}
+    guarded: Counter[str] = Counter()
+    lines: dict[str, str] = {}
+    if beyond:
+        with path.open("rb") as stream:
+            functions = read_functions(stream)
+        missed = set(beyond)
+        for place in locate(blocks([*disassemble, path]), frozenset(beyond)):
+            missed.discard(place.shape)
+            function = functions.name(place.address)
+            if _is_guarded(function, f"{module_of(name)}:{beyond[place.shape].split()[0].decode()}", limit):
+                guarded[function] += 1
+            else:
+                text = _shown(beyond[place.shape])
+                lines.setdefault(function, f"{name}: {function}: {place.address:#x}: {text} (not in {limit.march})")
+        for text in (_shown(beyond[shape]) for shape in sorted(missed)):
+            lines[text] = f"{name}: {text} (not in {limit.march})"
+    undecoded = [text for shape, text in found.items() if shape not in decoded or shape in unknown]
+    result = Judged(
+        file=name,
+        march=limit.march,
+        forms=len(decoded) - len(unknown),
+        guarded=tuple(f"{function} ({count})" for function, count in sorted(guarded.items())),
+        unjudged=tuple(sorted(_shown(text) for text in undecoded)),
+    )
+    return result, list(lines.values())
+
+
+def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:
+    names = (function, instruction)
+    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in limit.guarded)
+
+
+def _refused(
+    instructions: Mapping[bytes, bytes], options: Sequence[str], binutils: Binutils, work: Path
+) -> dict[bytes, bytes]:
+    """Return the instructions that the assembler refuses, by their shape."""
+    faulty = _assemble([[text] for text in instructions.values()], options, binutils, work)
+    left = {shape: text for number, (shape, text) in enumerate(instructions.items()) if number in faulty}
+    faulty = _assemble([apart(text) for text in left.values()], options, binutils, work)
+    return {shape: text for number, (shape, text) in enumerate(left.items()) if number in faulty}
+
+
+def _assemble(
+    instructions: Sequence[Sequence[bytes]], options: Sequence[str], binutils: Binutils, work: Path
+) -> set[int]:
+    """Return the numbers of the instructions, each on one or more lines, of which the assembler refuses a line."""
+    if not instructions:
+        return set()
+    owners = [number for number, lines in enumerate(instructions) for _ in lines]
+    source = work / "instructions.s"
+    source.write_bytes(b"\n".join(line for lines in instructions for line in lines) + b"\n")
+    argv: list[str | Path] = [binutils.assembler, *options, "--no-warn", "-o", work / "instructions.o", source]
+    answer = capture(argv, timeout=_SECONDS, both=True)
+    lines = [int(number) for number in _ERROR.findall(answer.output)]
+    if answer.returncode != 0 and not lines:
+        raise AuditError(
+            "the assembler cannot judge instructions",
+            where=" ".join(map(str, argv)),
+            output=answer.output,
+            next_step="correct march in matrix.yaml: the assembler's manual lists what it knows",
+        )
+    return {owners[number - 1] for number in lines}
+
+
+def _shown(text: bytes) -> str:
+    return " ".join(text.decode(errors="replace").split())

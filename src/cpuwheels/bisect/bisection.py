@@ -1,0 +1,133 @@
+"""One bisection from its ends to its result."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.cost_model import costs_of
+from cpuwheels.bisect.git_log import replayed
+from cpuwheels.bisect.loop import Bisection, bisect
+from cpuwheels.bisect.probe import Trier, make_judge
+from cpuwheels.bisect.request import check_options, make_question
+from cpuwheels.bisect.result import outcome_of
+from cpuwheels.bisect.search import rounds
+from cpuwheels.bisect.state import alone, read_state, write_state
+from cpuwheels.bisect.wheels import Wheels
+from cpuwheels.config.host import check_own_machine
+from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.store import Store
+from cpuwheels.fetch.git_archive import repositories_of
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
+from cpuwheels.source.history import history_between
+from cpuwheels.source.revisions import git_name, resolve
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.bisect.result import Outcome
+    from cpuwheels.bisect.search import State as Left
+    from cpuwheels.bisect.state import Probe, State
+    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.options import BisectOptions
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.source.history import History
+    from cpuwheels.source.repository import Repository
+    from cpuwheels.source.revisions import Revision
+
+
+def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOptions, reporter: Reporter) -> Outcome:
+    """Find the first bad commit between two ends, going on where an earlier run of the same question stopped.
+
+    Args:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Raises:
+        BisectError: The ends make no range, are not what they were said to be, or verdicts contradict each other.
+        CpuwheelsError: Any stage's own error that says nothing of a commit.
+    """
+    target = matrix.buildable(name)
+    check_own_machine(target)
+    check_options(options)
+    known = replayed(options.log) if options.log else {}
+    store = Store(paths.cache, check_once=True)
+    repository = _repository(matrix, options, store, reporter)
+    good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
+    _tell_ends(good, bad, reporter)
+    history = history_between(repository, good.commit, bad.commit, first_parent=not options.all_parents)
+    question = make_question(target.id, good, bad, repository, options)
+    folder = (options.out or paths.dist / "bisect" / question.key()).resolve()
+    with alone(folder):
+        state = read_state(folder, question)
+        costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
+        _tell_range(history, state, costs.different, folder, options, reporter)
+        wheels = Wheels(paths.root, store, folder, matrix, target, options.build, options.index)
+        judge = make_judge(target, question, options, wheels)
+
+        for probe in state.probes:
+            costs.learn(probe)
+
+        try:
+            with Trier(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
+
+                def try_commit(commit: str, expected: Sequence[str]) -> Probe:
+                    probe = trier(commit, [name for name in expected if costs.is_at_hand(name)])
+                    costs.learn(probe)
+                    return probe
+
+                bisection = Bisection(
+                    history, try_commit, costs, keep=lambda now: write_state(folder, now),
+                    tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
+                    at_once=options.jobs,
+                )  # fmt: skip
+                state, left = bisect(bisection, state, known)
+        finally:
+            with storage_errors(folder):
+                remove_tree(wheels.unpacked)
+    return outcome_of(repository, history, state, left, folder)
+
+
+def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: Reporter) -> Repository:
+    remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
+    names = [git_name(text, options.branch) for text in (options.good, options.bad)]
+    repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
+    if options.repo and repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
+        reporter.announce(
+            f"{repository.name} has changes that are not committed; they are part of no commit that is tried"
+        )
+    return repository
+
+
+def _tell_ends(good: Revision, bad: Revision, reporter: Reporter) -> None:
+    reporter.info(f"good: {good}")
+    reporter.info(f"bad: {bad}")
+    if good.kind != bad.kind and {good.kind, bad.kind} != {"hash", "name"}:
+        reporter.announce(f"the ends are named in two ways, by {good.kind} and by {bad.kind}")
+
+
+def _tell_range(
+    history: History, state: State, kernels: int, folder: Path, options: BisectOptions, reporter: Reporter
+) -> None:
+    count = len(history.commits)
+    reporter.info(
+        f"{count} commits with about {kernels} different kernels, at most {rounds(count, options.jobs)} "
+        f"{'rounds' if options.jobs > 1 else 'probes'} if none is skipped; all is kept in {folder}"
+    )
+    if history.merges and not options.all_parents:
+        reporter.info(f"{history.merges} of them are merges, each taken as one change; --all-parents looks into them")
+    if state.probes:
+        reporter.info(f"going on: {len(state.probes)} commits were tried before")
+
+
+def _tell_left(left: Left, wanted: Sequence[str], repository: Repository, reporter: Reporter) -> None:
+    if wanted:
+        more = rounds(len(left.suspects))
+        reporter.info(f"{len(left.suspects)} commits are left, about {more} more probes")
+    for commit in wanted:
+        reporter.info(f"trying {commit[:9]} {repository.subject(commit)}")

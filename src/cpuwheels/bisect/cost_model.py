@@ -1,0 +1,102 @@
+"""What it takes to try a commit: little where its kernels are at hand, a compilation where they are not."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from cpuwheels.bisect.fingerprints import kernel_classes
+from cpuwheels.kernels.build import KIND as KERNELS
+from cpuwheels.kernels.depfile import KIND as READS
+from cpuwheels.kernels.depfile import Reads
+from cpuwheels.kernels.fingerprint import KIND as CLASSES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from cpuwheels.bisect.state import Probe
+    from cpuwheels.core.store import Store
+    from cpuwheels.source.repository import Repository
+
+ASSEMBLED_SECONDS = 30.0
+"""To make a wheel of kernels that are there, and to judge it."""
+
+COMPILED_SECONDS = 1200.0
+"""To compile kernels on two CPUs. Only how the two compare matters: it decides how far from the middle of the range a
+commit may be that is tried because it is cheap."""
+
+UNBUILDABLE_SECONDS = 100 * COMPILED_SECONDS
+"""Of a commit whose kernels are those of one that does not build: it tells nothing, so nearly any other is better."""
+
+_LATEST = 3
+
+
+class Costs:
+    """The seconds that commits are expected to take; they fall as kernels come to hand."""
+
+    def __init__(self, classes: Sequence[dict[str, str]], at_hand: Iterable[str]) -> None:
+        """Take the classes of the commits.
+
+        Args:
+            classes: By commit; one mapping for each way to tell them, the first for what comes to hand.
+            at_hand: Those whose kernels are in the store.
+        """
+        self._classes = classes
+        self._at_hand = set(at_hand)
+        self._unbuildable: set[str] = set()
+        self._lock = threading.Lock()
+
+    def __call__(self, commit: str) -> float:
+        """Return the seconds for a commit."""
+        with self._lock:
+            own = self._of(commit)
+            if own & self._at_hand:
+                return ASSEMBLED_SECONDS
+            return UNBUILDABLE_SECONDS if own & self._unbuildable else COMPILED_SECONDS
+
+    def is_at_hand(self, commit: str) -> bool:
+        """Return whether a commit's kernels are in the store, as far as that can be told from its files."""
+        return self(commit) == ASSEMBLED_SECONDS
+
+    def learn(self, probe: Probe) -> None:
+        """Note that the kernels of a commit are there now, or that there is no way to have them."""
+        with self._lock:
+            if probe.wheel_from == "none":
+                self._unbuildable |= self._of(probe.commit)
+            elif probe.wheel_from != "index":
+                self._at_hand |= self._of(probe.commit)
+
+    def _of(self, commit: str) -> set[str]:
+        return {classes[commit] for classes in self._classes if commit in classes}
+
+    @property
+    def different(self) -> int:
+        """How many different kernels the commits have at least."""
+        return min((len(set(classes.values())) for classes in self._classes), default=0)
+
+
+def costs_of(repository: Repository, commits: Sequence[str], store: Store, target: str) -> Costs:
+    """Return what commits are expected to take, from what earlier builds depended on and left in the store.
+
+    Raises:
+        BisectError: git cannot tell their files.
+    """
+    marks = {path.name: path for path in store.path(CLASSES, target).glob("[!.]*")}
+    at_hand = [name for name, path in marks.items() if store.path(KERNELS, path.read_text().strip()).is_dir()]
+    return Costs(kernel_classes(repository, commits, [*_latest_reads(store), None]), at_hand)
+
+
+def _latest_reads(store: Store) -> list[Reads]:
+    """Return what the latest builds depended on, each once."""
+    paths = sorted((store.root / READS).glob("*/*.json"), key=lambda path: -path.stat().st_mtime)
+    found: dict[str, Reads] = {}
+    for path in paths:
+        if len(found) == _LATEST:
+            break
+        try:
+            found.setdefault(path.name, Reads.model_validate_json(path.read_bytes()))
+        except (OSError, ValidationError):
+            continue
+    return list(found.values())

@@ -1,0 +1,57 @@
+"""Which commits have the same kernels, told from the repository without checking anything out.
+
+A class is a prediction of what a commit will cost. Which kernels it really gets is decided by their key.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.digests import text_digest
+from cpuwheels.core.errors import BisectError
+from cpuwheels.kernels.fingerprint import PARTS, class_digest
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.kernels.depfile import Reads
+    from cpuwheels.source.repository import Repository
+
+
+def kernel_classes(
+    repository: Repository, commits: Sequence[str], ways: Sequence[Reads | None]
+) -> list[dict[str, str]]:
+    """Return, for each way to tell, a digest for each commit; commits with the same digest have the same kernels.
+
+    Args:
+        repository: Where the commits are.
+        commits: Full hashes.
+        ways: What earlier builds depended on; with None every file that kernels could depend on counts.
+
+    Raises:
+        BisectError: git cannot tell what the commits hold.
+        SourceError: Nor what one of them holds.
+    """
+    found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in PARTS])
+    rows = [tuple(found[start : start + len(PARTS)]) for start in range(0, len(found), len(PARTS))]
+    first = {row: commit for commit, row in zip(commits, rows, strict=True)}
+    listings = {row: repository.objects(commit, *PARTS) for row, commit in first.items()} if any(ways) else {}
+    classes = []
+    for reads in ways:
+        known = {row: class_digest(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first}
+        classes.append({commit: known[row] for commit, row in zip(commits, rows, strict=True)})
+    return classes
+
+
+def _objects(repository: Repository, names: Sequence[str]) -> list[str]:
+    """Return the object that each name means, or ``missing``."""
+    asked = repository.git.ask("cat-file", "--batch-check=%(objectname)", text="".join(f"{name}\n" for name in names))
+    lines = asked.output.splitlines()
+    if asked.returncode != 0 or len(lines) != len(names):
+        raise BisectError(
+            "git does not tell the files of the commits",
+            where=repository.name,
+            output=asked.output[-2000:],
+            next_step="git fsck tells whether the repository is whole",
+        )
+    return ["missing" if line.endswith(" missing") else line for line in lines]

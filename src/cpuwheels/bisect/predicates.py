@@ -1,0 +1,161 @@
+"""What decides whether a wheel is good: a command, an operator's results, or an operator's speed."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.core.errors import BisectError
+from cpuwheels.core.process import end_command_of, run, signal_name
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+
+SKIP = 125
+"""Exit code of a command that cannot tell, as of ``git bisect run``."""
+
+_LAST = 127
+_HIDDEN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")
+"""Variables that would put something else in the place of the wheel."""
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """What was found about a wheel.
+
+    Attributes:
+        verdict: Good, bad or skip.
+        reason: Why, for people.
+    """
+
+    verdict: Verdict
+    reason: str
+
+
+def nothing() -> None:
+    """Do nothing."""
+
+
+class Judge(Protocol):
+    """Something that decides whether a wheel is good."""
+
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
+        """Judge a wheel.
+
+        Args:
+            wheel: The file.
+            commit: What it was made from.
+            folder: For logs and an environment; kept but for the environment.
+            reporter: Told of every step.
+            waiting: Called when a command is waited for that is not disturbed by other work beside it.
+        """
+
+
+@dataclass(frozen=True)
+class CommandJudge:
+    """A shell command in an environment with the wheel.
+
+    Attributes:
+        command: For ``sh -c``.
+        limit: Seconds after which it is ended and counts as bad, as something that hangs is; None for no limit.
+        install: Makes an environment with a wheel in a folder and returns its interpreter, and variables that programs
+            need on this CPU; tells a reporter.
+        environ: What the command inherits.
+        cwd: Its working folder.
+    """
+
+    command: str
+    limit: float | None
+    install: Callable[[Path, Path, Reporter], tuple[Path, Mapping[str, str]]]
+    environ: Mapping[str, str]
+    cwd: Path
+
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
+        """Run the command.
+
+        Raises:
+            BisectError: Its exit status is no verdict.
+            CpuwheelsError: The environment cannot be made.
+        """
+        with reporter.stage("environment", "with the wheel and what it requires"):
+            python, needed = self.install(wheel, folder / "venv", reporter)
+        env = {name: value for name, value in self.environ.items() if name not in _HIDDEN}
+        env |= {
+            **needed,
+            "CPUWHEELS_WHEEL": str(wheel),
+            "CPUWHEELS_COMMIT": commit,
+            "CPUWHEELS_PYTHON": str(python),
+            "VIRTUAL_ENV": str(python.parent.parent),
+            "PATH": os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)]),
+        }
+        log = folder / "command.log"
+        waiting()
+        with reporter.stage("command", f"log: {log}"), _ended_after(self.limit) as late:
+            done = run(["sh", "-c", self.command], log=log, env=env, cwd=self.cwd, check=False)
+        if late.is_set():
+            return Judgement(Verdict.BAD, f"no end within {self.limit:g} s")
+        last = done.output.strip().splitlines()[-1:]
+        return Judgement(
+            verdict_of(done.returncode, self.command), ": ".join([f"exit status {done.returncode}", *last])
+        )
+
+
+def verdict_of(status: int, where: str) -> Verdict:
+    """Return what the exit status of a shell command says.
+
+    0 is good, 125 is skip and any other up to 127 is bad, as git-bisect(1) has it.
+
+    Args:
+        status: Of the shell; negative for a signal.
+        where: The command, for the message.
+
+    Raises:
+        BisectError: Any other status: the search must not go on.
+    """
+    if status == 0:
+        return Verdict.GOOD
+    if status == SKIP:
+        return Verdict.SKIP
+    if 0 < status <= _LAST:
+        return Verdict.BAD
+    number = -status if status < 0 else status - 128
+    raise BisectError(
+        f"the command ended with {status}, {signal_name(number)}, which is no verdict",
+        where=where,
+        next_step="if a crash is what you look for, let the command turn it into one: '… || exit 1'",
+    )
+
+
+@contextmanager
+def _ended_after(seconds: float | None) -> Iterator[threading.Event]:
+    """End the command that this thread waits for after a time; the event says whether that was needed."""
+    late, thread = threading.Event(), threading.get_ident()
+
+    def end() -> None:
+        late.set()
+        while not done.wait(0.1):
+            end_command_of(thread)
+
+    done = threading.Event()
+    timer = threading.Timer(seconds, end) if seconds is not None else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield late
+    finally:
+        done.set()
+        if timer:
+            timer.cancel()
+            timer.join()

@@ -1,0 +1,136 @@
+"""Trying a commit: its wheel, and the judge's word on it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from rich.console import Console
+
+from cpuwheels.bisect.kernel_predicates import ParityJudge, SpeedJudge
+from cpuwheels.bisect.predicates import CommandJudge, Judgement
+from cpuwheels.bisect.prefetch import Ahead
+from cpuwheels.bisect.probe_log import probe_story
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.bisect.state import Probe
+from cpuwheels.bisect.wheels import UNBUILDABLE
+from cpuwheels.config.host import is_foreign, markers
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.console import clock
+from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.environment.test_env import complete_environment, layered_environment
+from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.environment.wheel_install import install_wheel
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
+from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.wheel.kernel_wheel import read_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cpuwheels.bisect.predicates import Judge
+    from cpuwheels.bisect.state import Question
+    from cpuwheels.bisect.wheels import Got, Wheels
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import BisectOptions
+    from cpuwheels.core.console import Reporter
+
+
+class Trier:
+    """Tries a commit: gets its wheel and lets the judge have it.
+
+    A context: what is made ahead is ended with it.
+    """
+
+    def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter, *, at_once: int) -> None:
+        self._wheels, self._judge = wheels, judge
+        self._folder, self._reporter = folder, reporter
+        # Only one at a time can have a live line.
+        self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
+        self._announced: set[str] = set()
+        self._ahead = Ahead(self._get_ahead)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._ahead.__exit__(*raised)
+
+    def __call__(self, commit: str, expected: Sequence[str] = ()) -> Probe:
+        """Return what is found at a commit.
+
+        Args:
+            commit: Full hash.
+            expected: Those that may be tried after it; their wheels are made while it is judged.
+
+        Raises:
+            CpuwheelsError: What says nothing of the commit.
+        """
+        began = time.monotonic()
+        folder = self._wheels.paths(commit).dist
+        got: Got | None = None
+        with probe_story(self._name(commit), self._console, folder, self._announced) as reporter:
+            try:
+                got = self._wheels.get(commit, reporter)
+                judgement = self._judge(got.path, commit, folder, reporter, partial(self._ahead.begin, expected))
+            except UNBUILDABLE as error:
+                reporter.info(f"error: {error}")
+                judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
+            finally:
+                remove_tree(folder / "venv")
+        probe = Probe(
+            commit=commit, verdict=judgement.verdict, reason=judgement.reason, seconds=time.monotonic() - began,
+            wheel_from=got.wheel_from if got else "none", wheel=got.path.name if got else "",
+            sha256=got.sha256 if got else "", log=folder.relative_to(self._folder).as_posix(),
+        )  # fmt: skip
+        self._reporter.info(
+            f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
+        )
+        return probe
+
+    def _get_ahead(self, commit: str) -> None:
+        folder = self._wheels.paths(commit).dist
+        with probe_story(self._name(commit), self._console, folder, self._announced, live=False) as reporter:
+            self._wheels.get(commit, reporter)
+
+    def _name(self, commit: str) -> str:
+        return f"{self._reporter.target} {commit[:9]}"
+
+
+def make_judge(target: Target, question: Question, options: BisectOptions, wheels: Wheels) -> Judge:
+    """Return what decides whether a wheel is good.
+
+    Args:
+        target: What is built.
+        question: What is asked.
+        options: What the user chose.
+        wheels: Gets the good end's wheel for a comparison of speed.
+    """
+    matrix = wheels.matrix
+    if options.parity:
+        return ParityJudge(options.parity, options.level, wheels.paths, matrix, target.id)
+    if options.bench:
+        return SpeedJudge(
+            options.bench, options.slower, options.library,
+            lambda reporter: wheels.get(question.good, reporter).path, wheels.paths, matrix, target.id,
+        )  # fmt: skip
+
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:
+        paths = replace(wheels.paths(question.good), dist=folder.parent)
+        context = open_context(paths, matrix, target, BuildOptions(), reporter, wheels.store)
+        found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+        environment = torch_environment(context, found.torch)
+        limit = None if is_foreign(target) else hold_onednn_back(reporter, this_cpu(context))
+        needed = needed_variables(limit)
+        if options.requirements:
+            return complete_environment(environment, wheel, folder, context.logs, wheels.unpacked), needed
+        python = layered_environment(environment, folder, context.logs)
+        install_wheel(wheel, python, None, context.logs, wheels.unpacked)
+        return python, needed
+
+    return CommandJudge(options.run or "", options.timeout, install, os.environ, Path.cwd())

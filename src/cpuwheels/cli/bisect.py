@@ -1,0 +1,91 @@
+"""The command line of a bisection."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from cpuwheels.config.options import BisectOptions, Level, ToolchainChoice
+
+if TYPE_CHECKING:
+    from cpuwheels.config.paths import Paths
+
+
+class _Bisect(TypedDict):
+    """The options of a bisection, as click names them."""
+
+    good: str
+    bad: str
+    run: str | None
+    parity: str | None
+    bench: str | None
+    slower: float
+    library: str
+    level: Level
+    branch: str
+    all_parents: bool
+    jobs: int
+    timeout: float | None
+    requirements: bool
+    log: Path | None
+    out: Path | None
+    repo: Path | None
+    index: str | None
+    kernels_from: str | None
+    toolchain: ToolchainChoice
+    memory: str | None
+    locked: bool
+
+
+_PATH = click.Path(path_type=Path)
+_ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
+_ABOVE_ONE = click.FloatRange(min=1, min_open=True)
+_TOOLCHAINS = click.Choice(["auto", "host", "debian"])
+_LEVELS = click.Choice(["smoke", "full", "deep"])
+
+
+@click.command()
+@click.option("--target", help="Target id (default: this machine's own).")
+@click.option("--good", required=True, help="A commit before the change: hash, tag, branch, version or date.")
+@click.option("--bad", required=True, help="A commit after it.")
+@click.option("--run", help="Shell command that decides: 0 good, 125 skip, other codes up to 127 bad.")
+@click.option("--parity", help="Operator whose results decide.")
+@click.option("--bench", help="Operator whose speed decides, against the good end's.")
+@click.option("--slower", type=_ABOVE_ONE, default=1.2, show_default=True, help="With --bench: how many times is bad.")
+@click.option("--library", default="_C", show_default=True, help="With --bench: the kernel library.")
+@click.option("--level", type=_LEVELS, default="smoke", show_default=True, help="With --parity: how many cases.")
+@click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
+@click.option("--all-parents", is_flag=True, help="Search what was merged, too; else a merge is one change.")
+@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tried side by side.")
+@click.option("--timeout", type=_ABOVE_ZERO, help="Seconds after which the command is ended and counts as bad.")
+@click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
+@click.option("--log", type=_PATH, help="Verdicts to believe: a state.json, or what git bisect log wrote.")
+@click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
+@click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
+@click.option("--index", help="Index of wheels by commit that is asked first, laid out as wheels.vllm.ai is.")
+@click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels are taken by commits that have the same.")
+@click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
+@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")
+@click.pass_obj
+def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
+    """Find the commit that made a target's wheel bad."""
+    from rich.console import Console
+
+    from cpuwheels.bisect.bisection import run_bisection
+    from cpuwheels.bisect.report import probe_table, write_bisection
+    from cpuwheels.config.host import default_target
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
+
+    matrix = load_matrix(paths.root)
+    name = target or default_target(matrix).id
+    reporter, console = Reporter(name), Console()
+    outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
+    reports = write_bisection(outcome)
+    console.print(probe_table(outcome))
+    for line in outcome.as_lines():
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    reporter.info(f"reports: {', '.join(str(path) for path in reports)}")

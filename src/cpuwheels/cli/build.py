@@ -1,0 +1,150 @@
+"""Commands that build: a wheel, the same wheel a second time, and an editable checkout."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import click
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions, CacheChoice, ToolchainChoice
+from cpuwheels.core.console import Reporter
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.pipeline.built_wheel import Finished
+
+
+class _Options(TypedDict):
+    """The options of a build, as click names them."""
+
+    source: str | None
+    repo: Path | None
+    sha256: str | None
+    toolchain: ToolchainChoice
+    memory: str | None
+    jobs: str | None
+    locked: bool
+    debug_symbols: bool
+    compiler_cache: CacheChoice
+    kernels_from: str | None
+
+
+def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that describe a build."""
+    for option in reversed(
+        [
+            click.option("--source", help="vLLM version, path of a tree, or commit by hash, tag or branch."),
+            click.option("--repo", type=click.Path(path_type=Path), help="Clone of vLLM to look --source up in."),
+            click.option("--sha256", help="Digest of the sdist, for a version that matrix.yaml does not pin."),
+            click.option(
+                "--toolchain", type=click.Choice(["auto", "host", "debian"]), default="auto", show_default=True,
+                help="A host compiler that passes the target's gate, else the pinned one from Debian.",
+            ),
+            click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
+            click.option("--jobs", help="Upper bound for compilations at once; MAX_JOBS is another."),
+            click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content."),
+            click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
+            click.option(
+                "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
+                help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
+            ),
+            click.option(
+                "--kernels-from", metavar="PLACE",
+                help="Compile nothing: take the kernels of a wheel (file, folder, URL#sha256=… or index).",
+            ),
+        ]
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command()
+@click.argument("target")
+@build_options
+@click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
+@click.pass_obj
+def build(paths: Paths, /, target: str, summary: bool, **options: Unpack[_Options]) -> None:
+    """Build the wheel of TARGET."""
+    build_target(paths, target, BuildOptions(**options), summary=summary)
+
+
+@click.command()
+@click.argument("target")
+@build_options
+@click.pass_obj
+def verify(paths: Paths, /, target: str, **options: Unpack[_Options]) -> None:
+    """Build TARGET again, elsewhere and differently, and compare the wheels byte by byte."""
+    from cpuwheels.pipeline.rebuild import SecondBuildError, rebuilt
+    from cpuwheels.verification.reproducibility import require_identical
+
+    chosen, reporter = BuildOptions(**options), Reporter(target)
+    first = build_target(paths, target, chosen, summary=False)
+    try:
+        with rebuilt(paths, target, chosen, reporter) as second:
+            require_identical(first.path, second)
+    except SecondBuildError as error:
+        sys.exit(error.status)
+    reporter.info(f"two builds, the same bytes: sha256 {first.sha256}")
+
+
+@click.command()
+@click.argument("checkout", type=click.Path(path_type=Path))
+@click.option("--target", help="Target id (default: this machine's own).")
+@click.option(
+    "--python", type=click.Path(path_type=Path), help="Interpreter to install into (default: CHECKOUT/.venv)."
+)
+@click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and vLLM alone.")
+@build_options
+@click.pass_obj
+def develop(
+    paths: Paths,
+    /,
+    checkout: Path,
+    target: str | None,
+    python: Path | None,
+    requirements: bool,
+    **options: Unpack[_Options],
+) -> None:
+    """Install the vLLM CHECKOUT editable, with kernels that fit it."""
+    from cpuwheels.config.host import default_target
+    from cpuwheels.pipeline.develop import develop as install_checkout
+
+    matrix = load_matrix(paths.root)
+    name = target or default_target(matrix).id
+    reporter, chosen = Reporter(name), BuildOptions(**options)
+    used = install_checkout(paths, matrix, name, checkout, chosen, reporter, python=python, requirements=requirements)
+    reporter.info(f"{checkout} is installed; Python files are used where they are")
+    print(used)
+
+
+def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> Finished:
+    """Build the wheel of a target and print where it is.
+
+    Args:
+        paths: Folders to read and write.
+        target: Target id.
+        options: What the user chose.
+        summary: Whether it is also printed how the wheel is installed and what can be done next.
+    """
+    from cpuwheels.config.host import is_foreign
+    from cpuwheels.pipeline.build import build as build_wheel
+    from cpuwheels.pipeline.summary import closing_lines
+
+    reporter, matrix = Reporter(target), load_matrix(paths.root)
+    finished = build_wheel(paths, matrix, target, options, reporter)
+    reporter.info(f"sha256 {finished.sha256}")
+    reporter.info(f"needs no more than {', '.join(finished.versions)}: {finished.policy}")
+    print(finished.path, flush=True)
+    if summary:
+        wanted = matrix.target(target)
+        lines = closing_lines(
+            finished, wanted, reporter.announcements,
+            foreign=is_foreign(wanted), here=Path.cwd(), width=reporter.console.width,
+        )  # fmt: skip
+        reporter.closing(lines)
+    return finished

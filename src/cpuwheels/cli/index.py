@@ -1,0 +1,155 @@
+"""Commands of the wheel index: publish into it, fill it nightly, check it, serve it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import Level, NightlyOptions
+
+if TYPE_CHECKING:
+    from cpuwheels.config.paths import Paths
+
+FOLDER = "index"
+"""Below the output folder, where an index is kept if no other place is named."""
+
+STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
+"""Variable with the file that GitHub Actions shows."""
+
+_SHOWN = 50
+_PATH = click.Path(path_type=Path)
+_INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
+
+
+@click.command()
+@click.argument("wheel", type=_PATH)
+@_INDEX
+@click.option("--commit", help="Full hash of its source, for a wheel that does not say it.")
+@click.option("--target", help="Target id, for a wheel that does not say it.")
+@click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
+@click.pass_obj
+def publish(
+    paths: Paths, wheel: Path, index: str | None, commit: str | None, target: str | None, nightly: bool
+) -> None:
+    """Add WHEEL, with the reports beside it, to the index."""
+    from cpuwheels.core.units import format_size
+    from cpuwheels.index.address import open_bucket
+    from cpuwheels.index.publish_wheel import publish_wheel
+
+    bucket = open_bucket(index or str(paths.dist / FOLDER))
+    published = publish_wheel(
+        bucket, wheel, load_matrix(paths.root), commit=commit, target=target, nightly=nightly
+    )  # fmt: skip
+    entry, listed = published.entry, ", ".join(published.views)
+    state = "published" if published.new else "was there already"
+    print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
+
+
+class _Nightly(TypedDict):
+    """The options of a nightly job, as click names them."""
+
+    targets: tuple[str, ...]
+    since: str | None
+    release: str | None
+    latest_release: bool
+    branch: str | None
+    repo: Path | None
+    level: Level | None
+    hours: float | None
+    memory: str | None
+    locked: bool
+
+
+@click.command()
+@_INDEX
+@click.option("--target", "targets", multiple=True, help="Only this target; may be repeated.")
+@click.option("--since", help="Build every commit after this one, the newest first.")
+@click.option("--release", help="Build this version in place of the newest commit.")
+@click.option("--latest-release", is_flag=True, help="Build the newest release's commit in place of the newest one.")
+@click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
+@click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
+@click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Begin nothing more after this time.")
+@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")
+@click.pass_obj
+def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
+    """Build, try and publish the newest wheels, and take out the oldest."""
+    from rich.console import Console
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import NightlyError, PostponedError
+    from cpuwheels.core.filesystem import storage_errors
+    from cpuwheels.index.address import open_bucket
+    from cpuwheels.index.nightly.job import FOLDER as NIGHTLY
+    from cpuwheels.index.nightly.job import run_nightly
+    from cpuwheels.index.nightly.summary import FAULTS, outcome_table, worst
+    from cpuwheels.verification.parity.reports import write_files
+
+    reporter = Reporter("nightly")
+    bucket = open_bucket(index or str(paths.dist / FOLDER))
+    summary = run_nightly(paths, load_matrix(paths.root), bucket, NightlyOptions(**options), reporter)
+    folder = paths.dist / NIGHTLY
+    write_files(folder, {"summary.md": summary.as_markdown(), "summary.json": summary.as_json()})
+    if step := os.environ.get(STEP_SUMMARY):
+        with storage_errors(folder), open(step, "a", encoding="utf-8") as stream:  # noqa: PTH123  (GitHub's own file)
+            stream.write(summary.as_markdown())
+    Console().print(outcome_table(summary))
+    reporter.info(f"{summary.as_line()}; summary: {folder / 'summary.json'}")
+    lines = [
+        f"{one.source[:9]} {one.target}: {one.reason} {one.kept}".rstrip() for one in summary.outcomes if one.reason
+    ]
+    match worst(summary.outcomes):
+        case "wrong" | "failed":
+            raise NightlyError(
+                f"{summary.count(*FAULTS)} wheels were not published",
+                where=folder,
+                output="\n".join(lines),
+                next_step="read why.txt and the logs in their folders; the next run tries them again",
+            )
+        case "postponed":
+            raise PostponedError(
+                f"{summary.count('postponed')} wheels are left to the next time",
+                where=folder,
+                output="\n".join(lines),
+                next_step="run it again, with more --hours or more of the disk free",
+            )
+
+
+@click.command("check-index")
+@_INDEX
+@click.option("--repair", is_flag=True, help="Write pages anew that do not say what their wheels are.")
+@click.pass_obj
+def check_index(paths: Paths, index: str | None, repair: bool) -> None:
+    """Verify everything in the index: links, digests, metadata."""
+    from cpuwheels.core.errors import PublishError
+    from cpuwheels.index.address import open_bucket
+    from cpuwheels.index.check import check_index as check
+    from cpuwheels.index.check import repair_index
+
+    bucket = open_bucket(index or str(paths.dist / FOLDER))
+    faults = repair_index(bucket) if repair else check(bucket)
+    if faults:
+        more = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
+        raise PublishError(
+            f"the index has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
+            where=bucket.name,
+            output="\n".join([*(fault.what for fault in faults[:_SHOWN]), *more]),
+            next_step="; ".join(dict.fromkeys(fault.remedy.value for fault in faults)),
+        )
+    print(f"{bucket.name}: nothing is wrong")
+
+
+@click.command("serve-index")
+@click.option("--index", type=_PATH, help="Folder of the index (default: dist/index).")
+@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
+@click.pass_obj
+def serve_index(paths: Paths, index: Path | None, port: int) -> None:
+    """Serve the index on this machine, for trying and for bisecting."""
+    from cpuwheels.index.serve import serve
+
+    serve((index or paths.dist / FOLDER).expanduser().resolve(), port, lambda address: print(address, flush=True))

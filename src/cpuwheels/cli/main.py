@@ -1,0 +1,98 @@
+"""The command line: options in, one message and one exit code out."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import click
+from rich.console import Console
+
+from cpuwheels.cli.bisect import bisect
+from cpuwheels.cli.build import build, develop, verify
+from cpuwheels.cli.index import check_index, nightly, publish, serve_index
+from cpuwheels.cli.project import doctor, lock, matrix, schema
+from cpuwheels.cli.test import check, kernel_bench, serve
+from cpuwheels.config.paths import Paths, find_root
+from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.store import default_root
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("--root", type=click.Path(path_type=Path), help="The project's folder, with matrix.yaml.")
+@click.option("--dist", type=click.Path(path_type=Path), help="Where finished wheels appear (default: dist/).")
+@click.option("--cache", type=click.Path(path_type=Path), help="The stores (default: CPUWHEELS_CACHE).")
+@click.pass_context
+def cli(context: click.Context, root: Path | None, dist: Path | None, cache: Path | None) -> None:
+    """Build tested, reproducible CPU wheels of vLLM."""
+    project = root.resolve() if root else find_root(Path.cwd())
+    context.obj = Paths(
+        root=project,
+        cache=cache.resolve() if cache else default_root(),
+        dist=dist.resolve() if dist else project / "dist",
+    )
+
+
+for _command in (
+    build,
+    verify,
+    develop,
+    check,
+    serve,
+    kernel_bench,
+    bisect,
+    nightly,
+    publish,
+    check_index,
+    serve_index,
+    matrix,
+    doctor,
+    schema,
+    lock,
+):
+    cli.add_command(_command)
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Run the command line and exit: 0, or the code of the error's class (docs/reference/exit-codes.md)."""
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    try:
+        with _signals_as_interrupt(), storage_errors(Path.cwd()):
+            cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False)
+    except CpuwheelsError as error:
+        console.print(f"error: {error}", style="red", markup=False)
+        sys.exit(error.exit_code)
+    except click.exceptions.Exit as error:
+        sys.exit(error.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(UsageError.exit_code)
+    except (KeyboardInterrupt, click.Abort):
+        stopped = InterruptedError_("stopped", next_step="run the same command again; it goes on from what is finished")
+        console.print(f"\n{stopped}", style="yellow", markup=False)
+        sys.exit(stopped.exit_code)
+    sys.exit(0)
+
+
+@contextlib.contextmanager
+def _signals_as_interrupt() -> Iterator[None]:
+    """Let a termination or hang-up signal end the run as tidily as Ctrl-C does."""
+
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,76 @@
+"""Commands about the project and this machine: its targets, what a build needs, what is generated and locked."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from cpuwheels.config.matrix import load_matrix
+
+if TYPE_CHECKING:
+    from cpuwheels.config.paths import Paths
+
+
+@click.command()
+@click.option("--github", is_flag=True, help="As GitHub Actions takes it: one line of JSON.")
+@click.pass_obj
+def matrix(paths: Paths, github: bool) -> None:
+    """Show the targets that a nightly job builds, and where."""
+    targets = [target for target in load_matrix(paths.root).targets if target.is_ready and target.runner]
+    if github:
+        rows = [{"target": target.id, "runner": target.runner} for target in targets]
+        print(json.dumps({"include": rows}, separators=(",", ":")))
+        return
+    for target in targets:
+        print(f"{target.id}: {target.description}, on {target.runner}")
+
+
+@click.command()
+@click.argument("target", required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@click.pass_obj
+def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
+    """Check everything a build of TARGET needs before it starts."""
+    from rich.console import Console
+
+    from cpuwheels.config.host import default_target
+    from cpuwheels.doctor import check
+    from cpuwheels.doctor.diagnose import diagnose
+
+    configured = load_matrix(paths.root)
+    wanted = configured.buildable(target) if target else default_target(configured)
+    checks = diagnose(paths, configured, wanted)
+    if as_json:
+        print(check.as_json(wanted.id, checks))
+    else:
+        Console().print(check.as_table(wanted.id, checks))
+    sys.exit(check.exit_code(checks))
+
+
+@click.command()
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; fail if a file is stale.")
+@click.pass_obj
+def schema(paths: Paths, only_check: bool) -> None:
+    """Write the JSON schemas and reference pages generated from the models."""
+    from cpuwheels.config.reference import write_reference
+
+    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check):
+        print(f"written: {path.relative_to(paths.root)}")
+
+
+@click.command()
+@click.pass_obj
+def lock(paths: Paths) -> None:
+    """Resolve the Debian package locks anew."""
+    import os
+
+    from cpuwheels.fetch.debian.mirrors import mirrors
+    from cpuwheels.fetch.debian.resolve import relock
+
+    sources = mirrors(load_matrix(paths.root).debian.mirrors, os.environ)
+    for path in sorted((paths.root / "locks").glob("*.yaml")):
+        found = relock(path, sources)
+        print(f"{path.name}: {len(found.packages)} packages")

@@ -1,0 +1,187 @@
+"""Commands that test a wheel: parity of its kernels, models served from it, and its kernels timed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, TypedDict, Unpack
+
+import click
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, ServeOptions, SpeedOptions
+
+if TYPE_CHECKING:
+    from cpuwheels.config.paths import Paths
+
+
+class _Parity(TypedDict):
+    """The options of parity, as click names them."""
+
+    wheel: Path | None
+    level: Level
+    operators: tuple[str, ...]
+    threads: int | None
+    compare: Path | None
+    out: Path | None
+    emulation: bool
+
+
+class _Serve(TypedDict):
+    """The options of serving, as click names them."""
+
+    wheel: Path | None
+    models: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    libraries: tuple[str, ...]
+    locked: bool
+    relock: bool
+    out: Path | None
+
+
+class _Speed(TypedDict):
+    """The options of a comparison of speed, as click names them."""
+
+    against: Path
+    wheel: Path | None
+    library: str | None
+    operators: tuple[str, ...]
+    rounds: int
+    cases: int
+    threads: int | None
+    least: float
+    out: Path | None
+
+
+@click.command()
+@click.argument("target")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option("--smoke", "level", flag_value="smoke", type=str, help="Few cases: a minute.")
+@click.option("--deep", "level", flag_value="deep", type=str, help="Also sizes drawn by hypothesis.")
+@click.option("--operator", "operators", multiple=True, help="Try only this operator; may be repeated.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
+@click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
+@click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Try no CPU that this machine lacks.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: beside the wheel).")
+@click.pass_obj
+def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
+    """Install the wheel of TARGET into a clean environment and try every operator of its kernel libraries."""
+    from rich.console import Console
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.pipeline.dist import newest_wheel
+    from cpuwheels.pipeline.test_wheel import check_wheel
+    from cpuwheels.verification.parity.comparison import changes
+    from cpuwheels.verification.parity.reports import write_reports
+    from cpuwheels.verification.parity.results import read_parity, require_parity
+    from cpuwheels.verification.parity.table import change_table, parity_table
+
+    options["level"] = options["level"] or "full"
+    chosen = ParityOptions(**options)
+    reporter, console = Reporter(target), Console()
+    other = read_parity(chosen.compare) if chosen.compare else None
+    wheel = chosen.wheel or newest_wheel(paths, target)
+    parity = check_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    reports = write_reports(chosen.out or wheel.parent, parity)
+    console.print(parity_table(parity))
+    if other:
+        found = changes(other, parity)
+        console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
+    reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
+    require_parity(parity, reports)
+
+
+@click.command()
+@click.argument("target")
+@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option(
+    "--model",
+    "models",
+    multiple=True,
+    default=("opt", "qwen3"),
+    show_default=True,
+    help="A small model that is made on the spot, or the folder of one; may be repeated.",
+)
+@click.option(
+    "--dtype",
+    "dtypes",
+    multiple=True,
+    type=click.Choice(["float32", "bfloat16", "float16"]),
+    default=("float32", "bfloat16"),
+    show_default=True,
+    help="Data type; may be repeated.",
+)
+@click.option(
+    "--library",
+    "libraries",
+    multiple=True,
+    help="Kernel library that vLLM is made to take; may be repeated (default: the one it chooses itself).",
+)
+@click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
+@click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of serve.json (default: next to the wheel).")
+@click.pass_obj
+def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
+    """Serve small models from TARGET's wheel and compare the answers with Hugging Face transformers'."""
+    from rich.console import Console
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.filesystem import storage_errors
+    from cpuwheels.pipeline.dist import newest_wheel
+    from cpuwheels.pipeline.serve_wheel import serve_wheel
+    from cpuwheels.verification.parity.reports import write_files
+    from cpuwheels.verification.serving.result import SERVE, require_served
+
+    chosen = ServeOptions(**options)
+    reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
+    folder = chosen.out or wheel.parent
+    with storage_errors(folder):
+        (folder / SERVE).unlink(missing_ok=True)  # of another run: what it says is not what this one finds
+    served, logs = serve_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
+    Console().print(served.as_table())
+    reporter.info(f"report: {report}")
+    require_served(served, report, logs)
+
+
+@click.command("kernel-bench")
+@click.argument("target")
+@click.option("--against", type=click.Path(path_type=Path), required=True, help="The wheel to compare with.")
+@click.option("--wheel", type=click.Path(path_type=Path), help="The wheel (default: the newest in dist/).")
+@click.option("--library", help="Kernel library to time (default: the first that this CPU runs).")
+@click.option("--operator", "operators", multiple=True, help="Time only this operator; may be repeated.")
+@click.option(
+    "--rounds", type=click.IntRange(min=FEWEST_ROUNDS), default=9, show_default=True, help="Starts of both sides."
+)
+@click.option("--cases", type=click.IntRange(min=1), default=2, show_default=True, help="Of each operator and type.")
+@click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
+@click.option(
+    "--least", type=click.FloatRange(min=0), default=LEAST_RATIO, show_default=True, help="Smallest ratio that passes."
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: beside the wheel).")
+@click.pass_obj
+def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> None:
+    """Time the kernels of TARGET's wheel and of another in turn."""
+    from rich.console import Console
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import SlowerError
+    from cpuwheels.pipeline.dist import newest_wheel
+    from cpuwheels.pipeline.test_wheel import compare_speed
+    from cpuwheels.verification.benchmark.result import SPEED
+    from cpuwheels.verification.parity.reports import write_files
+
+    chosen = SpeedOptions(**options)
+    reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
+    result = compare_speed(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    (report,) = write_files(chosen.out or wheel.parent, {SPEED: result.as_text()})
+    Console().print(result.as_table(chosen.least))
+    for line in result.as_lines():
+        reporter.info(line)
+    reporter.info(f"report: {report}")
+    if slower := result.slower(chosen.least):
+        names = ", ".join(speed.operator for speed in slower)
+        raise SlowerError(
+            f"slower than {chosen.least:g} times {chosen.against.name}: {names}",
+            where=report,
+            next_step="run it again with more --rounds, and nothing else running, before you believe it",
+        )

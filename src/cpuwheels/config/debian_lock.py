@@ -1,0 +1,59 @@
+"""The model of ``locks/<name>.yaml``: a set of Debian packages pinned by content."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import Field
+
+from cpuwheels.core.models import Sha256, Strict, load_yaml
+
+_MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
+"""Debian's names of architectures where the kernel has another one."""
+
+
+class DebianPackage(Strict):
+    """One binary package."""
+
+    name: str
+    version: str
+    path: str
+    """Path below the mirror."""
+    size: int = Field(gt=0)
+    """Bytes."""
+    sha256: Sha256
+
+
+class DebianLock(Strict):
+    """A resolved set of packages, unpacked over one another into one root.
+
+    ``nox -s lock`` writes ``packages``; everything above it is what they are resolved from.
+    """
+
+    suites: dict[str, tuple[str, ...]]
+    """Suite → packages to take from it together with what they depend on."""
+    architecture: str
+    """Debian's name, such as ``amd64``."""
+    dependencies: bool = True
+    """Whether what the packages depend on is taken too."""
+    leave_out: tuple[str, ...] = ()
+    """Dependencies that are not needed for compiling."""
+    leave_out_files: tuple[str, ...] = ()
+    """Files that are not unpacked: glob patterns of paths below the root, ``*`` also matching ``/``."""
+    links: dict[str, str] = Field(default_factory=dict)
+    """Links that the packages lack: path below the root → what it names, seen from the link's own folder."""
+    packages: tuple[DebianPackage, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """The machine that the packages' programs run on, as the kernel names it."""
+        return _MACHINES.get(self.architecture, self.architecture)
+
+
+def load_lock(root: Path, name: str) -> DebianLock:
+    """Read ``locks/<name>.yaml`` from the project's folder.
+
+    Raises:
+        MatrixError: It is missing or does not fit the model.
+    """
+    return load_yaml(root / "locks" / f"{name}.yaml", DebianLock)

@@ -1,0 +1,225 @@
+"""The options of a build, as the command line gives them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ToolchainChoice = Literal["auto", "host", "debian"]
+CacheChoice = Literal["auto", "off"]
+Level = Literal["smoke", "full", "deep"]
+
+FEWEST_ROUNDS = 6
+"""With fewer rounds not even the interval from the smallest to the largest ratio is one of 95 % (`benchmark.ratio`)."""
+
+LEAST_RATIO = 0.97
+"""Smallest ratio of an operator that is no slowdown, unless something else is asked for."""
+
+
+@dataclass(frozen=True)
+class BuildOptions:
+    """What the user may choose for one build.
+
+    Attributes:
+        source: Version, path or commit; the matrix's default when None.
+        repo: Clone in which the commit is looked up; the matrix's repositories when None.
+        sha256: Digest of the sdist, for a version the matrix does not pin.
+        toolchain: Which compilers may be used.
+        memory: Cap as given, such as ``8G``; what the machine has when None.
+        jobs: Upper bound for compilations at once, as given.
+        locked: Refuse alternates and anything not pinned by content.
+        debug_symbols: Write separate ``.debug`` files.
+        compiler_cache: Whether objects of other builds may be used.
+        kernels_from: A wheel, a folder of wheels or an index whose kernels are taken, if they are those of the source;
+            nothing is compiled then.
+    """
+
+    source: str | None = None
+    repo: Path | None = None
+    sha256: str | None = None
+    toolchain: ToolchainChoice = "auto"
+    memory: str | None = None
+    jobs: str | None = None
+    locked: bool = False
+    debug_symbols: bool = False
+    compiler_cache: CacheChoice = "auto"
+    kernels_from: str | None = None
+
+    def as_arguments(self) -> list[str]:
+        """Return these options as command-line arguments."""
+        named = {"--source": self.source, "--repo": str(self.repo) if self.repo else None, "--sha256": self.sha256,
+                 "--toolchain": self.toolchain, "--memory": self.memory, "--jobs": self.jobs,
+                 "--compiler-cache": self.compiler_cache, "--kernels-from": self.kernels_from}  # fmt: skip
+        flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
+        arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
+        return arguments + [name for name, wanted in flags.items() if wanted]
+
+
+@dataclass(frozen=True)
+class ParityOptions:
+    """What the user may choose for one run of parity.
+
+    Attributes:
+        wheel: The wheel; the target's newest when None.
+        level: How many cases.
+        operators: Operators to try; all if empty.
+        threads: Threads of the operators; all CPUs that may be used when None.
+        compare: The ``parity.json`` of another wheel.
+        out: Folder of the reports; beside the wheel when None.
+        emulation: Whether libraries are also tried on CPUs that this machine does not have.
+    """
+
+    wheel: Path | None = None
+    level: Level = "full"
+    operators: tuple[str, ...] = ()
+    threads: int | None = None
+    compare: Path | None = None
+    out: Path | None = None
+    emulation: bool = True
+
+
+@dataclass(frozen=True)
+class BisectOptions:
+    """What the user may choose for one bisection.
+
+    Attributes:
+        good: The good end: a hash, tag, branch, version or date.
+        bad: The bad end, likewise.
+        run: Shell command that decides.
+        parity: Operator whose results decide.
+        bench: Operator whose speed decides.
+        slower: How many times as long as at the good end is too slow.
+        library: Kernel library whose speed decides.
+        level: How many cases of the operator decide.
+        branch: Where dates are looked up.
+        all_parents: Whether what was merged is searched too, and not only merges.
+        jobs: Commits tried side by side.
+        timeout: Seconds after which a command is ended and counts as bad.
+        requirements: Whether the command's environment has all that the wheel requires, or torch alone.
+        log: A bisection's file or ``git bisect log`` whose verdicts are believed.
+        out: Folder of the bisection; below dist/bisect/ when None.
+        repo: Clone of vLLM; the matrix's repositories when None.
+        index: Index of wheels by commit that is asked before anything is built.
+        kernels_from: As for a build, but commits that have other kernels are compiled.
+        toolchain: Which compilers may be used.
+        memory: Cap of the builds as given.
+        locked: Refuse alternates and anything not pinned by content.
+    """
+
+    good: str
+    bad: str
+    run: str | None = None
+    parity: str | None = None
+    bench: str | None = None
+    slower: float = 1.2
+    library: str = "_C"
+    level: Level = "smoke"
+    branch: str = "main"
+    all_parents: bool = False
+    jobs: int = 1
+    timeout: float | None = None
+    requirements: bool = True
+    log: Path | None = None
+    out: Path | None = None
+    repo: Path | None = None
+    index: str | None = None
+    kernels_from: str | None = None
+    toolchain: ToolchainChoice = "auto"
+    memory: str | None = None
+    locked: bool = False
+
+    @property
+    def build(self) -> BuildOptions:
+        """How wheels are built."""
+        return BuildOptions(
+            repo=self.repo, toolchain=self.toolchain, memory=self.memory, locked=self.locked,
+            kernels_from=self.kernels_from,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class NightlyOptions:
+    """What the user may choose for a nightly job.
+
+    Attributes:
+        targets: Target ids; all that can be built here if empty.
+        since: Commit after which every commit is built; only the newest when None.
+        release: Version that is built in place of commits.
+        latest_release: Whether the commit of the newest release tag is built in place of the newest commit.
+        branch: Whose commits are built; the matrix's when None.
+        repo: Clone of vLLM; the matrix's repositories when None.
+        level: How many cases of each operator are tried; the matrix's when None.
+        hours: Time after which nothing more is begun.
+        memory: Cap of the builds as given.
+        locked: Refuse alternates and anything not pinned by content.
+    """
+
+    targets: tuple[str, ...] = ()
+    since: str | None = None
+    release: str | None = None
+    latest_release: bool = False
+    branch: str | None = None
+    repo: Path | None = None
+    level: Level | None = None
+    hours: float | None = None
+    memory: str | None = None
+    locked: bool = False
+
+    @property
+    def build(self) -> BuildOptions:
+        """How wheels are built."""
+        repo = None if self.release else self.repo
+        return BuildOptions(repo=repo, memory=self.memory, locked=self.locked)
+
+
+@dataclass(frozen=True)
+class SpeedOptions:
+    """What the user may choose for one comparison of speed.
+
+    Attributes:
+        against: The other wheel.
+        wheel: The wheel; the target's newest when None.
+        library: Kernel library that is timed; the target's first that this CPU runs when None.
+        operators: Operators to time; all if empty.
+        rounds: How often both sides are started and timed.
+        cases: Cases of each operator and data type, the largest ones.
+        threads: Threads of the operators; all CPUs that may be used when None.
+        least: Smallest ratio that is no failure.
+        out: Folder of ``speed.json``; beside the wheel when None.
+    """
+
+    against: Path
+    wheel: Path | None = None
+    library: str | None = None
+    operators: tuple[str, ...] = ()
+    rounds: int = 9
+    cases: int = 2
+    threads: int | None = None
+    least: float = LEAST_RATIO
+    out: Path | None = None
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """What the user may choose for serving a wheel.
+
+    Attributes:
+        wheel: The wheel; the target's newest when None.
+        models: ``opt``, ``qwen3``, or folders of models.
+        dtypes: Data types that each model is served in.
+        libraries: Kernel libraries that vLLM is made to take; its own choice if empty.
+        out: Folder of ``serve.json``; beside the wheel when None.
+        locked: Refuse requirements that are not locked.
+        relock: Resolve the requirements anew and write the project's lock.
+    """
+
+    wheel: Path | None = None
+    models: tuple[str, ...] = ("opt", "qwen3")
+    dtypes: tuple[str, ...] = ("float32", "bfloat16")
+    libraries: tuple[str, ...] = ()
+    out: Path | None = None
+    locked: bool = False
+    relock: bool = False

@@ -1,0 +1,67 @@
+"""The model of ``patches/series.yaml``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
+from pydantic import AfterValidator, Field
+
+from cpuwheels.core.models import Strict, load_yaml
+
+
+def _specifier(text: str) -> str:
+    try:
+        SpecifierSet(text)
+    except InvalidSpecifier as error:
+        msg = f"{text!r} is not a version range such as '>=0.28,<0.33'"
+        raise ValueError(msg) from error
+    return text
+
+
+class Lacks(Strict):
+    """A condition: a text that a file of the source does not contain."""
+
+    file: str
+    """Path in the source."""
+    text: str = Field(min_length=1)
+    """Searched letter for letter. A file that is missing does not meet the condition."""
+
+
+class Patch(Strict):
+    """One patch against upstream's sources."""
+
+    file: str = Field(pattern=r"^\d{4}-[a-z0-9-]+\.patch$")
+    """File name in ``patches/``."""
+    versions: Annotated[str, AfterValidator(_specifier)]
+    """vLLM versions it is for, as a PEP 440 range; development versions count as their release."""
+    targets: tuple[str, ...] = ()
+    """Target ids it is for; all when empty."""
+    only_if_lacks: Lacks | None = None
+    """Applied only to sources that lack a text: for a fault that comes and goes between two releases."""
+    why: str
+    """What it changes and why steering cannot."""
+    upstream: str
+    """The upstream issue or pull request, or ``none`` with the reason."""
+
+    def is_for(self, version: str, target: str) -> bool:
+        """Return whether the patch belongs to a build of ``version`` for ``target``."""
+        release = Version(version).base_version
+        return release in SpecifierSet(self.versions) and (not self.targets or target in self.targets)
+
+
+class Series(Strict):
+    """The patches in the order they are applied."""
+
+    patches: tuple[Patch, ...]
+
+
+def load_series(root: Path) -> Series:
+    """Read ``patches/series.yaml`` from the project's folder.
+
+    Raises:
+        MatrixError: It is missing or does not fit the model.
+    """
+    return load_yaml(root / "patches" / "series.yaml", Series)

@@ -1,0 +1,1 @@
+"""What every stage uses: errors, processes, the store, files, digests, binaries, threads; nothing of vLLM."""

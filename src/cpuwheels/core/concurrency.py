@@ -1,0 +1,83 @@
+"""Threads: functions side by side that are ended together, and one that runs while a block lasts."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
+from typing import TYPE_CHECKING, TypeVar
+
+from cpuwheels.core.process import end_command_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+    from concurrent.futures import Future
+
+T = TypeVar("T")
+_PAUSE_SECONDS = 0.1
+
+
+def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+    """Return what functions return, in their order.
+
+    If one raises, or the run is interrupted, the commands that the others wait for are ended, and nothing more is
+    begun.
+
+    Args:
+        tasks: The functions.
+        at_once: How many run at once at most.
+    """
+    if at_once <= 1 or len(tasks) <= 1:
+        return [task() for task in tasks]
+    threads: set[int] = set()
+    failed = threading.Event()
+
+    def known(task: Callable[[], T]) -> T:
+        if failed.is_set():
+            raise CancelledError
+        threads.add(threading.get_ident())
+        try:
+            return task()
+        except BaseException:
+            failed.set()
+            raise
+
+    with ThreadPoolExecutor(at_once, thread_name_prefix="beside") as pool:
+        futures = [pool.submit(known, task) for task in tasks]
+        try:
+            for future in as_completed(futures):
+                future.result()
+        except BaseException:
+            failed.set()
+            end(futures, threads)
+            raise
+    return [future.result() for future in futures]
+
+
+def end(futures: Collection[Future[T]], threads: Collection[int]) -> None:
+    """End the commands that threads wait for, until what they work on is over.
+
+    Args:
+        futures: What they work on.
+        threads: Their identities; those that have begun meanwhile may be added.
+    """
+    while wait(futures, _PAUSE_SECONDS).not_done:
+        for thread in list(threads):
+            end_command_of(thread)
+
+
+@contextlib.contextmanager
+def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Do something for as long as the block lasts, and wait for its end.
+
+    Args:
+        work: Returns soon after the event that it is given is set.
+    """
+    stop = threading.Event()
+    thread = threading.Thread(target=work, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join()

@@ -1,0 +1,163 @@
+"""What a person sees of a run: stages with their times, a live line on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.live import Live
+from rich.markup import escape
+from rich.text import Text
+
+from cpuwheels.core.units import format_size
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PLAIN_INTERVAL = 30.0
+"""Seconds between progress lines where there is no terminal."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a stage is.
+
+    Attributes:
+        done: Files (or bytes) finished.
+        total: Files (or bytes) in all; 0 when not known yet.
+        unit: ``files`` or ``bytes``.
+        memory: Resident bytes of the stage's processes now, or None.
+        eta: Seconds still to go, or None.
+        detail: What is being worked on.
+    """
+
+    done: int
+    total: int
+    unit: str = "files"
+    memory: int | None = None
+    eta: float | None = None
+    detail: str = ""
+
+    def text(self, elapsed: float) -> str:
+        """Return the progress on one line."""
+        parts = [self._amount(), f"elapsed {clock(elapsed)}"]
+        if self.eta is not None:
+            parts.append(f"about {clock(self.eta)} to go")
+        if self.memory is not None:
+            parts.append(f"memory {format_size(self.memory)}")
+        if self.detail:
+            parts.append(self.detail)
+        return "  ".join(filter(None, parts))
+
+    def _amount(self) -> str:
+        if self.unit == "bytes":
+            whole = f" of {format_size(self.total)}" if self.total else ""
+            return f"{format_size(self.done)}{whole}"
+        return f"{self.done}/{self.total} {self.unit}" if self.total else ""
+
+
+class Reporter:
+    """Writes the run's story for one target.
+
+    Args:
+        target: Id shown in front of every line, so that parallel targets can be told apart.
+        console: Where to write; standard error by default, so that results can go to standard output.
+    """
+
+    def __init__(self, target: str, console: Console | None = None) -> None:
+        self.target = target
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self.timings: dict[str, float] = {}
+        self.announcements: list[str] = []
+        self._live: Live | None = None
+        self._progress: Progress | None = None
+        self._stage = ""
+        self._began = 0.0
+        self._last_plain = 0.0
+
+    @contextlib.contextmanager
+    def stage(self, name: str, purpose: str) -> Iterator[None]:
+        """Announce a stage, time it, and say how it ended."""
+        self._stage, self._began = name, time.monotonic()
+        self._last_plain = self._began
+        self._progress = None
+        self._line(f"[bold]{name}[/bold]: {escape(purpose)}")
+        try:
+            with self._live_line():
+                yield
+        except BaseException:
+            self._line(f"[red]{name} stopped[/red] after {clock(time.monotonic() - self._began)}")
+            raise
+        self.timings[name] = time.monotonic() - self._began
+        self._line(f"[green]{name} done[/green] in {clock(self.timings[name])}")
+
+    def info(self, message: str) -> None:
+        """Say something worth knowing."""
+        self._line(escape(message))
+
+    def announce(self, message: str) -> None:
+        """Say something that must not be missed; it also goes into the build record."""
+        self.announcements.append(message)
+        self._line(self._noted(message))
+
+    def closing(self, lines: Sequence[str]) -> None:
+        """Say what a run ends with; only the first line begins with the target, so that the others can be copied."""
+        first, *others = lines
+        self._line(f"[bold green]{escape(first)}[/bold green]")
+        for line in others:
+            self.console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+    def progress(self, progress: Progress) -> None:
+        """Show how far the stage is: live on a terminal, else every `PLAIN_INTERVAL` seconds."""
+        self._progress = progress
+        now = time.monotonic()
+        if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
+            self._last_plain = now
+            self._progress_line(f"{self._stage}: {escape(progress.text(now - self._began))}")
+
+    def download(self, name: str, done: int, total: int | None) -> None:
+        """Show how far a download is."""
+        self.progress(Progress(done, total or 0, unit="bytes", detail=name))
+
+    @contextlib.contextmanager
+    def _live_line(self) -> Iterator[None]:
+        if not self.console.is_terminal or self._live is not None:
+            yield
+            return
+        with Live(get_renderable=self._now, console=self.console, transient=True, refresh_per_second=4) as live:
+            self._live = live
+            try:
+                yield
+            finally:
+                self._live = None
+
+    def _now(self) -> Text:
+        """Return the live line: time goes on in it even while nothing reports progress."""
+        elapsed = time.monotonic() - self._began
+        text = self._progress.text(elapsed) if self._progress else f"elapsed {clock(elapsed)}"
+        return Text(f"[{self.target}] {self._stage}: {text}", overflow="ellipsis", no_wrap=True)
+
+    @staticmethod
+    def _noted(message: str) -> str:
+        return f"[bold yellow]NOTE[/bold yellow] {escape(message)}"
+
+    def _line(self, markup: str) -> None:
+        self._print(self.console, markup)
+
+    def _progress_line(self, markup: str) -> None:
+        self._line(markup)
+
+    def _print(self, console: Console, markup: str) -> None:
+        console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as ``4.2 s``, ``3:07`` or ``1:02:03``."""
+    if round(seconds, 1) < 60:  # noqa: PLR2004  (a minute)
+        return f"{seconds:.1f} s"
+    whole = int(max(seconds, 60))
+    hours, minutes = divmod(whole // 60, 60)
+    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

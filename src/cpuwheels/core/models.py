@@ -1,0 +1,115 @@
+"""Strict, frozen models read from YAML, with messages that name file, line and the nearest allowed key."""
+
+from __future__ import annotations
+
+import difflib
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
+from typing import Annotated, TypeVar
+
+import yaml
+from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+
+from cpuwheels.core.errors import MatrixError
+
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
+Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+
+_Location = tuple[int | str, ...]
+Loaded = TypeVar("Loaded", bound=BaseModel)
+
+
+class Strict(BaseModel):
+    """Base of every configuration model: frozen, and unknown keys are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
+    """Read a YAML file into a model.
+
+    Raises:
+        MatrixError: The file is missing, is not YAML, or does not fit the model. Every fault is listed
+            with its line, and an unknown key with the allowed key that is nearest to it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+        node = yaml.compose(text, Loader=yaml.CSafeLoader)
+        data = yaml.load(text, Loader=yaml.CSafeLoader)
+    except OSError as error:
+        raise MatrixError(
+            f"cannot read {path.name}: {error.strerror}",
+            where=path,
+            next_step="run from the project's folder or pass --root",
+        ) from error
+    except UnicodeDecodeError as error:
+        raise MatrixError(f"{path.name} is not UTF-8 text", where=path, next_step="save it as UTF-8") from error
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = f"{path}:{mark.line + 1}" if mark else str(path)
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise MatrixError(
+            f"{path.name} is not valid YAML: {problem}", where=line, next_step="correct the file at or above that line"
+        ) from error
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        # A misspelt key is also missing under its right name; the misspelling explains both, so it comes first.
+        found = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
+        faults = [_describe(fault, path, node, model) for fault in found]
+        more = f"\n(and {len(faults) - 1} more)\n" + "\n".join(faults[1:]) if len(faults) > 1 else ""
+        first_line = _line(node, found[0]["loc"])
+        raise MatrixError(
+            faults[0] + more,
+            where=f"{path}:{first_line}",
+            next_step=f"correct {path.name}; its allowed keys are in docs/reference/",
+        ) from error
+
+
+def _describe(fault: object, path: Path, node: yaml.Node | None, model: type[BaseModel]) -> str:
+    assert isinstance(fault, dict)  # noqa: S101  (pydantic's ErrorDetails)
+    location: _Location = fault["loc"]
+    dotted = ".".join(str(part) for part in location)
+    place = f"{path.name}:{_line(node, location)}"
+    if fault["type"] == "extra_forbidden":
+        allowed = _fields_at(model, location[:-1])
+        near = difflib.get_close_matches(str(location[-1]), allowed, n=1)
+        hint = f"; did you mean '{near[0]}'?" if near else f"; allowed: {', '.join(sorted(allowed))}"
+        return f"{place}: unknown key '{dotted}'{hint}"
+    value = "" if fault["type"] == "missing" else f", got {fault['input']!r:.80}"
+    return f"{place}: {dotted or 'the file'}: {fault['msg'].removeprefix('Value error, ')}{value}"
+
+
+def _line(node: yaml.Node | None, location: _Location) -> int:
+    """Return the 1-based line of the deepest node on the way to ``location``."""
+    line = 1
+    for part in location:
+        if isinstance(node, yaml.MappingNode):
+            pair = next(((key, value) for key, value in node.value if key.value == str(part)), None)
+            if pair is None:
+                break
+            line, node = pair[0].start_mark.line + 1, pair[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
+            node = node.value[part]
+            line = node.start_mark.line + 1
+        else:
+            break
+    return line
+
+
+def _fields_at(model: type[BaseModel], location: _Location) -> list[str]:
+    """Return the field names of the model found by following a location through nested models."""
+    current: type[BaseModel] = model
+    for part in location:
+        if isinstance(part, str) and part in current.model_fields:
+            nested = _nested_model(current.model_fields[part].annotation)
+            if nested is not None:
+                current = nested
+    return list(current.model_fields)
+
+
+def _nested_model(annotation: object) -> type[BaseModel] | None:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    arguments = getattr(annotation, "__args__", ())
+    return next((found for argument in arguments if (found := _nested_model(argument))), None)

@@ -1,0 +1,173 @@
+"""The environments that a finished wheel is installed into: new ones, with the torch of its build."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from packaging.utils import parse_wheel_filename
+
+from cpuwheels.core.errors import CommandError, EnvironmentError_
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.environment.bytecode import link_bytecode
+from cpuwheels.environment.torch_install import offer_environment
+from cpuwheels.fetch.uv import install_alone, install_cached, run_uv, site_packages, uv_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.environment.build_env import Environment
+
+_LAYER = "build-environment.pth"
+_LOG = "runtime-environment.log"
+
+
+def layered_environment(environment: Environment, folder: Path, logs: Path) -> Path:
+    """Make an empty venv that finds torch, and what torch needs, in the build environment.
+
+    What is installed goes into the new venv alone. It is made and removed in no time, where a copy of torch's
+    files would take longer than all that is then done with them.
+
+    Args:
+        environment: The build environment; only read.
+        folder: The venv; emptied first.
+        logs: Folder for uv's output.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    python = new_environment(environment, folder, logs)
+    with storage_errors(folder):
+        (site_packages(folder) / _LAYER).write_text(f"{environment.site_packages}\n", encoding="utf-8")
+    return python
+
+
+def separate_environment(
+    environment: Environment, folder: Path, lock: Path, logs: Path, options: Sequence[str] = ()
+) -> Path:
+    """Make a venv of its own with the same torch and nothing besides but locked packages.
+
+    Args:
+        environment: The build environment; only read.
+        folder: The venv; emptied first.
+        lock: Requirements file with the packages' versions and hashes.
+        logs: Folder for uv's output.
+        options: More options of ``uv pip install`` for those packages.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    log = logs / _LOG
+    python = new_environment(environment, folder, logs)
+    try:
+        install_cached(["--python", python, "--require-hashes", *options, "-r", lock], uv_environment(), log)
+        _install_torch(environment, python, log)
+    except CommandError as error:
+        raise _refusal(error) from error
+    with storage_errors(folder):
+        link_bytecode(environment.site_packages, site_packages(folder))
+    return python
+
+
+def complete_environment(
+    environment: Environment, wheel: Path, folder: Path, logs: Path, cache: Path | None = None
+) -> Path:
+    """Make a venv of its own with a wheel, the same torch, and everything else that the wheel requires.
+
+    Args:
+        environment: The build environment; only read.
+        wheel: The wheel.
+        folder: The venv; emptied first.
+        logs: Folder for uv's output.
+        cache: As in `install_alone`.
+
+    Returns:
+        The venv's interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    log = logs / _LOG
+    name, version, _, _ = parse_wheel_filename(wheel.name)
+    python = new_environment(environment, folder, logs)
+    try:
+        _install_torch_and_needs(environment, python, log)
+        install_alone(wheel, python, log, cache)
+        required = [*_same_torch(environment, log), f"{name}=={version}"]
+        install_cached(["--python", python, *required], uv_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
+    with storage_errors(folder):
+        link_bytecode(environment.site_packages, site_packages(folder))
+    return python
+
+
+def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
+    """Make a venv with the Python of a build environment and nothing in it, and return its interpreter.
+
+    Raises:
+        EnvironmentError_: It could not be made.
+    """
+    with storage_errors(folder.parent):
+        remove_tree(folder)
+    try:
+        run_uv(["venv", "--quiet", "--python", environment.python.resolve(), folder], logs / _LOG)
+    except CommandError as error:
+        raise _refusal(error) from error
+    return folder / "bin" / "python"
+
+
+def install_with_torch(environment: Environment, wheel: Path, python: Path, logs: Path, *, requirements: bool) -> None:
+    """Install a wheel in the place of one with the same name, with the torch of a build environment.
+
+    Args:
+        environment: The build environment; only read.
+        wheel: The wheel.
+        python: Interpreter of the venv.
+        logs: Folder for uv's output.
+        requirements: Whether what the wheel requires is installed, too.
+
+    Raises:
+        EnvironmentError_: Something cannot be installed.
+    """
+    log = logs / _LOG
+    try:
+        _install_torch_and_needs(environment, python, log)
+        rest = _same_torch(environment, log) if requirements else ["--no-deps"]
+        install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
+    except CommandError as error:
+        raise _refusal(error) from error
+
+
+def _install_torch_and_needs(environment: Environment, python: Path, log: Path) -> None:
+    _install_torch(environment, python, log)
+    install_cached(["--python", python, f"torch=={environment.torch_version}"], uv_environment(), log)
+
+
+def _install_torch(environment: Environment, python: Path, log: Path) -> None:
+    """Install a build environment's torch from where it came from, without what torch itself needs."""
+    torch = ["--no-deps", *environment.offer().uv_options(), f"torch=={environment.torch_version}"]
+    install_cached(["--python", python, *torch], offer_environment(), log)
+
+
+def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
+    """Return the options under which nothing that is installed brings another torch along."""
+    constraint = log.with_name("torch-constraint.txt")
+    write_atomic(constraint, f"torch=={environment.torch_version}\n")
+    return ["--constraint", constraint]
+
+
+def _refusal(error: CommandError) -> EnvironmentError_:
+    return EnvironmentError_(
+        "the environment to try the wheel in could not be made",
+        where=error.where,
+        log=error.log,
+        output=error.output,
+        next_step="make the package index and the place torch came from reachable again",
+    )

@@ -1,0 +1,146 @@
+"""Putting a CPU build of torch into an environment, from the first place that really has one."""
+
+from __future__ import annotations
+
+import csv
+import os
+import platform
+import re
+from typing import TYPE_CHECKING
+
+from uv import find_uv_bin
+
+from cpuwheels.core.digests import text_digest
+from cpuwheels.core.errors import LockedError, TorchError
+from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.process import run
+from cpuwheels.environment.torch_index import INDEX_VARIABLES, cuda_of, offered_files, pip_configs, torch_offers
+from cpuwheels.fetch.uv import uv_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.pins import TorchPin
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.environment.torch_index import TorchOffer
+
+
+def offer_environment() -> dict[str, str]:
+    """Return the environment in which uv asks one place for torch and no other."""
+    return {name: value for name, value in uv_environment().items() if name not in INDEX_VARIABLES}
+
+
+def refuse_unpinned(wanted: str) -> LockedError:
+    """Return the error for a torch wheel that ``--locked`` refuses."""
+    return LockedError(
+        f"{wanted} is not pinned by content for this Python and machine",
+        where="matrix.yaml: torch",
+        next_step="add the wheel's sha256 there, or build without --locked",
+    )
+
+
+def install_torch(
+    wanted: str,
+    pin: TorchPin,
+    *,
+    python: Path,
+    digests: Sequence[str],
+    locked: bool,
+    reporter: Reporter,
+    log: Path,
+) -> tuple[TorchOffer | None, list[str]]:
+    """Install the CPU build of torch that the first willing place offers.
+
+    Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
+
+    Args:
+        wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
+        pin: Names the index.
+        python: Interpreter of the environment, which has torch's own requirements already.
+        digests: sha256 digests that the wheel may have; any if there are none.
+        locked: Refuse a wheel that is not pinned by content.
+        reporter: Told where torch comes from.
+        log: uv's output.
+
+    Returns:
+        The place it came from, or None; and why each place that was asked before refused.
+
+    Raises:
+        LockedError: ``locked``, and the wheel is not pinned by content.
+        TorchError: A place served a CUDA build under a CPU build's name.
+    """
+    requirement = log.with_name("torch-requirement.txt")
+    write_atomic(requirement, f"{wanted}{''.join(f' --hash=sha256:{digest}' for digest in digests)}\n")
+    install: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", "torch"]
+    env = offer_environment()
+    faults: list[str] = []
+    for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
+        options = offer.uv_options()
+        plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
+        if fault := judge_plan(plan.returncode, plan.output, wanted):
+            faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
+            continue
+        if not digests:
+            if locked:
+                raise refuse_unpinned(wanted)
+            reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
+        reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
+        done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=env, check=False)
+        if done.returncode != 0:
+            faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}")
+            continue
+        _check_cpu(python, wanted, offer)
+        return offer, faults
+    return None, faults
+
+
+def judge_plan(returncode: int, output: str, wanted: str) -> str:
+    """Return why an install plan (``uv pip install --dry-run``) is refused, or nothing if it is good.
+
+    The environment already has everything that a CPU build of torch needs, so a plan with more than torch
+    itself is not a CPU build: CUDA builds bring nvidia-* and triton.
+    """
+    if returncode != 0:
+        return _last_line(output) or "no such version"
+    planned = re.findall(r"^ \+ ([\w.-]+)==", output, re.MULTILINE)
+    extra = sorted(set(planned) - {"torch"})
+    if extra:
+        return f"not a CPU build of {wanted}: it would bring {', '.join(extra[:4])}"
+    return ""
+
+
+def torch_digest(site_packages: Path) -> str:
+    """Return one digest of torch's headers and libraries, from the hashes in its RECORD."""
+    record = next(site_packages.glob("torch-*.dist-info")) / "RECORD"
+    with record.open(newline="", encoding="utf-8") as stream:
+        rows = sorted(
+            f"{row[0]} {row[1]}"
+            for row in csv.reader(stream)
+            if row[0].startswith(("torch/include/", "torch/lib/", "torch/share/cmake/"))
+        )
+    return text_digest("\n".join(rows))
+
+
+def _check_cpu(python: Path, wanted: str, offer: TorchOffer) -> None:
+    site = next((python.parent.parent / "lib").glob("python3*/site-packages"))
+    if cuda := cuda_of(site / "torch"):
+        raise TorchError(
+            f"{offer.location} served a {wanted} that is a CUDA {cuda} build",
+            where=offer.named_by,
+            next_step="remove it from there; only CPU builds may be used",
+        )
+
+
+def _listed(offer: TorchOffer) -> str:
+    try:
+        names = offered_files(offer)
+    except OSError:
+        return ""
+    return f"; it lists {', '.join(names[-3:])}" if names else ""
+
+
+def _last_line(output: str) -> str:
+    # uv draws its causes as a tree.
+    lines = [line.strip(" \N{MULTIPLICATION SIGN}\u2570\u2500\u25b6") for line in output.splitlines() if line.strip()]
+    return lines[-1] if lines else ""

@@ -1,0 +1,1 @@
+"""Fetching: files pinned by content, git commits, package indexes, and uv."""

@@ -1,0 +1,264 @@
+"""Sources by git commit: fetched from the first repository that has the commit, and exported into the store."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cpuwheels.core.compat import tarfile
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.errors import CommandError, LockedError
+from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.process import run
+from cpuwheels.fetch.git import FULL_HASH, PATIENCE, git_environment, place_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import CpuwheelsError
+    from cpuwheels.core.store import Store
+
+
+@dataclass(frozen=True)
+class GitSource:
+    """A project whose sources are named by tag and commit.
+
+    Attributes:
+        name: For people.
+        kind: Names its entries in the store, its clone and its log.
+        tag: What upstream asks for.
+        repositories: Git remotes and local clones, tried in order.
+        variable: Environment variable in which the user can put one in front.
+        error: What is raised where the commit cannot be had.
+    """
+
+    name: str
+    kind: str
+    tag: str
+    repositories: tuple[str, ...]
+    variable: str
+    error: type[CpuwheelsError]
+
+
+def repositories_of(pinned: Sequence[str], variable: str, environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Return the repositories of a pin, after the one that the user named."""
+    chosen = environ.get(variable)
+    return (chosen, *pinned) if chosen else tuple(pinned)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """The sources of a project in the store; read only.
+
+    Attributes:
+        folder: The tree.
+        commit: Names the content.
+        kind: Whether the commit was pinned, or is what the tag named when it was asked for.
+    """
+
+    folder: Path
+    commit: str
+    kind: Literal["pinned", "tag"]
+
+
+def settle(
+    source: GitSource, pinned: str | None, *, store: Store, reporter: Reporter, logs: Path, locked: bool, where: str
+) -> Settled:
+    """Return a project's sources: of the pinned commit, else of the commit that the tag names, and say so.
+
+    A tag that is itself a full hash pins the content.
+
+    Args:
+        source: Where it can be had.
+        pinned: The commit, if it is known.
+        store: Where sources are kept.
+        reporter: Told which repository is asked, and of a tag that had to be believed, aloud.
+        logs: Folder for git's log.
+        locked: Refuse a tag alone.
+        where: Where the commit should stand.
+
+    Raises:
+        LockedError: ``locked``, and the commit is not known.
+        CpuwheelsError: The source's own error: no repository has it, or git does not work.
+    """
+    known = pinned or (source.tag if FULL_HASH.fullmatch(source.tag) else None)
+    if locked and known is None:
+        raise LockedError(
+            f"{source.name} {source.tag} is pinned by its tag alone and --locked refuses that",
+            where=where,
+            next_step=f"write what `git rev-parse '{source.tag}^{{commit}}'` says in a clone there, or build without "
+            "--locked",
+        )
+    commit = known or learn_commit(source, store=store, reporter=reporter, logs=logs)
+    folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
+    if known is None:
+        reporter.announce(
+            f"{source.name} {source.tag} is pinned by its tag alone, which names commit {commit} here; write that into "
+            "matrix.yaml"
+        )
+    return Settled(folder, commit, "pinned" if known else "tag")
+
+
+def commit_key(commit: str) -> str:
+    """Return the store's key of a commit's sources."""
+    return make_key(git=commit, layout=1)
+
+
+def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Reporter, logs: Path) -> Path:
+    """Return the tree of a commit, from the store, else from the first repository that has it.
+
+    Args:
+        source: Where it can be had.
+        commit: Its full hash.
+        store: Where sources are kept.
+        reporter: Told which repository is asked.
+        logs: Folder for git's log.
+
+    Raises:
+        CpuwheelsError: The source's own error: no repository has the commit, or git does not work.
+    """
+
+    def export(folder: Path) -> None:
+        with store.lock("git", source.kind):
+            clone = _Clone(source, store, logs)
+            try:
+                clone.open()
+                for repository in clone.reachable(reporter):
+                    if clone.fetch(repository, commit):
+                        clone.export(commit, folder)
+                        return
+                    clone.faults.append(f"{repository}: it has no commit {commit}")
+            except CommandError as error:
+                raise clone.broken(error) from error
+            raise clone.unreachable(f"{source.name} {source.tag} ({commit}) cannot be fetched")
+
+    return store.get(source.kind, commit_key(commit), export)
+
+
+def learn_commit(source: GitSource, *, store: Store, reporter: Reporter, logs: Path) -> str:
+    """Return the commit that the tag names: in the first repository that has it, else when last asked.
+
+    Args:
+        source: Where it can be had.
+        store: Where its clone is kept.
+        reporter: Told which repository is asked.
+        logs: Folder for git's log.
+
+    Raises:
+        CpuwheelsError: The source's own error: no repository has the tag, or git does not work.
+    """
+    with store.lock("git", source.kind):
+        clone = _Clone(source, store, logs)
+        try:
+            clone.open()
+            for repository in clone.reachable(reporter):
+                if clone.fetch_tag(repository) and (commit := clone.tagged()):
+                    return commit
+                clone.faults.append(f"{repository}: it has no tag {source.tag}")
+            if commit := clone.tagged():
+                return commit
+        except CommandError as error:
+            raise clone.broken(error) from error
+        raise clone.unreachable(f"{source.name} {source.tag} cannot be fetched")
+
+
+class _Clone:
+    """The bare repository in the store through which one project is fetched; the caller holds its lock."""
+
+    def __init__(self, source: GitSource, store: Store, logs: Path) -> None:
+        self.faults: list[str] = []
+        self._source = source
+        self._folder = store.root / "git" / source.kind
+        self._log = logs / f"{source.kind}.log"
+        self._env = git_environment()
+
+    def open(self) -> None:
+        """Make it, unless it is there."""
+        if (self._folder / "HEAD").is_file():
+            return
+        with storage_errors(self._folder):
+            remove_tree(self._folder)
+            self._folder.mkdir(parents=True)
+        run(["git", "init", "--quiet", "--bare", self._folder], log=self._log, env=self._env)
+
+    def reachable(self, reporter: Reporter) -> Iterator[str]:
+        """Yield the repositories that answer; the faults of the others are kept."""
+        for repository in self._source.repositories:
+            reporter.info(f"fetching {self._source.name} {self._source.tag} from {repository}")
+            status, output = self._git("ls-remote", "--quiet", place_of(repository), "HEAD")
+            if status == 0:
+                yield repository
+            else:
+                self.faults.append(f"{repository}: {_first_line(output) or f'git status {status}'}")
+
+    def fetch(self, repository: str, commit: str) -> bool:
+        """Fetch a commit, by hash where the server allows it, else by its tag, else with all branches."""
+        for reference in (commit, f"refs/tags/{self._source.tag}", "+refs/heads/*:refs/remotes/origin/*"):
+            depth = [] if "*" in reference else ["--depth=1"]
+            self._git("fetch", "--quiet", "--no-tags", *depth, place_of(repository), reference)
+            if self._git("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0:
+                return True
+        return False
+
+    def fetch_tag(self, repository: str) -> bool:
+        """Fetch the tag with its commit, wherever it pointed before."""
+        tag = f"refs/tags/{self._source.tag}"
+        return self._git("fetch", "--quiet", "--no-tags", "--depth=1", place_of(repository), f"+{tag}:{tag}")[0] == 0
+
+    def tagged(self) -> str | None:
+        """Return the commit of the tag as it was last fetched, if it ever was."""
+        name = f"refs/tags/{self._source.tag}^{{commit}}"
+        status, output = self._git("rev-parse", "--quiet", "--verify", name)
+        return output.strip() if status == 0 else None
+
+    def export(self, commit: str, folder: Path) -> None:
+        """Unpack a commit that was fetched."""
+        archive = folder / ".export.tar"
+        command = self._command("archive", "--format=tar", f"--output={archive}", commit)
+        try:
+            run(command, log=self._log, env=self._env)
+            with tarfile.open(archive) as tar:
+                tar.extractall(folder, filter="data")
+        except CommandError as error:
+            raise self._source.error(
+                f"git cannot export {commit}",
+                where=error.where,
+                log=self._log,
+                output=error.output,
+                next_step=f"remove {self._folder} and run again",
+            ) from error
+        finally:
+            archive.unlink(missing_ok=True)
+
+    def broken(self, error: CommandError) -> CpuwheelsError:
+        """Return the error that a git which cannot be run amounts to."""
+        return self._source.error(
+            f"{self._source.name} {self._source.tag} cannot be fetched: git does not work here",
+            where=error.where,
+            output="\n".join(filter(None, (error.what, error.output))),
+            log=error.log,
+            next_step="install git",
+        )
+
+    def unreachable(self, what: str) -> CpuwheelsError:
+        """Return the error that the faults of all repositories amount to."""
+        return self._source.error(
+            what,
+            where=", ".join(self._source.repositories),
+            output="\n".join(self.faults),
+            log=self._log,
+            next_step=f"make one of them reachable or name a clone in {self._source.variable}",
+        )
+
+    def _command(self, *arguments: str) -> list[str | Path]:
+        return ["git", "-C", self._folder, *PATIENCE, *arguments]
+
+    def _git(self, *arguments: str) -> tuple[int, str]:
+        done = run(self._command(*arguments), log=self._log, env=self._env, check=False)
+        return done.returncode, done.output
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text else ""

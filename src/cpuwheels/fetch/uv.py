@@ -1,0 +1,94 @@
+"""uv at work on virtual environments: interpreters of this machine, and where a venv has its packages."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import uv
+
+from cpuwheels.core.capture import capture
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.process import run
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def uv_environment() -> dict[str, str]:
+    """Return the environment for uv: its own settings are the user's, but find-links are given explicitly."""
+    own = {
+        name: value for name, value in os.environ.items() if name.startswith("UV_") and not name.endswith("FIND_LINKS")
+    }
+    return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}
+
+
+def site_packages(folder: Path) -> Path:
+    """Return where the packages of a venv are."""
+    return next((folder / "lib").glob("python3*/site-packages"))
+
+
+def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
+    """Return this machine's interpreters for some Python versions, such as ``3.11``."""
+    return {version: found for version in pythons if (found := _interpreter(version))}
+
+
+def _interpreter(version: str) -> Path | None:
+    found = capture([uv.find_uv_bin(), "python", "find", "--no-project", "--system", version], env=uv_environment())
+    return Path(found.output.strip()) if found.returncode == 0 else None
+
+
+def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:
+    """Install a wheel in the place of one with the same name, without what it requires.
+
+    uv does not use the user's cache, where the files of every wheel that was ever tried would stay.
+
+    Args:
+        wheel: The wheel.
+        python: Interpreter of the environment.
+        log: uv's output.
+        cache: uv's for this, which the caller removes, on the environment's file system so that uv need not copy; if
+            not given, one in the environment that is removed at once. Where many wheels are tried in turn one is
+            given: ext4 is slow to make files shortly after many were removed (fs/ext4/ialloc.c: recently_deleted).
+
+    Raises:
+        CommandError: It cannot be installed.
+    """
+    folder = python.parent.parent
+    with (
+        storage_errors(folder),
+        nullcontext(cache) if cache else tempfile.TemporaryDirectory(prefix=".uv-", dir=folder) as used,
+    ):
+        run_uv(
+            ["pip", "install", "--offline", "--no-deps", "--reinstall", "--link-mode", "hardlink",
+             "--cache-dir", used, "--python", python, wheel], log,
+        )  # fmt: skip
+
+
+def install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:
+    """Install what uv's cache has; the index is asked only if something is missing there.
+
+    Args:
+        arguments: Of ``uv pip install``.
+        env: uv's settings.
+        log: uv's output.
+
+    Raises:
+        CommandError: Something cannot be installed.
+    """
+    command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
+    if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
+        run([*command, *arguments], log=log, env=env)
+
+
+def run_uv(arguments: Sequence[str | Path], log: Path) -> None:
+    """Run uv with the settings of a build.
+
+    Raises:
+        CommandError: It fails.
+    """
+    run([uv.find_uv_bin(), *arguments], log=log, env=uv_environment())

@@ -1,0 +1,31 @@
+"""An index by its address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from cpuwheels.core.errors import PublishError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.s3 import S3Bucket
+
+if TYPE_CHECKING:
+    from cpuwheels.index.bucket import Bucket
+
+
+def open_bucket(place: str) -> Bucket:
+    """Return the bucket at a place: ``s3://bucket/prefix``, or a folder.
+
+    Raises:
+        PublishError: It is neither.
+        StoreError: The folder cannot be made.
+    """
+    scheme = urlsplit(place).scheme
+    if scheme == "s3":
+        return S3Bucket(place)
+    if scheme in {"", "file"}:
+        return Folder(Path(urlsplit(place).path if scheme else place))
+    raise PublishError(
+        f"an index cannot be kept at {place}", where="--index", next_step="give a folder or s3://bucket/prefix"
+    )

@@ -1,0 +1,71 @@
+"""The pages for people: the index's root, and one of each view. They ask nothing of any other server."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.index.installs import installs_of, newest_installs
+from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
+from cpuwheels.index.simple_pages import templates
+from cpuwheels.verification.benchmark.result import SPEED
+from cpuwheels.verification.parity.reports import HTML as PARITY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.index.commit_pages import Commits, Wheel
+    from cpuwheels.index.entry import Entry, Parity, Speed
+
+MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
+WORDS: dict[Parity, str] = {
+    "passed": "every result was right", "failed": "a result was wrong", "not run": "not tried",
+}  # fmt: skip
+FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
+
+
+def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
+    """Return the root page by its path: targets and the newest commits.
+
+    Args:
+        commits: The page of the newest commits.
+        newest: The wheels of the newest view.
+    """
+    targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
+    text = templates().get_template("root.html.j2").render(
+        installs=newest_installs(commits, newest), newest=f"{NIGHTLY}/" if newest else "", rows=commits.newest,
+        targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
+        report=_report, parity_report=PARITY, speed_report=SPEED,
+    )  # fmt: skip
+    return {HTML: text}
+
+
+def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
+    """Return the page of a commit, of a release or of the newest by its path.
+
+    Args:
+        view: Its folder.
+        entries: Its wheels; at least one.
+    """
+    listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
+    first, newest = listed[0], view == NIGHTLY
+    text = templates().get_template("view.html.j2").render(
+        newest=newest, installs=installs_of(listed, None if newest else view), page=lasting_view,
+        version=first.version.partition("+")[0] if first.commit is None else first.version,
+        commit=first.commit, made=first.made, entries=listed, words=WORDS,
+        link=lambda entry: link(view, wheel_path(entry)), speed=speed_words,
+        report=lambda entry, name: link(view, beside_path(entry, name)),
+    )  # fmt: skip
+    return {f"{view}/{HTML}": text}
+
+
+def speed_words(speed: Speed) -> str:
+    """Return in a sentence how fast a wheel's kernels are."""
+    if speed.ratio is None:
+        return f"the same kernels as in {speed.against}"
+    slower = f"; certainly slower: {', '.join(speed.slower)}" if speed.slower else "; no operator is certainly slower"
+    return f"{speed.ratio:.2f} times as fast as in {speed.against} (geometric mean of all operators{slower})"
+
+
+def _report(wheel: Wheel, name: str) -> str | None:
+    """Return the link from the root to a wheel's report; None if it has none of that name."""
+    return link("", beside(wheel.path, name)) if name in wheel.beside else None

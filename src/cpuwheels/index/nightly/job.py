@@ -1,0 +1,123 @@
+"""A nightly job from its sources to its summary."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.host import check_host
+from cpuwheels.core.errors import CpuwheelsError, UsageError
+from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.store import Store
+from cpuwheels.fetch.git_archive import repositories_of
+from cpuwheels.index.entry import stamp
+from cpuwheels.index.nightly.plan import plan_jobs
+from cpuwheels.index.nightly.queue import Budget, run_jobs
+from cpuwheels.index.nightly.summary import Outcome, Summary
+from cpuwheels.index.nightly.worker import WheelMaker
+from cpuwheels.index.reading import read_entries
+from cpuwheels.index.retention import remove_old
+from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
+from cpuwheels.source.history import history_between
+from cpuwheels.source.version import newest_release
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.options import NightlyOptions
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.index.bucket import Bucket
+
+FOLDER = "nightly"
+"""Of the job, below the output folder."""
+
+
+def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
+    """Build, try and publish what is new, and take out what is old.
+
+    Args:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        bucket: Where wheels are published.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Raises:
+        CpuwheelsError: There are no sources, no such target, or the index cannot be read or changed.
+    """
+    began, now = time.monotonic(), datetime.now(UTC)
+    own = replace(paths, dist=paths.dist / FOLDER)
+    with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
+        own.dist.mkdir(parents=True, exist_ok=True)
+    sources = _sources(paths, matrix, options, reporter, now)
+    targets = _targets(paths, matrix, options, reporter)
+    plan = plan_jobs(sources, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
+    reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
+    deadline = began + options.hours * 3600 if options.hours else None
+    budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
+    level = options.level or matrix.nightly.parity
+    maker = WheelMaker(own, matrix, bucket, options.build, level, reporter)
+    outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
+    outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+    removed = remove_old(bucket, matrix.nightly.keep_days, now)
+    if removed:
+        reporter.info(f"{len(removed)} commits older than {matrix.nightly.keep_days} days were taken out of the index")
+    return Summary(
+        began=stamp(now), seconds=round(time.monotonic() - began, 2), index=bucket.name, outcomes=tuple(outcomes),
+        removed=tuple(removed),
+    )  # fmt: skip
+
+
+def _sources(
+    paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime
+) -> dict[str, str]:
+    """Return what is to be built, the newest first, with its moment; the index would not keep what is too old."""
+    if len([given for given in (options.since, options.release, options.latest_release) if given]) > 1:
+        raise UsageError(
+            "one of --since, --release and --latest-release can be given",
+            where="nightly",
+            next_step="run it once for each",
+        )
+    if options.release:
+        return {options.release: stamp(now)}
+    branch = options.branch or matrix.nightly.branch
+    remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
+    wanted = [branch, *([options.since] if options.since else [])]
+    repository = open_repository(options.repo, remotes, wanted, store=Store(paths.cache), reporter=reporter)
+    name = newest_release(repository) if options.latest_release else branch
+    newest = repository.commit(name)
+    reporter.info(f"the newest commit of {name} is {newest[:9]} {repository.subject(newest)}")
+    since = newest if options.since is None else repository.commit(options.since)
+    names = [newest]
+    if since != newest:
+        history = history_between(repository, since, newest, first_parent=True)
+        names = [commit.name for commit in reversed(history.commits)]
+    made = {name: stamp(datetime.fromtimestamp(repository.epoch(name), UTC)) for name in names}
+    oldest = stamp(now - timedelta(days=matrix.nightly.keep_days))
+    young = {name: moment for name, moment in made.items() if name == newest or moment >= oldest}
+    if len(young) < len(made):
+        reporter.info(
+            f"{len(made) - len(young)} commits are left out: the index keeps none that are older than "
+            f"{matrix.nightly.keep_days} days"
+        )
+    return young
+
+
+def _targets(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:
+    """Return the targets that can be built here: those asked for, or all that are ready."""
+    if options.targets:
+        return [matrix.buildable(name).id for name in options.targets]
+    found = []
+    for target in (target for target in matrix.targets if target.is_ready):
+        try:
+            check_host(target, paths.root)
+        except CpuwheelsError as error:
+            reporter.info(f"{target.id} is left out: {error.what}")
+        else:
+            found.append(target.id)
+    return found

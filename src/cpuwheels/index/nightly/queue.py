@@ -1,0 +1,135 @@
+"""The jobs one after the other: one that fails does not keep the others from being done."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from cpuwheels.core.errors import CpuwheelsError, DiskFullError, DownloadError, ParityError, SourceError, StoreError
+from cpuwheels.core.errors import UnsuitableSourceError as Unsuitable
+from cpuwheels.index.nightly.summary import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.index.nightly.plan import Job
+
+PASSING = (DownloadError, SourceError)
+"""What may be otherwise a moment later: the network."""
+
+MACHINE = (DiskFullError, StoreError)
+"""What would stop the next job, too."""
+
+PAUSE_SECONDS = 30.0
+"""Before the second attempt; as many times as long before each further one."""
+
+
+@dataclass(frozen=True)
+class Made:
+    """A published wheel.
+
+    Attributes:
+        wheel: Its file name.
+    """
+
+    wheel: str
+
+
+class Maker(Protocol):
+    """Builds, tries and publishes one wheel."""
+
+    def make(self, job: Job) -> Made:
+        """Do it.
+
+        Raises:
+            CpuwheelsError: Any stage's own error; ParityError if a result is wrong.
+        """
+
+    def keep(self, job: Job, error: CpuwheelsError) -> str:
+        """Put aside what there is of a wheel that was not published, and return the folder."""
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What a run may use.
+
+    Attributes:
+        deadline: Monotonic time after which no job is begun; None for no limit.
+        keep_free: Bytes that have to be free on the disk for a job to be begun.
+        free: Returns the bytes that are free.
+        now: Returns the monotonic time.
+    """
+
+    deadline: float | None
+    keep_free: int
+    free: Callable[[], int]
+    now: Callable[[], float] = time.monotonic
+
+    def spent(self) -> str:
+        """Return why no further job may be begun; nothing if one may."""
+        if self.deadline is not None and self.now() >= self.deadline:
+            return "the time is up"
+        if self.free() < self.keep_free:
+            return "too little of the disk is free"
+        return ""
+
+
+def run_jobs(
+    jobs: Sequence[Job],
+    maker: Maker,
+    budget: Budget,
+    reporter: Reporter,
+    *,
+    attempts: int,
+    pause: Callable[[float], None] = time.sleep,
+) -> list[Outcome]:
+    """Do the jobs in their order, and return what became of each.
+
+    Args:
+        jobs: What has to be done.
+        maker: Does one.
+        budget: What may be used.
+        reporter: Told of each outcome.
+        attempts: How often a job is tried that fails for a passing reason.
+        pause: Waits between attempts.
+    """
+    outcomes: list[Outcome] = []
+    stopped = ""
+    for job in jobs:
+        stopped = stopped or budget.spent()
+        if stopped:
+            outcome = Outcome(source=job.source, target=job.target, state="postponed", reason=stopped)
+        else:
+            outcome, stopped = _attempted(job, maker, budget, attempts, pause)
+        outcomes.append(outcome)
+        said = f": {outcome.reason}" if outcome.reason else ""
+        reporter.info(f"{job.source[:9]} {job.target}: {outcome.state}{said}")
+    return outcomes
+
+
+def _attempted(
+    job: Job, maker: Maker, budget: Budget, attempts: int, pause: Callable[[float], None]
+) -> tuple[Outcome, str]:
+    """Return what became of a job, and why no other may be begun after it."""
+    began = budget.now()
+    for attempt in range(1, attempts + 1):
+        try:
+            made = maker.make(job)
+        except CpuwheelsError as error:
+            passing = isinstance(error, PASSING) and not isinstance(error, Unsuitable)
+            if passing and attempt < attempts and not budget.spent():
+                pause(PAUSE_SECONDS * attempt)
+                continue
+            outcome = Outcome(
+                source=job.source, target=job.target, state="wrong" if isinstance(error, ParityError) else "failed",
+                reason=error.what, seconds=round(budget.now() - began, 2), attempts=attempt,
+                kept="" if isinstance(error, MACHINE) else maker.keep(job, error),
+            )  # fmt: skip
+            return outcome, error.what if isinstance(error, MACHINE) else ""
+        return Outcome(
+            source=job.source, target=job.target, state="published", seconds=round(budget.now() - began, 2),
+            attempts=attempt, wheel=made.wheel,
+        ), ""  # fmt: skip
+    raise AssertionError(attempts)  # at least one attempt returns

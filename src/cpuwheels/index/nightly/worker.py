@@ -1,0 +1,152 @@
+"""One wheel of a nightly job: built, tried on this machine, published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.host import is_foreign
+from cpuwheels.config.options import ParityOptions, SpeedOptions
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import CpuwheelsError, ParityError, UsageError
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.index.commit_pages import Missing, Row
+from cpuwheels.index.entry import read_entry, stamp
+from cpuwheels.index.nightly.queue import Made
+from cpuwheels.index.publish import note_missing, wheel_before
+from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.pipeline import build, test_wheel
+from cpuwheels.verification.benchmark.result import SPEED
+from cpuwheels.verification.parity.reports import write_files, write_reports
+from cpuwheels.verification.parity.results import require_parity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import BuildOptions, Level
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.nightly.plan import Job
+
+KEPT = "kept"
+"""Folder of what was not published, below the job's own."""
+
+REASON = "why.txt"
+
+
+class WheelMaker:
+    """Makes and publishes wheels.
+
+    Args:
+        paths: Folders to read and write; its output folder is the job's own.
+        matrix: The configuration.
+        bucket: Where wheels are published.
+        options: How they are built; their source is each time the job's.
+        level: How many cases of each operator are tried.
+        reporter: Whose console the steps of each wheel are told on.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        matrix: Matrix,
+        bucket: Bucket,
+        options: BuildOptions,
+        level: Level,
+        reporter: Reporter,
+    ) -> None:
+        self._places, self._matrix, self._bucket = paths, matrix, bucket
+        self._options, self._level, self._reporter = options, level, reporter
+
+    def make(self, job: Job) -> Made:
+        """Build, try and publish a wheel, and take it out of the output folder.
+
+        A wheel that nothing here runs, not even emulated, is published without having been tried, and its page says so.
+
+        Raises:
+            ParityError: A result is wrong; the reports lie beside the wheel.
+            CpuwheelsError: Any stage's own error.
+        """
+        paths, target = self._own(job), self._matrix.buildable(job.target)
+        reporter = Reporter(f"{job.target} {job.source[:9]}", self._reporter.console)
+        finished = build.build(paths, self._matrix, target.id, replace(self._options, source=job.source), reporter)
+        if not is_foreign(target) or target.root is not None:
+            options = ParityOptions(wheel=finished.path, level=self._level)
+            parity = test_wheel.check_wheel(paths, self._matrix, target.id, finished.path, options, reporter)
+            require_parity(parity, write_reports(finished.path.parent, parity))
+        self._time(finished.path, paths, target, reporter)
+        published = publish_wheel(
+            self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True
+        )  # fmt: skip
+        with storage_errors(paths.dist):
+            remove_tree(paths.dist)
+        return Made(published.entry.filename)
+
+    def _time(self, wheel: Path, paths: Paths, target: Target, reporter: Reporter) -> None:
+        """Time the wheel's kernels against those of the wheel before it, if these are others and can be timed here.
+
+        Raises:
+            CpuwheelsError: Any stage's own error but that there is nothing to compare.
+        """
+        rounds = self._matrix.nightly.speed_rounds
+        if not rounds or is_foreign(target):
+            return
+        entry, _ = read_entry(wheel)
+        before = wheel_before(self._bucket, entry)
+        if before is None or before.kernels == entry.kernels:
+            return
+        content = self._bucket.read(before.path)
+        if content is None:
+            reporter.info(f"{before.filename} is not in the index any more: no speed against it")
+            return
+        against = paths.dist / "before" / before.filename
+        with storage_errors(against):
+            write_atomic(against, content)
+        options = SpeedOptions(against=against, rounds=rounds)
+        try:
+            result = test_wheel.compare_speed(paths, self._matrix, target.id, wheel, options, reporter)
+        except UsageError as error:
+            reporter.info(f"no speed against {before.filename}: {error.what}")
+            return
+        write_files(wheel.parent, {SPEED: result.as_text()})
+
+    def keep(self, job: Job, error: CpuwheelsError) -> str:
+        """Put aside what there is of a wheel that was not published, with the reason, and return the folder.
+
+        The index says then why the wheel is missing.
+        """
+        paths = self._own(job)
+        kept = self._places.dist / KEPT / f"{job.target}-{job.source[:12]}"
+        with storage_errors(kept):
+            remove_tree(kept)
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            if paths.dist.is_dir():
+                paths.dist.replace(kept)
+            write_atomic(kept / REASON, f"{error}\n")
+        self._say_missing(job, error)
+        return str(kept)
+
+    def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
+        missing = Missing(
+            state="wrong" if isinstance(error, ParityError) else "failed", reason=error.what,
+            tried=stamp(datetime.now(UTC)),
+        )  # fmt: skip
+        commit = commit_of(job)
+        version = "" if commit else job.source
+        row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
+        try:
+            note_missing(self._bucket, row)
+        except CpuwheelsError as trouble:
+            self._reporter.info(f"the index does not say why there is no wheel: {trouble.what}")
+
+    def _own(self, job: Job) -> Paths:
+        folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"
+        return replace(self._places, dist=folder)
+
+
+def commit_of(job: Job) -> str | None:
+    """Return the full hash of a job's source; None if it is a release."""
+    return job.source if FULL_HASH.fullmatch(job.source) else None

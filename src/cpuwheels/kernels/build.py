@@ -1,0 +1,179 @@
+"""The kernel stage: from a request to modules in the store, resumable at every point."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pydantic import TypeAdapter
+
+from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.units import format_size
+from cpuwheels.kernels.acl_library import get_acl_library
+from cpuwheels.kernels.collect import collect
+from cpuwheels.kernels.configure import configure
+from cpuwheels.kernels.depfile import keep_reads, kernels_key, known_reads, read_files
+from cpuwheels.kernels.launchers import Launchers
+from cpuwheels.kernels.memory.admission import MemoryUse, gate_session, open_gate
+from cpuwheels.kernels.memory.ledger import LEDGER, read_records
+from cpuwheels.kernels.ninja import compile_modules
+from cpuwheels.kernels.onednn_pruning import (
+    lacks_onednn,
+    read_unused,
+    still_unused,
+    unused_files,
+    unused_name,
+    write_unused,
+)
+from cpuwheels.kernels.request import configurations
+from cpuwheels.kernels.result import MEMORY, MODULES, Kernels
+from cpuwheels.kernels.workspace import Workspace
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.kernels.ccache.settings import CompilerCache
+    from cpuwheels.kernels.depfile import Reads
+    from cpuwheels.kernels.memory.admission import CapPlan
+    from cpuwheels.kernels.request import KernelRequest
+
+KIND = "kernels"
+_MEMORY_USE = TypeAdapter(MemoryUse)
+
+
+def get_kernels(
+    request: KernelRequest,
+    *,
+    cap: Callable[[Path], CapPlan],
+    cache: Callable[[], CompilerCache | None],
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+) -> Kernels:
+    """Return the kernels of a request, building them if the store does not have them.
+
+    Args:
+        request: Their inputs.
+        cap: Returns how a build in a folder is kept below its cap.
+        cache: Returns the compiler cache, if one is to be used; only asked when something must be compiled.
+        store: Where kernels and unfinished builds are kept.
+        reporter: Told of every step.
+        logs: Folder for the logs of each step.
+
+    Raises:
+        ConfigureError: CMake stopped.
+        CompileError: A file did not compile.
+        MemoryCapError: One file is known to need more memory than there is.
+        OutOfMemoryError: A compiler was killed for memory.
+    """
+    if found := _find(request, store):
+        reporter.info(f"kernels {found[0]} are in the store; nothing to compile")
+        return _kernels(store, *found, built=False)
+    build = request.key()
+    with store.lock("kernel-build", build):
+        if found := _find(request, store):
+            return _kernels(store, *found, built=False)
+        work = store.work(KIND, build)
+        workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
+        memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), store, reporter, logs)
+        reads = read_files(request, workspaces)
+        key = kernels_key(request, reads)
+
+        def fill(folder: Path) -> None:
+            collect(request, workspaces, folder, logs / "collect.log")
+            (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
+
+        store.get(KIND, key, fill)
+        keep_reads(request, store, reads)
+        remove_tree(work)
+    report_memory(memory, reporter)
+    return _kernels(store, key, reads, built=True)
+
+
+def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
+    """Return the key of kernels in the store that this request would come to, and what they depend on."""
+    known: dict[str, Reads] = {}
+    for reads in known_reads(request, store):
+        known.setdefault(kernels_key(request, reads), reads)
+    return next(((key, reads) for key, reads in known.items() if store.find(KIND, key)), None)
+
+
+def _build(
+    request: KernelRequest,
+    workspaces: Sequence[Workspace],
+    plan: CapPlan,
+    cache: CompilerCache | None,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+) -> MemoryUse:
+    """Configure and compile in workspaces, going on where an earlier run was interrupted."""
+    first = workspaces[0]
+    first.prepare(request)
+    open_gate(plan)
+    first.link_acl(get_acl_library(request, plan, cache, store=store, reporter=reporter, logs=logs))
+    name = unused_name(request)
+    learned = plan.learned.with_name(name)
+    unused = read_unused(learned, plan.seed.with_name(name))
+    if not first.unused.is_file() or read_unused(first.unused) != unused:
+        write_unused(first.unused, unused)
+    launchers = Launchers.of(plan.gate, first.ledger, cache, request)
+    used = [_compile(request, workspace, launchers, plan, reporter, logs) for workspace in workspaces]
+    if request.onednn and not read_unused(first.unused):
+        write_unused(learned, still_unused(unused, unused_files(first)))
+    return replace(
+        used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
+    )
+
+
+def _compile(
+    request: KernelRequest,
+    workspace: Workspace,
+    launchers: Launchers,
+    plan: CapPlan,
+    reporter: Reporter,
+    logs: Path,
+) -> MemoryUse:
+    """Configure and compile one workspace."""
+    workspace.prepare(request)
+    open_gate(plan)
+    suffix = f"-{workspace.configuration.name}" if workspace.configuration.name else ""
+    reporter.info("configuring upstream's CMake project")
+    configure(request, workspace, launchers, logs / f"configure{suffix}.log")
+    log = logs / f"compile{suffix}.log"
+    with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
+        reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
+        reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
+        compile_modules(request, workspace, launchers, session, reporter, log)
+        if request.onednn and workspace.is_first and (lacking := lacks_onednn(workspace)):
+            reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
+            write_unused(workspace.unused, [])
+            compile_modules(request, workspace, launchers, session, reporter, log)
+    return session.finished()
+
+
+def _kernels(store: Store, key: str, reads: Reads, *, built: bool) -> Kernels:
+    folder = store.path(KIND, key)
+    return Kernels(
+        key=key,
+        folder=folder,
+        modules=tuple(sorted(path.name.partition(".")[0] for path in (folder / MODULES).iterdir())),
+        jobs=read_records(folder / LEDGER),
+        built=built,
+        memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
+        reads=reads,
+    )
+
+
+def report_memory(memory: MemoryUse, reporter: Reporter) -> None:
+    """Say what the build did with its memory, and which predictions were wrong."""
+    reporter.info(
+        f"compilers and linkers held at most {format_size(memory.peak)} together; the cap left them "
+        f"{format_size(memory.room)}"
+    )
+    for wrong in memory.wrong:
+        needed, expected = format_size(wrong.measured), format_size(wrong.expected)
+        reporter.info(f"{wrong.output} needed {needed}, not {expected}; noted for the next run")

@@ -1,0 +1,55 @@
+"""ccache itself: pinned, unpacked without root, the same on every machine of an architecture."""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.core.errors import DownloadError, ToolchainError
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
+from cpuwheels.kernels.ccache.settings import compiler_cache
+from cpuwheels.toolchain.debian_compiler import unpacked_programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.kernels.ccache.settings import CompilerCache
+
+KIND = "ccache"
+
+
+def chosen_cache(context: BuildContext) -> CompilerCache | None:
+    """Return the compiler cache, unless the user wants none or there is none for this machine."""
+    if context.options.compiler_cache == "off":
+        return None
+    program = find_ccache(context)
+    return compiler_cache(program, context.store.root, os.environ) if program else None
+
+
+def find_ccache(context: BuildContext) -> Path | None:
+    """Return the pinned ccache for this machine, or None after saying why there is none.
+
+    A build needs it only to be faster, so it goes on without.
+
+    Args:
+        context: The run; its matrix names a Debian lock for each machine, as the kernel names it.
+    """
+    machine, locks, reporter = platform.machine(), context.matrix.compiler_cache, context.reporter
+    if platform.system() != "Linux" or machine not in locks:
+        reporter.info(f"no compiler cache: none is pinned for {machine} {platform.system()}")
+        return None
+    try:
+        folder = unpacked_programs(
+            load_lock(context.root, locks[machine]),
+            KIND,
+            mirrors=debian_mirrors(context),
+            store=context.store,
+            reporter=reporter,
+        )
+    except (DownloadError, ToolchainError) as error:
+        reporter.announce(f"building without a compiler cache: {error.what}")
+        return None
+    return folder / "usr" / "bin" / "ccache"

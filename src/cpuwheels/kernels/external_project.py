@@ -1,0 +1,197 @@
+"""A CMake project that kernels link, compiled on its own: once, below the same cap, and kept in the store."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.digests import make_key, tree_digest
+from cpuwheels.core.errors import CompileError
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.kernels.cmake import run_cmake
+from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
+from cpuwheels.kernels.launchers import Launchers
+from cpuwheels.kernels.memory.admission import gate_session
+from cpuwheels.kernels.memory.ledger import LEDGER
+from cpuwheels.kernels.ninja import run_ninja
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.kernels.ccache.settings import CompilerCache
+    from cpuwheels.kernels.memory.admission import CapPlan
+    from cpuwheels.kernels.request import KernelRequest
+
+BUILD = "build"
+"""Folder of the archives within the result, where projects that are built by hand have it."""
+
+_HEADERS = (".h", ".hpp", ".hh", ".inl", ".inc", ".embed")
+
+
+@dataclass(frozen=True)
+class Project:
+    """What is compiled.
+
+    Attributes:
+        kind: Names its entries in the store, its logs, and its paths inside results.
+        title: For people.
+        source: Its tree, read only.
+        digest: Names the tree's content.
+        options: Entries of CMake's cache.
+        libraries: Static libraries that are wanted, by the names of their targets.
+    """
+
+    kind: str
+    title: str
+    source: Path
+    digest: str
+    options: Mapping[str, str]
+    libraries: tuple[str, ...]
+
+    def key(self, request: KernelRequest) -> str:
+        """Return the key of the compiled project: a digest of everything it depends on."""
+        return make_key(
+            layout=1,
+            project=[self.kind, self.digest, *self.libraries],
+            options=dict(self.options),
+            steering=tree_digest(request.root / "cmake", _steering_files(request.target.id)),
+            machine=request.target.machine,
+            toolchain=request.toolchain.digest,
+            cmake=request.environment.tools["cmake"],
+        )
+
+
+def get_project(
+    project: Project,
+    request: KernelRequest,
+    plan: CapPlan,
+    cache: CompilerCache | None,
+    *,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+) -> Path:
+    """Return a folder with the project's headers, as they lie in its tree, and its archives in ``build/``.
+
+    Args:
+        project: What is compiled.
+        request: The kernels that need it, for their toolchain and tools.
+        plan: The cap; its gate is open.
+        cache: The compiler cache, if one is to be used.
+        store: Where the result is kept, and an unfinished build.
+        reporter: Told of every step.
+        logs: Folder for the logs of each step.
+
+    Raises:
+        ConfigureError: CMake stopped.
+        CompileError: A file did not compile, or a library is not where it should be.
+        MemoryCapError: One file is known to need more memory than there is.
+        OutOfMemoryError: A compiler was killed for memory.
+    """
+    key = project.key(request)
+    kind = f"{project.kind}-built"
+
+    def make(folder: Path) -> None:
+        work = _Work(project, store.work(project.kind, key))
+        work.prepare()
+        identity = make_key(toolchain=request.toolchain.digest, project=project.digest)
+        launchers = Launchers.behind(plan.gate, work.ledger, cache, identity)
+        env = build_variables(request.environment, work.folder, work.values, {}, launchers)
+        work.configure(request, launchers, env, logs / f"{project.kind}-configure.log")
+        log = logs / f"{project.kind}-compile.log"
+        reporter.info(f"compiling {project.title}; log: {log}")
+        ninja = request.environment.scripts / "ninja"
+        with gate_session(plan, work.outputs(), work.ledger) as session:
+            run_ninja(ninja, work.build, project.libraries, env, session, reporter, log)
+        work.collect(folder)
+        remove_tree(work.folder)
+
+    return store.get(kind, key, make)
+
+
+class _Work:
+    """The folder of one build; going on with it is safe, since it is named after the project's key."""
+
+    def __init__(self, project: Project, folder: Path) -> None:
+        self.folder = folder
+        self.source = folder / project.kind
+        self.build = folder / BUILD
+        self.values = folder / "toolchain-values.cmake"
+        self.ledger = folder / LEDGER
+        self._init_cache = folder / "init-cache.cmake"
+        self._prepared = folder / "prepared"
+        self._project = project
+
+    def prepare(self) -> None:
+        """Copy the sources, unless that was finished before: a project may write among them."""
+        if self._prepared.is_file():
+            os.utime(self.folder)  # somebody is going on with it
+            return
+        with storage_errors(self.folder):
+            remove_tree(self.folder)
+            self.folder.mkdir(parents=True)
+            ignore = shutil.ignore_patterns(MANIFEST)
+            shutil.copytree(self._project.source, self.source, symlinks=True, ignore=ignore)
+            write_atomic(self._prepared, "")
+
+    def configure(self, request: KernelRequest, launchers: Launchers, env: Mapping[str, str], log: Path) -> None:
+        """Run CMake's configuration; with the same settings as before it finds everything as it was."""
+        cmake, name = request.root / "cmake", self._project.kind
+        entries = {
+            "CMAKE_TOOLCHAIN_FILE": str(cmake / "toolchains" / f"{request.target.id}.cmake"),
+            "CMAKE_PROJECT_TOP_LEVEL_INCLUDES": str(cmake / "project.cmake"),
+            "CMAKE_DISABLE_FIND_PACKAGE_Git": "ON",
+            "CMAKE_MAKE_PROGRAM": str(request.environment.scripts / "ninja"),
+            "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
+            **launchers.variables(),
+            **self._project.options,
+        }
+        maps = {self.source: f"{STABLE_ROOT}/{name}", self.build: f"{STABLE_ROOT}/{name}-build"}
+        write_atomic(self._init_cache, cache_text(entries))
+        write_atomic(self.values, toolchain_text(request.toolchain, maps, self.build))
+        run_cmake(
+            self._project.title, request.environment, self.source, self.build, self._init_cache,
+            env=env, launchers=launchers, log=log,
+            next_step="read the log; another version may need other options in matrix.yaml",
+        )  # fmt: skip
+
+    def outputs(self) -> list[str]:
+        """Return the object files that the build can make, relative to the build folder."""
+        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
+        prefix = f"{self.build}/"
+        return sorted({entry["output"].removeprefix(prefix) for entry in entries if "output" in entry})
+
+    def collect(self, folder: Path) -> None:
+        """Fill a store folder with headers, archives and the ledger.
+
+        Raises:
+            CompileError: An archive is not where it should be.
+        """
+        (folder / BUILD).mkdir()
+        for name in self._project.libraries:
+            archive = self.build / f"lib{name}.a"
+            if not archive.is_file():
+                raise CompileError(
+                    f"{self._project.title} was compiled, but has no {archive.name}",
+                    where=self.build,
+                    next_step="correct its options in matrix.yaml for this version",
+                )
+            shutil.copyfile(archive, folder / BUILD / archive.name)
+        for header in sorted(self.source.rglob("*")):
+            if header.suffix in _HEADERS and header.is_file():
+                place = folder / header.relative_to(self.source)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(header, place)
+        if self.ledger.is_file():
+            shutil.copyfile(self.ledger, folder / LEDGER)
+
+
+def _steering_files(target: str) -> list[str]:
+    return ["project.cmake", "toolchains/gnu.cmake", f"toolchains/{target}.cmake"]

@@ -1,0 +1,100 @@
+"""What a wheel says its kernels were made from, so that another source can be held against it."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, Literal
+
+from cpuwheels.core.models import Strict
+from cpuwheels.kernels.depfile import ABSENT, Reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from cpuwheels.kernels.request import KernelInputs
+    from cpuwheels.kernels.result import Kernels
+
+FILE = "cpuwheels-kernels.json"
+"""File below ``.dist-info`` that holds it."""
+
+_LONGEST = 60
+"""Characters of a value that are shown."""
+
+
+class MadeFrom(Strict):
+    """The inputs of a wheel's kernels, as digests."""
+
+    format: Literal[1] = 1
+    kernels: str
+    """Their key."""
+    modules: tuple[str, ...]
+    """Names of the extension modules among them."""
+    chooser: str | None
+    """Digest of the sources of the module that chooses among them, if they have one."""
+    beside: dict[str, Any]
+    """Everything that is neither upstream's nor the compiler; see `KernelInputs.beside_source`."""
+    files: dict[str, str]
+    """Digest of each of upstream's files that was read, with our patches."""
+    folders: dict[str, tuple[str, ...] | None]
+    """Names in each folder that a file was read from."""
+
+    def render(self) -> bytes:
+        """Return the content of the file, the same for the same inputs."""
+        return (json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode()
+
+    def differences(self, inputs: KernelInputs, chooser: str | None) -> list[str]:
+        """Return how a source and what goes with it differ from this; nothing if its kernels are these.
+
+        The compiler is not held against it: none is needed.
+
+        Args:
+            inputs: What kernels would be made from.
+            chooser: As the attribute.
+        """
+        source = inputs.source.folder
+        now = json.loads(json.dumps(inputs.beside_source()))
+        found = [f"{name}: {_shown(now.get(name))}, not {_shown(old)}" for name, old in _changed(self.beside, now)]
+        if chooser != self.chooser:
+            found.append("the chooser's sources")
+        return found + list(self._changed_files(source))
+
+    def _changed_files(self, source: Path) -> Iterator[str]:
+        reads = Reads(files=tuple(self.files), folders=tuple(self.folders))
+        for name, digest in reads.contents(source).items():
+            if digest != self.files[name]:
+                what = (
+                    "is new" if self.files[name] == ABSENT else "is gone" if digest == ABSENT else "has other content"
+                )
+                yield f"{name} {what}"
+        for name, names in reads.names(source).items():
+            before, now = set(self.folders[name] or ()), set(names or ())
+            told = {path.removeprefix(f"{name}/") for path in self.files}
+            yield from (f"{name}/{new} is new, where headers were looked for" for new in sorted(now - before - told))
+            yield from (f"{name}/{old} is gone, where headers were looked for" for old in sorted(before - now - told))
+
+
+def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> MadeFrom:
+    """Return what finished kernels were made from.
+
+    Args:
+        inputs: What they were asked for with.
+        kernels: They themselves.
+        chooser: Digest of the sources of the module that chooses among them.
+    """
+    source = inputs.source.folder
+    return MadeFrom(
+        kernels=kernels.key, modules=kernels.modules, chooser=chooser, beside=inputs.beside_source(),
+        files=kernels.reads.contents(source), folders=kernels.reads.names(source),
+    )  # fmt: skip
+
+
+def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name in sorted(before.keys() | now.keys()):
+        if before.get(name) != now.get(name):
+            yield name, before.get(name)
+
+
+def _shown(value: object) -> str:
+    text = json.dumps(value, sort_keys=True)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"

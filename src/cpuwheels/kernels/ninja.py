@@ -1,0 +1,178 @@
+"""Running ninja: progress for people, and a failed compilation told apart from one killed for memory."""
+
+from __future__ import annotations
+
+import re
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.concurrency import beside
+from cpuwheels.core.console import Progress
+from cpuwheels.core.errors import CommandError, CompileError, OutOfMemoryError
+from cpuwheels.core.process import run
+from cpuwheels.core.units import format_size
+from cpuwheels.kernels.configure import build_environment_variables
+from cpuwheels.kernels.eta import Remaining
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.kernels.launchers import Launchers
+    from cpuwheels.kernels.memory.admission import Session
+    from cpuwheels.kernels.request import KernelRequest
+    from cpuwheels.kernels.workspace import Workspace
+
+_STATUS = re.compile(r"\[(?P<done>\d+)/(?P<total>\d+)\] (?P<what>.*)")
+_FAILED = re.compile(r"FAILED: (?:\[code=(?P<status>\d+)\] )?(?P<output>\S+).*")
+# GCC's driver ends with status 1 whether the compiler proper found an error or was killed; only its words
+# differ (gcc/gcc.cc, execute(): "%s signal terminated program %s"; gcc/collect2.cc: "%s terminated with signal
+# %d"; libiberty/xmalloc.c: "%s: out of memory allocating"). Messages are in English under LC_ALL=C.
+_KILLED = re.compile(
+    r"Killed signal terminated program (?P<program>\S+)"
+    r"|(?P<linker>\S+) terminated with signal 9\b"
+    r"|(?P<refused>\S+): out of memory allocating"
+    r"|(?P<gated>\S+) was killed for memory"
+)
+_CALLED_OFF = "memgate: not started"
+_KILLED_STATUS = "137"  # 128 + SIGKILL: the driver itself was killed, so it said nothing
+_CONTEXT_LINES = 25
+_SAMPLE_SECONDS = 2.0
+
+
+def compile_modules(
+    request: KernelRequest,
+    workspace: Workspace,
+    launchers: Launchers,
+    session: Session,
+    reporter: Reporter,
+    log: Path,
+) -> None:
+    """Build every extension module with ninja.
+
+    Raises:
+        OutOfMemoryError: A compiler was killed for memory.
+        CompileError: A file did not compile or link.
+    """
+    ninja = request.environment.scripts / "ninja"
+    env = build_environment_variables(request, workspace, launchers)
+    run_ninja(ninja, workspace.build, workspace.modules(), env, session, reporter, log)
+
+
+def run_ninja(
+    ninja: Path,
+    build: Path,
+    targets: Sequence[str],
+    env: Mapping[str, str],
+    session: Session,
+    reporter: Reporter,
+    log: Path,
+) -> None:
+    """Build some targets of a build folder below the cap.
+
+    ninja starts as many jobs as it may; memgate lets those run that there is room for, so that it sees them all.
+
+    Args:
+        ninja: The program.
+        build: The folder, configured with launchers of the session's gate.
+        targets: What to make.
+        env: The environment, without the gate's variables.
+        session: The build behind the gate.
+        reporter: Shown progress.
+        log: Ninja's output.
+
+    Raises:
+        OutOfMemoryError: A compiler was killed for memory.
+        CompileError: A file did not compile or link.
+    """
+    watch = _Watch(reporter, session, build)
+    command = session.command([ninja, "-C", build, f"-j{session.window}", *targets])
+    try:
+        with beside(watch.show):
+            run(command, log=log, env={**env, **session.plan.gate.environment()}, on_line=watch.line)
+    except CommandError as error:
+        cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"
+        raise explain_failure(watch.failure or error.output.splitlines(), cap, log) from error
+
+
+def explain_failure(lines: list[str], where: str, log: Path) -> CompileError | OutOfMemoryError:
+    """Return the error that ninja's output from the first failed job on amounts to."""
+    failed = [job for job in _failed_jobs(lines) if not any(_CALLED_OFF in word for word in job.words)]
+    for job in failed:
+        killed = _KILLED.search("\n".join(job.words))
+        if killed or job.status == _KILLED_STATUS:
+            program = next(filter(None, killed.groups())) if killed else "the compiler or linker"
+            return OutOfMemoryError(
+                f"{program} was killed for memory while making {job.output}",
+                where=where,
+                log=log,
+                next_step="give the build more memory (--memory); what is built is kept",
+            )
+    return CompileError(
+        f"{failed[0].output} could not be made" if failed else "ninja could not build the kernels",
+        where="the first failed job" if failed else "ninja",
+        log=log,
+        output="\n".join((failed[0].words if failed else lines)[:_CONTEXT_LINES]),
+        next_step="read the log; running again goes on from here",
+    )
+
+
+@dataclass
+class _FailedJob:
+    status: str | None
+    output: str
+    words: list[str] = field(default_factory=list)
+
+
+def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
+    """Split ninja's output into its failed jobs: a line of ninja's, the command, and what the command said."""
+    found: list[_FailedJob] = []
+    heard, command_follows = False, False
+    for line in lines:
+        if match := _FAILED.fullmatch(line):
+            found.append(_FailedJob(match["status"], match["output"]))
+            heard, command_follows = True, True
+        elif _STATUS.fullmatch(line) or line.startswith("ninja: "):
+            heard = False  # other jobs end while ninja waits for them
+        elif command_follows:
+            command_follows = False
+        elif heard:
+            found[-1].words.append(line)
+    return found
+
+
+class _Watch:
+    """Reads ninja's lines and shows progress all along, also while one long file compiles."""
+
+    def __init__(self, reporter: Reporter, session: Session, build: Path) -> None:
+        self.failure: list[str] = []
+        todo = {name: cost.seconds for name, cost in session.expected.items() if not (build / name).exists()}
+        self._remaining = Remaining(todo, session.plan.jobs.jobs)
+        self._reporter = reporter
+        self._session = session
+        self._done = self._total = 0
+        self._began = time.monotonic()
+        self._detail = ""
+
+    def line(self, line: str) -> None:
+        if match := _STATUS.fullmatch(line):
+            self._done, self._total = int(match["done"]), int(match["total"])
+            self._detail = match["what"].rsplit("/", 1)[-1]
+            self._remaining.done(match["what"].rsplit(" ", 1)[-1])
+        if line.startswith("FAILED:") or self.failure:
+            self.failure.append(line)
+
+    def show(self, stop: threading.Event) -> None:
+        while not stop.wait(_SAMPLE_SECONDS):
+            self._reporter.progress(
+                Progress(
+                    self._done,
+                    self._total,
+                    memory=self._session.memory(),
+                    eta=self._remaining.eta(time.monotonic() - self._began),
+                    detail=self._detail,
+                )
+            )

@@ -1,0 +1,166 @@
+"""From kernels to a wheel in the output folder: packed with upstream's package, audited, tried, put in place."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager, nullcontext
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels.environment.torch_environment import TOOLS_LOCK
+from cpuwheels.kernels.manifest import FILE
+from cpuwheels.pipeline.build_record import write_record
+from cpuwheels.pipeline.built_wheel import RECORD, find_finished, read_finished, wheel_key
+from cpuwheels.pipeline.dist import put_in_place, staging
+from cpuwheels.pipeline.package_wheel import build_wheel
+from cpuwheels.pipeline.test_environment import install_bench
+from cpuwheels.verification.emulation.cpus import Cpu
+from cpuwheels.verification.load.dispatch_check import require_chosen
+from cpuwheels.verification.load.install_check import check_install
+from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.wheel.overlay import parts_of
+from cpuwheels.wheel.upstream_package import upstream_package
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
+
+    from cpuwheels.audit.policy import Audited, AuditPolicy
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.kernels.manifest import MadeFrom
+    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.inputs import Inputs
+    from cpuwheels.pipeline.package_wheel import BuiltWheel
+    from cpuwheels.pipeline.test_environment import InstallBench
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a wheel is packed from, and how.
+
+    Attributes:
+        inputs: The source and the build environment.
+        note: What the wheel is made from; see `cpuwheels.pipeline.build_record.provenance`.
+        made_from: What its kernels are made from; written into the wheel.
+        kernels: Folder with the kernels as they lie in the wheel.
+        beside: Name in the wheel → extension module that is not among them.
+        policy: What the binaries are audited against.
+        audited: Key and result of an audit, if there was one; otherwise they are audited.
+        features: What this machine's CPU has.
+        write_beside: Writes what lies beside the wheel into a folder.
+        record: What the build record says of how the kernels were made.
+    """
+
+    inputs: Inputs
+    note: Mapping[str, Any]
+    made_from: MadeFrom
+    kernels: Path
+    beside: Mapping[str, Path]
+    policy: AuditPolicy
+    audited: tuple[str, Audited] | None
+    features: frozenset[str]
+    write_beside: Callable[[Path], None]
+    record: Mapping[str, Any]
+
+
+def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finished:
+    """Return the wheel in the output folder: the one that is there, if it was made from the same, else a new one.
+
+    Args:
+        context: The run.
+        assembly: What the wheel is packed from.
+        check: Whether it is installed and its libraries are loaded; if not, one that cannot be loaded is a result like
+            any other.
+
+    Raises:
+        CpuwheelsError: A stage's own error.
+    """
+    name, version = context.target.id, assembly.inputs.source.version
+    key = wheel_key(assembly.note, context.target, context.lock(TOOLS_LOCK)) + " not tried" * (not check)
+    output = context.paths.output(name, version)
+    with context.store.lock("dist", f"{name}-{version}"):
+        if finished := find_finished(output, key):
+            context.reporter.info("this very wheel was built and checked before; nothing to do")
+            return finished
+        with (
+            context.store.scratch("wheel") as work,
+            staging(context.paths, name, version) as staged,
+            _bench(context, assembly, work) if check else nullcontext() as bench,
+        ):
+            built = _packed(context, assembly, work, staged)
+            tried = _checked(context, assembly, built, bench) if check else []
+            assembly.write_beside(staged)
+            write_record(
+                staged / RECORD, inputs={**assembly.note, "wheel_key": key}, source=assembly.inputs.source,
+                environment=assembly.inputs.environment, made=assembly.record, wheel=built.as_record(), tried=tried,
+                timings=context.reporter.timings, announcements=context.reporter.announcements,
+                beside=[path.name for path in staged.iterdir() if path != built.path],
+            )  # fmt: skip
+            put_in_place(staged, output)
+        return read_finished(output)
+
+
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> BuiltWheel:
+    inputs = assembly.inputs
+    with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
+        package = upstream_package(
+            inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment, store=context.store,
+            work=work / "package", log=context.logs / "metadata.log",
+        )  # fmt: skip
+        parts = parts_of(
+            package.project,
+            package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
+        )  # fmt: skip
+        built = build_wheel(
+            parts, python=inputs.environment.python, backend=inputs.environment.key(), epoch=inputs.source.epoch,
+            note=assembly.note, policy=assembly.policy, audited=assembly.audited,
+            add={FILE: assembly.made_from.render()}, store=context.store, work=work / "wheel", out=staged,
+            log=context.logs / "wheel.log", forbidden_paths=(context.paths.cache, context.root),
+        )  # fmt: skip
+        for moved in built.moved_requirements:
+            context.reporter.info(
+                f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
+            )
+    return built
+
+
+@contextmanager
+def _bench(context: BuildContext, assembly: Assembly, work: Path) -> Iterator[InstallBench | None]:
+    bench = install_bench(context, assembly.inputs.environment, assembly.features, work)
+    with bench.loader if bench else nullcontext():
+        yield bench
+
+
+def _checked(
+    context: BuildContext, assembly: Assembly, built: BuiltWheel, bench: InstallBench | None
+) -> list[dict[str, object]]:
+    """Return what was loaded on which CPU, for the record."""
+    target, log = context.target, context.logs / "install-check.log"
+    if bench is None:
+        context.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
+        return []
+    libraries = {library.name: library.needs for library in target.libraries}
+    modules = [name for name in (*assembly.made_from.modules, target.chooser) if name and name not in libraries]
+    with context.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
+        check = check_install(
+            built.path, loader=bench.loader, libraries=libraries,
+            modules=modules, features=bench.features,
+            manifest=built.path.with_name("operators.json"), log=log, announce=context.reporter.announce,
+        )  # fmt: skip
+    for library in check.libraries:
+        context.reporter.info(f"{library.name}: {len(library.operators)} operators")
+    own = Cpu("", bench.features, [bench.loader.python()], environment=needed_variables(bench.onednn))
+    cpus = bench.cpus or (own,)
+    chosen = require_chosen(cpus, target, check.site, log)
+    for cpu, name in chosen.items():
+        context.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
+    loaded = [library.name for library in check.libraries if not library.not_loaded]
+    return [
+        {
+            "cpu": cpu.name or "this machine's",
+            "emulated": bool(cpu.name),
+            "libraries": [name for name in loaded if cpu.tries(name)],
+            **({"onednn_limit": asdict(bench.onednn)} if bench.onednn and not cpu.name else {}),
+            "chosen": chosen.get(cpu.name),
+        }
+        for cpu in cpus
+    ]

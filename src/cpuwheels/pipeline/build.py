@@ -1,0 +1,176 @@
+"""The order of the stages; the only module that knows it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cpuwheels.audit.instructions import Binutils
+from cpuwheels.audit.isa_limits import limits_of
+from cpuwheels.audit.policy import AuditPolicy
+from cpuwheels.config.host import check_debug_symbols, check_host
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.kernels.build import get_kernels
+from cpuwheels.kernels.ccache.install import chosen_cache
+from cpuwheels.kernels.fingerprint import keep_class
+from cpuwheels.kernels.isa_dispatch import beside_kernels, chooser_digest, chooser_key
+from cpuwheels.kernels.manifest import made_from
+from cpuwheels.kernels.memory.plan import memory_cap
+from cpuwheels.kernels.memory.plan import plan as plan_jobs
+from cpuwheels.kernels.report.write import write_report
+from cpuwheels.kernels.result import DEBUG
+from cpuwheels.pipeline.assemble import Assembly, assemble
+from cpuwheels.pipeline.build_record import compiled_record, compiler_note, precompiled_record, provenance
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.inputs import compiler, gather, upstream
+from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
+from cpuwheels.pipeline.reuse.donor import check_request, find_donor
+from cpuwheels.source.request import request_source
+from cpuwheels.toolchain.native_helpers import features_here, probe
+from cpuwheels.toolchain.select import check_choice
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import BuildOptions
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.kernels.memory.limits import JobPlan
+    from cpuwheels.kernels.result import Kernels
+    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.inputs import Inputs
+    from cpuwheels.source.request import SourceRequest
+    from cpuwheels.toolchain.result import Toolchain
+
+
+def build(
+    paths: Paths,
+    matrix: Matrix,
+    name: str,
+    options: BuildOptions,
+    reporter: Reporter,
+    *,
+    check: bool = True,
+    store: Store | None = None,
+) -> Finished:
+    """Build the wheel of one target and put it into the output folder.
+
+    What can be judged without work (target, machine, memory, source request) is judged first.
+
+    Args:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        options: What the user chose.
+        reporter: Told of every step.
+        check: Whether the wheel is installed and its libraries are loaded; if not, one that cannot be loaded is a
+            result like any other.
+        store: That of the paths, if it is open; several builds may have one.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
+    target = matrix.buildable(name)
+    check_host(target, paths.root)
+    if options.debug_symbols:
+        check_debug_symbols(target)
+    if options.kernels_from:
+        check_request(options)
+    else:
+        check_choice(target, options.toolchain, paths.root, os.environ)
+    plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
+    request = request_source(
+        options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
+        locked=options.locked,
+    )  # fmt: skip
+    context = open_context(paths, matrix, target, options, reporter, store)
+    assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
+    return assemble(context, assembly, check=check)
+
+
+def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> Assembly:
+    """Return a wheel's parts with kernels from the store, or compiled now."""
+    target, root = context.target, context.root
+    found = upstream(context, request)
+    toolchain, native = compiler(context)
+    inputs = gather(context, found)
+    chooser = chooser_key(target, toolchain, root) if target.chooser else None
+    wanted = inputs.request(context, toolchain)
+    with context.reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
+        kernels = get_kernels(
+            wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context),
+            store=context.store, reporter=context.reporter, logs=context.logs,
+        )  # fmt: skip
+    keep_class(context.store, target.id, inputs.source.folder, kernels)
+    title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
+
+    def write_beside(folder: Path) -> None:
+        with storage_errors(folder):
+            if kernels.debug_folder:
+                shutil.copytree(kernels.debug_folder, folder / DEBUG)
+            write_report(folder, kernels, title)
+
+    return Assembly(
+        inputs=inputs,
+        note=provenance(target.id, inputs.source, inputs.prepared) | compiler_note(
+            toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+            kernels=kernels.key, chooser=chooser,
+        ),
+        made_from=made_from(wanted, kernels, chooser_digest(target, root)),
+        kernels=kernels.folder,
+        beside=beside_kernels(target, toolchain, root=root, store=context.store, logs=context.logs),
+        policy=_audit_policy(target, inputs, toolchain, kernels),
+        audited=None,
+        features=probe(native.isaprobe).features,
+        write_beside=write_beside,
+        record=compiled_record(toolchain, kernels, plan),
+    )  # fmt: skip
+
+
+def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> Assembly:
+    """Return a wheel's parts with the kernels of another wheel; nothing is compiled."""
+    target = context.target
+    inputs = gather(context, upstream(context, request))
+    with context.reporter.stage("kernels", f"of a wheel from {place}, if they are those of this source"):
+        donor = find_donor(
+            place, inputs.kernels(context), chooser_digest(target, context.root),
+            store=context.store, reporter=context.reporter,
+        )  # fmt: skip
+        folder, audited = precompiled_binaries(donor, context.store)
+    return Assembly(
+        inputs=inputs,
+        note=provenance(target.id, inputs.source, inputs.prepared) | donor.kernel_note(),
+        made_from=donor.made_from,
+        kernels=folder,
+        beside={},
+        policy=_policy(target, inputs),
+        audited=audited,
+        features=features_here(context.store),
+        write_beside=lambda _: None,
+        record=precompiled_record(donor.origin, donor.wheel.name, donor.sha256),
+    )  # fmt: skip
+
+
+def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels: Kernels) -> AuditPolicy:
+    system = toolchain.library_folders  # without any, those of the machine itself
+    environment = inputs.environment
+    return replace(
+        _policy(target, inputs),
+        library_folders=(*system, kernels.libraries_folder) if system else (),
+        digests=(environment.torch_version, environment.torch_digest, toolchain.digest, kernels.key),
+        limits=limits_of(target, inputs.acl),
+        binutils=Binutils.of(toolchain),
+    )
+
+
+def _policy(target: Target, inputs: Inputs) -> AuditPolicy:
+    """Return what a wheel is held against whose binaries were audited before."""
+    return AuditPolicy(
+        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
+        torch_libraries=inputs.environment.torch_folder / "lib", library_folders=(), digests=(), system=target.system,
+    )  # fmt: skip

@@ -1,0 +1,111 @@
+"""Wheels in the output folder that need not be made again."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, ValidationError
+
+from cpuwheels.core.digests import code_digest, file_digest, make_key
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.models import Strict
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cpuwheels.config.matrix import Target
+
+RECORD = "record.json"
+
+
+class _Wheel(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    file: str
+    sha256: str
+    size: int
+    versions: tuple[str, ...]
+    policy: str
+
+
+class _Jobs(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    compiled_in_this_run: bool
+
+
+class _Record(Strict):
+    """The part of a build record that says whether the wheel beside it is still the one to build."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    wheel_key: str
+    wheel: _Wheel
+    beside: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+    jobs: _Jobs
+
+
+class Finished(Strict):
+    """A wheel in the output folder."""
+
+    path: Path
+    sha256: str
+    size: int
+    """Bytes."""
+    versions: tuple[str, ...]
+    """Symbol versions it needs, the highest of each family."""
+    policy: str
+    """Platform policy it fits."""
+    key: str
+    """See `wheel_key`."""
+    compiled: bool
+    """Whether its kernels were compiled for it."""
+    notes: tuple[str, ...]
+    """What was announced when it was made."""
+
+
+def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
+    """Return the key of a wheel: a digest of its kernels' key and everything else that its bytes depend on.
+
+    This program's own code is part of it, since it packs and checks the wheel.
+
+    Args:
+        note: The provenance that is written into the wheel: digests of source and kernels, epoch.
+        target: Floor, libraries and what is left out of the wheel.
+        tools: Lock of the tools that pack it.
+    """
+    return make_key(note=note, target=target, tools=file_digest(tools), code=code_digest())
+
+
+def find_finished(output: Path, key: str) -> Finished | None:
+    """Return the wheel of a key if it lies in an output folder whole, with all that belongs to it."""
+    try:
+        finished = read_finished(output)
+    except WheelError:
+        return None
+    return finished if finished.key == key else None
+
+
+def read_finished(output: Path) -> Finished:
+    """Return the wheel in an output folder, if it is the one that its record tells of.
+
+    Raises:
+        WheelError: There is none, it has other bytes, or something beside it is missing.
+    """
+    try:
+        record = _Record.model_validate_json((output / RECORD).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise WheelError(f"{RECORD} tells of no wheel", where=output, next_step="build it") from error
+    path = output / record.wheel.file
+    missing = [name for name in (record.wheel.file, *record.beside) if not (output / name).exists()]
+    if missing or file_digest(path) != record.wheel.sha256:
+        raise WheelError(
+            f"{', '.join(missing) or path.name} is not there as it was built", where=output, next_step="build it"
+        )
+    wheel = record.wheel
+    return Finished(
+        path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
+        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run, notes=record.notes,
+    )  # fmt: skip

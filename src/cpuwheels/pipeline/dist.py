@@ -1,0 +1,98 @@
+"""The output folder: a finished wheel and what belongs to it appear there, the wheel last and in one rename."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.filesystem import remove_tree, storage_errors, sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from cpuwheels.config.paths import Paths
+
+KEPT_LOGS = 10
+"""Log folders of earlier runs kept for each target."""
+
+
+def new_logs(paths: Paths, target: str) -> Path:
+    """Make the folder for this run's logs and remove the oldest ones.
+
+    Raises:
+        StoreError: The output folder cannot be written.
+    """
+    folder = paths.dist / "logs" / target
+    with storage_errors(paths.dist, next_step="make the output folder writable or pass --dist"):
+        folder.mkdir(parents=True, exist_ok=True)
+        for old in sorted(path for path in folder.iterdir() if path.is_dir())[: -KEPT_LOGS + 1]:
+            remove_tree(old)
+        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+        (folder / stamp).mkdir()
+    return folder / stamp
+
+
+@contextmanager
+def staging(paths: Paths, target: str, version: str) -> Iterator[Path]:
+    """Yield an empty folder beside the output folder, on the same file system; it is gone afterwards.
+
+    Raises:
+        StoreError: The output folder cannot be written.
+    """
+    folder = paths.dist / target / f".new-{version}"
+    with storage_errors(paths.dist, next_step="make the output folder writable or pass --dist"):
+        remove_tree(folder)
+        folder.mkdir(parents=True)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def put_in_place(staged: Path, output: Path) -> Path:
+    """Move everything staged to the output folder and return the wheel's place there.
+
+    What belongs to the wheel goes first; the wheel follows in one rename; a wheel of another name that an
+    earlier build left there is removed last.
+
+    Raises:
+        WheelError: There is not exactly one wheel staged.
+        StoreError: The output folder cannot be written.
+    """
+    wheels = sorted(staged.glob("*.whl"))
+    if len(wheels) != 1:
+        raise WheelError(
+            f"{len(wheels)} wheels are staged, expected one", where=staged, next_step="remove that folder and run again"
+        )
+    with storage_errors(output, next_step="make the output folder writable or pass --dist"):
+        output.mkdir(parents=True, exist_ok=True)
+        for item in sorted(staged.iterdir()):
+            if item not in wheels:
+                if item.is_dir():
+                    remove_tree(output / item.name)
+                item.replace(output / item.name)
+        finished = wheels[0].replace(output / wheels[0].name)
+        for other in output.glob("*.whl"):
+            if other != finished:
+                other.unlink()
+        sync_folder(output)
+    return finished
+
+
+def newest_wheel(paths: Paths, target: str) -> Path:
+    """Return the newest wheel of a target in the output folder.
+
+    Raises:
+        WheelError: There is none.
+    """
+    found = sorted((paths.dist / target).glob("[!.]*/*.whl"), key=lambda path: path.stat().st_mtime, reverse=True)
+    if not found:
+        raise WheelError(
+            f"there is no wheel for target {target} in {paths.dist}",
+            where=paths.dist / target,
+            next_step=f"build one with nox -s build-{target}, or name one with --wheel",
+        )
+    return found[0]

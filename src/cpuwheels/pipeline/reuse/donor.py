@@ -1,0 +1,180 @@
+"""The wheel whose kernels are taken: one that says that they were made from what this source's would be made from."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ConfigDict, ValidationError
+
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
+from cpuwheels.core.models import Strict
+from cpuwheels.kernels.manifest import FILE, MadeFrom
+from cpuwheels.pipeline.build_record import COMPILER_FACTS
+from cpuwheels.pipeline.package_wheel import NOTE
+from cpuwheels.pipeline.reuse.candidates import offers
+from cpuwheels.wheel.dist_info import dist_info_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+    from typing import IO
+
+    from cpuwheels.config.options import BuildOptions
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.kernels.request import KernelInputs
+
+_SHOWN = 20
+"""Differences that are listed."""
+
+
+class AuditNote(Strict):
+    """What a wheel's note says of the audit of its binaries; see `cpuwheels.pipeline.package_wheel.render_note`."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    policy: str
+    bundled_libraries: dict[str, str]
+    """Path in the wheel → soname."""
+    symbol_versions: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Donor:
+    """A wheel whose kernels are those of a source.
+
+    Attributes:
+        wheel: The file.
+        sha256: Its digest.
+        origin: Where it was, for people.
+        made_from: What it says its kernels were made from.
+        note: What it says it was made from as a whole.
+        audit: What it says of its audit.
+    """
+
+    wheel: Path
+    sha256: str
+    origin: str
+    made_from: MadeFrom
+    note: Mapping[str, Any]
+    audit: AuditNote
+
+    def kernel_note(self) -> dict[str, Any]:
+        """Return what it says its kernels were compiled with; see `cpuwheels.pipeline.build_record.compiler_note`."""
+        return {name: self.note[name] for name in COMPILER_FACTS if name in self.note}
+
+
+def check_request(options: BuildOptions) -> None:
+    """Refuse options that mean nothing where nothing is compiled.
+
+    Raises:
+        UsageError: One of them is given.
+    """
+    refused = {
+        "--locked": (options.locked, "which compiler made them is not checked"),
+        "--debug-symbols": (options.debug_symbols, "a wheel has none"),
+    }
+    for option, (given, why) in refused.items():
+        if given:
+            raise UsageError(
+                f"{option} and --kernels-from exclude each other: {why}", where=option, next_step="leave out one"
+            )
+
+
+def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: Store, reporter: Reporter) -> Donor:
+    """Return the first wheel of a place whose kernels are those of a source.
+
+    Of wheels on a server only what they say of their kernels is read, until one is found.
+
+    Args:
+        place: A wheel, a folder of wheels, the URL of a wheel with ``#sha256=``, or an index.
+        inputs: What the source's kernels are made from.
+        chooser: Digest of the sources of the module that chooses among them, if the target has one.
+        store: Where downloads are kept.
+        reporter: Told which wheel it is.
+
+    Raises:
+        PrecompiledError: There is none; the differences to the nearest one are listed.
+        DownloadError: The server does not answer.
+        DigestMismatchError: A wheel has other bytes than the index says.
+    """
+    nearest: tuple[str, list[str]] | None = None
+    faults: list[str] = []
+    for offer in offers(place, inputs.target, store=store, reporter=reporter):
+        try:
+            with offer.peek() as stream:
+                said = read_made_from(stream)
+        except ValueError as error:
+            faults.append(f"{offer.name}: {error}")
+            continue
+        differences = said.differences(inputs, chooser)
+        if not differences:
+            donor = read_donor(offer.get(), offer.origin)
+            if donor.made_from != said:
+                raise PrecompiledError(
+                    f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
+                )
+            reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
+            return donor
+        if nearest is None or len(differences) < len(nearest[1]):
+            nearest = offer.name, differences
+    if nearest is None:
+        raise PrecompiledError(
+            f"no wheel there says what its kernels for {inputs.target.id} were made from",
+            where=place,
+            output="\n".join(faults[:_SHOWN]),
+            next_step="give wheels that cpuwheels built, or leave out --kernels-from",
+        )
+    name, differences = nearest
+    more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
+    raise PrecompiledError(
+        f"the kernels of {name} are not those of this source: {len(differences)} "
+        f"difference{'s' if len(differences) > 1 else ''}",
+        where=place,
+        output="\n".join([*differences[:_SHOWN], *more]),
+        next_step="leave out --kernels-from, and they are compiled",
+    )
+
+
+def read_donor(wheel: Path, origin: str) -> Donor:
+    """Read what a wheel says of itself.
+
+    Raises:
+        PrecompiledError: It does not.
+    """
+    try:
+        with wheel.open("rb") as stream:
+            said, note = read_made_from(stream), json.loads(_read(stream, NOTE))
+        audit = AuditNote.model_validate(note, strict=False)
+    except (OSError, ValueError) as error:
+        raise PrecompiledError(f"{wheel.name}: {error}", where=origin, next_step="leave out --kernels-from") from error
+    return Donor(wheel, file_digest(wheel), origin, said, note, audit)
+
+
+def read_made_from(stream: IO[bytes]) -> MadeFrom:
+    """Return what a wheel says its kernels were made from.
+
+    Args:
+        stream: The wheel; only the end of it and this one file are read.
+
+    Raises:
+        ValueError: It is not a wheel, says nothing of the kind, or nothing that this version understands.
+    """
+    try:
+        return MadeFrom.model_validate_json(_read(stream, FILE))
+    except ValidationError as error:
+        raise ValueError(f"its {FILE} is of another version of cpuwheels") from error
+
+
+def _read(stream: IO[bytes], name: str) -> bytes:
+    try:
+        with zipfile.ZipFile(stream) as archive:
+            return archive.read(f"{dist_info_of(archive.namelist())}/{name}")
+    except KeyError as error:
+        raise ValueError(f"it has no {name}: it was not built by this version of cpuwheels") from error
+    except (zipfile.BadZipFile, WheelError) as error:
+        raise ValueError(f"it is not a wheel: {error}") from error

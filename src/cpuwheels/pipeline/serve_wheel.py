@@ -1,0 +1,181 @@
+"""One run of serving: a wheel into an environment, models, and a case for each model, data type and library."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.host import check_own_machine, markers
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import ServeError, UsageError
+from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
+from cpuwheels.verification.emulation.cpus import require_runnable
+from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.verification.parity.preflight import require_products
+from cpuwheels.verification.serving.case import MADE, Setting, Wanted, make_models, questions_for, serve_case
+from cpuwheels.verification.serving.environment import serving_environment
+from cpuwheels.verification.serving.lesser_cpu import lesser_cpu
+from cpuwheels.verification.serving.memory import memory_share
+from cpuwheels.verification.serving.result import Served
+from cpuwheels.wheel.kernel_wheel import read_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import ServeOptions
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.toolchain.native_helpers import CpuFeatures
+    from cpuwheels.verification.onednn_isa import OnednnLimit
+    from cpuwheels.verification.serving.result import Case
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+_OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
+
+
+def serve_wheel(
+    paths: Paths, matrix: Matrix, name: str, wheel: Path, options: ServeOptions, reporter: Reporter
+) -> tuple[Served, Path]:
+    """Serve small models from a wheel and compare the answers with transformers'.
+
+    Args:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        wheel: A wheel of that target.
+        options: What the user chose.
+        reporter: Told of every step.
+
+    Returns:
+        What was found, wrong answers and failed starts among it; and the folder of the logs.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
+    target = matrix.buildable(name)
+    check_own_machine(target)
+    found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+    models = chosen_models(options.models)
+    check_options(options, target, found)
+    context = open_context(paths, matrix, target, BuildOptions(), reporter)
+    cpu = this_cpu(context)
+    for library in options.libraries:
+        require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
+    limit = hold_onednn_back(reporter, cpu)
+    began, started = datetime.now(UTC), time.monotonic()
+    with context.store.scratch("wheel") as work, _variables(work, limit) as env:
+        with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
+            torch = torch_environment(context, found.torch)
+            environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
+            require_products(environment.python, needed_variables(limit), context.logs / "preflight.log")
+        setting = Setting(environment, work, context.logs, memory_share(), env)
+        with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
+            cases = []
+            for case in _cases(setting, models, options, target, cpu, limit):
+                reporter.info(case.as_line())
+                for problem in case.problems:
+                    reporter.info(f"{case.name}: {problem}")
+                cases.append(case)
+    return Served(
+        wheel=wheel.name, sha256=found.sha256, version=found.version, torch=environment.torch,
+        python=environment.version, machine=cpu.model, requirements=environment.lock,
+        requirements_sha256=environment.lock_sha256, lacks=environment.lacks, moved=environment.moved,
+        memory_utilization=setting.memory, onednn_limit=limit.isa if limit else "",
+        onednn_reason=limit.reason if limit else "",
+        began=began.isoformat(timespec="seconds"), seconds=round(time.monotonic() - started, 1), cases=tuple(cases),
+    ), context.logs  # fmt: skip
+
+
+def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
+    """Return the models by name, each with its folder, or None if it is made on the spot.
+
+    Raises:
+        UsageError: A folder holds no model, or two models have one name.
+    """
+    models: dict[str, Path | None] = {}
+    for text in wanted:
+        folder = None if text in MADE else Path(text).resolve()
+        if folder and not (folder / "config.json").is_file():
+            raise UsageError(
+                f"{text} is no folder of a model: it has no config.json",
+                where="--model",
+                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
+            )
+        name = folder.name if folder else text
+        if name in models:
+            raise UsageError(f"two models are called {name}", where="--model", next_step="rename a folder")
+        models[name] = folder
+    return models
+
+
+def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> None:
+    """Refuse options that exclude each other, and libraries that cannot be asked for.
+
+    Raises:
+        UsageError: They do, or there is no such library, or the target's chooser decides.
+    """
+    if options.locked and options.relock:
+        raise UsageError("--locked uses a lock and --relock writes one", where="--relock", next_step="give one of them")
+    if options.libraries and target.chooser:
+        raise UsageError(
+            f"the chooser of target {target.id} decides which library is loaded",
+            where="--library",
+            next_step="leave it out; the environment variable CPUWHEELS_ISA asks a chooser for a library",
+        )
+    for library in options.libraries:
+        if library not in wheel.libraries or library not in {each.name for each in target.libraries}:
+            raise UsageError(
+                f"{wheel.path.name} has no library {library}",
+                where="--library",
+                next_step=f"it has: {', '.join(wheel.libraries)}",
+            )
+
+
+@contextmanager
+def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
+    """Yield the environment of every process: nothing of it is written to the user's folders.
+
+    vLLM's sockets lie in the temporary folder, and their paths may have 107 characters (unix(7)), so it is a short one.
+    """
+    home = work / "home"
+    home.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as short:
+        folders = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": short}
+        yield closed_environment({**_OFFLINE, **needed_variables(limit), **folders, "VLLM_RPC_BASE_PATH": short})
+
+
+def _cases(
+    setting: Setting,
+    models: Mapping[str, Path | None],
+    options: ServeOptions,
+    target: Target,
+    cpu: CpuFeatures,
+    limit: OnednnLimit | None,
+) -> Iterator[Case]:
+    """Serve each model in each data type on each library."""
+    made = make_models(setting, [name for name, folder in models.items() if folder is None])
+    users = limit.environment() if limit and limit.from_user else {}
+    for name, folder in models.items():
+        for dtype in options.dtypes:
+            place = folder or made[name]
+            wanted = [
+                Wanted(
+                    name, place, dtype, library, target.chooser or "",
+                    {**lesser_cpu(target, library, cpu.features), **users} if library else {},
+                )
+                for library in options.libraries or ("",)
+            ]  # fmt: skip
+            try:
+                questions = questions_for(setting, name, place, dtype)
+            except ServeError as error:
+                yield from (one.failed(error.what) for one in wanted)
+                continue
+            yield from (serve_case(setting, one, questions) for one in wanted)

@@ -1,0 +1,200 @@
+"""Where a wheel is tried: on this machine, or on an emulated one if it is for another kind."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.version import Version
+
+from cpuwheels.config.host import is_foreign
+from cpuwheels.core.errors import TorchError, UsageError
+from cpuwheels.environment.test_env import layered_environment, separate_environment
+from cpuwheels.environment.torch_environment import TOOLS_LOCK, torch_environment, torch_pin
+from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
+from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.toolchain.helper_toolchain import native_helpers
+from cpuwheels.toolchain.native_helpers import cpu_at_hand, probe
+from cpuwheels.verification.emulation.cpus import Cpu
+from cpuwheels.verification.emulation.machine import emulated_machine
+from cpuwheels.verification.emulation.qemu import find_emulator
+from cpuwheels.verification.load.cpu_loaders import CpuLoaders
+from cpuwheels.verification.load.loader import Loader
+from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
+from cpuwheels.verification.parity.run import Bench, Trial
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.options import ParityOptions
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.toolchain.native_helpers import CpuFeatures
+    from cpuwheels.verification.emulation.machine import EmulatedMachine
+    from cpuwheels.verification.onednn_isa import OnednnLimit
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+
+@dataclass(frozen=True)
+class InstallBench:
+    """Where the install check happens.
+
+    Attributes:
+        loader: Loads the libraries, each on a CPU that it is for.
+        cpus: Those CPUs, with interpreters that find the installed wheel; none if only this machine's own is there.
+        features: What they have.
+        onednn: How far oneDNN may go with this machine's own; None if it finds out itself.
+    """
+
+    loader: Loader | CpuLoaders
+    cpus: tuple[Cpu, ...]
+    features: frozenset[str]
+    onednn: OnednnLimit | None = None
+
+
+def emulated(context: BuildContext) -> EmulatedMachine:
+    """Return the emulated machine of a run's target.
+
+    Raises:
+        CpuwheelsError: As `emulated_machine`.
+    """
+    return emulated_machine(
+        context.target, context.matrix.emulator, root=context.root,
+        mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
+        logs=context.logs,
+    )  # fmt: skip
+
+
+def install_bench(
+    context: BuildContext, environment: Environment, features: frozenset[str], work: Path
+) -> InstallBench | None:
+    """Return where a wheel of the run is installed and loaded; None if nothing here can run it.
+
+    Args:
+        context: The run.
+        environment: The build environment.
+        features: What this machine's CPU has.
+        work: Folder for what is needed during the check only.
+
+    Raises:
+        CpuwheelsError: As `emulated_machine`.
+    """
+    log = context.logs / "install-check.log"
+    if not is_foreign(context.target):
+        cpu = cpu_at_hand(context.store)
+        limit = hold_onednn_back(context.reporter, cpu) if cpu else None
+        loader = Loader(
+            lambda: layered_environment(environment, work / "venv", context.logs), work / "check", log,
+            needed_variables(limit),
+        )  # fmt: skip
+        return InstallBench(loader, (), features, limit)
+    if context.target.root is None:
+        return None
+    cpus = emulated(context).environment(work / "venv")
+    emulated_features = frozenset[str]().union(*(cpu.features for cpu in cpus))
+    return InstallBench(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
+
+
+def parity_bench(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    """Return where the kernels of a wheel are tried, with the wheel installed.
+
+    Raises:
+        UsageError: It is for another kind of machine, and there shall be no emulation.
+        CpuwheelsError: Any stage's own error.
+    """
+    return (
+        _foreign(context, wheel, options, work) if is_foreign(context.target) else _own(context, wheel, options, work)
+    )
+
+
+def this_cpu(context: BuildContext) -> CpuFeatures:
+    """Return what this machine's CPU has, compiling isaprobe if none that is there can tell.
+
+    Raises:
+        ToolchainError: It cannot be compiled.
+        CommandError: As `probe`.
+    """
+    cpu = cpu_at_hand(context.store)
+    if cpu is None:
+        with context.reporter.stage("toolchain", "to compile the probe of this machine's CPU"):
+            cpu = probe(native_helpers(context).isaprobe)
+    return cpu
+
+
+def hold_onednn_back(reporter: Reporter, cpu: CpuFeatures) -> OnednnLimit | None:
+    """Return how far oneDNN may go with this machine's CPU; if it may not go all the way, say so aloud, once."""
+    limit = onednn_limit(cpu, os.environ)
+    if limit and (note := f"oneDNN is held back to {limit.isa}: {limit.reason}") not in reporter.announcements:
+        reporter.announce(note)
+    return limit
+
+
+def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    here = this_cpu(context)
+    with context.reporter.stage("environment", f"Python with torch {wheel.torch}"):
+        environment = torch_environment(context, wheel.torch)
+        python = separate_environment(environment, work / "venv", context.lock(TOOLS_LOCK), context.logs)
+        site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
+    limit = hold_onednn_back(context.reporter, here)
+    own = Cpu("", here.features, [python], environment=needed_variables(limit))
+    trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
+    wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
+    # Emulation shows neither speed nor races: few cases, and one thread.
+    if wanted and options.emulation and options.level != "smoke":
+        emulator = find_emulator(
+            context.target.machine, context.matrix.emulator, root=context.root,
+            mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
+        )  # fmt: skip
+        users = limit.environment() if limit and limit.from_user else {}
+        for library in wanted:
+            name = str(library.emulated)
+            command: list[str | Path] = [emulator, "-cpu", name, python]
+            cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
+            trials.append(Trial(cpu, "smoke", 1))
+    return Bench(
+        trials=tuple(trials), site=site, torch=environment.torch_version, tests=context.root / "tests" / "parity",
+        work=work, logs=context.logs, machine=here.model, threads=trials[0].threads, onednn=limit,
+    )  # fmt: skip
+
+
+def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+    target = context.target
+    if not options.emulation:
+        raise UsageError(
+            f"a wheel for {target.machine} cannot be tried here without emulation",
+            where="--no-emulation",
+            next_step=f"leave the option out, or use a machine with {target.system} {target.machine}",
+        )
+    with context.reporter.stage("environment", f"an emulated machine with {target.machine} and torch"):
+        machine = emulated(context)
+        _require_torch(context, wheel, machine)
+        cpus = machine.environment(work / "venv")
+        site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
+    threads = options.threads or 1
+    return Bench(
+        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus), site=site, torch=machine.torch_version,
+        tests=context.root / "tests" / "parity", work=work, logs=context.logs,
+        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})", threads=threads,
+        emulated=True, at_once=usable_cpus().count,
+    )  # fmt: skip
+
+
+def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:
+    """Check that the root's torch is the one that the wheel requires, or stands in for it."""
+    there = Version(machine.torch_version).public
+    if there == wheel.torch:
+        return
+    alternate = torch_pin(context.matrix, wheel.torch).alternate(context.target.machine)
+    if alternate is None or alternate.version != there:
+        raise TorchError(
+            f"the emulated machine has torch {machine.torch_version}; {wheel.path.name} requires {wheel.torch}",
+            where=f"locks/{context.target.root}.yaml",
+            next_step=f"try the wheel on a machine with {context.target.system} {context.target.machine}",
+        )
+    context.reporter.announce(
+        f"the emulated machine has torch {machine.torch_version}, which stands in for the {wheel.torch} that the "
+        "wheel requires"
+    )

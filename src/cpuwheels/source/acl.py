@@ -1,0 +1,104 @@
+"""Arm Compute Library's sources: what upstream pins, else none at all, said aloud."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from cpuwheels.core.errors import AclError, LockedError
+from cpuwheels.fetch.git_archive import GitSource, repositories_of, settle
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.pins import AclPin
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+
+REPOSITORY_VARIABLE = "CPUWHEELS_ACL_REPO"
+NAME = "Arm Compute Library"
+KIND = "acl"
+
+
+@dataclass(frozen=True)
+class Acl:
+    """Arm Compute Library's sources in the store; read only.
+
+    Attributes:
+        folder: The tree; None, like `commit`, if the build goes without the library.
+        tag: The GIT_TAG upstream asks for.
+        commit: Names the content.
+        kind: Whether it is the pinned commit, what the tag named when it was asked for, or nothing.
+        options: CMake options it is compiled with.
+        march: Architecture up to which it has kernels, as the assembler's ``-march`` names it.
+    """
+
+    folder: Path | None
+    tag: str
+    commit: str | None
+    kind: Literal["pinned", "tag", "absent"]
+    options: Mapping[str, str]
+    march: str | None = None
+
+
+def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
+    """Return the pin for the tags that a source names, with its tag; None if the machine has no use for it.
+
+    For a tag that the matrix does not pin it is the machine's newest pin without the commit.
+    """
+    meant = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
+    if not meant or not tags:
+        return None
+    newest = next(reversed(meant.values())).model_copy(update={"commit": None})
+    return next(((tag, meant[tag]) for tag in tags if tag in meant), (tags[0], newest))
+
+
+def get_acl(
+    tag: str,
+    pin: AclPin,
+    *,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    locked: bool = False,
+    environ: Mapping[str, str] = os.environ,
+) -> Acl:
+    """Return Arm Compute Library's sources, or the decision to do without.
+
+    They come from the store, else from ``CPUWHEELS_ACL_REPO`` (a local clone or a remote), else from the pin's
+    repositories. Without a pinned commit the tag is asked for in each run.
+
+    Args:
+        tag: GIT_TAG in upstream's CMake.
+        pin: The commit behind it, if known, and repositories.
+        store: Where sources are kept.
+        reporter: Told aloud of everything that is not as pinned by content.
+        logs: Folder for git's log.
+        locked: Refuse that.
+        environ: Where ``CPUWHEELS_ACL_REPO`` is looked up.
+
+    Raises:
+        LockedError: ``locked`` is set, and the commit is not known or cannot be had.
+    """
+    repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
+    source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
+    try:
+        found = settle(
+            source, pin.commit, store=store, reporter=reporter, logs=logs, locked=locked, where="matrix.yaml: acl"
+        )
+    except AclError as error:
+        if locked:
+            raise LockedError(
+                f"{NAME} {tag} cannot be reached and --locked refuses to go without",
+                where=error.where,
+                output=error.output,
+                next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
+            ) from error
+        reporter.announce(
+            f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own. "
+            f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
+        )
+        return Acl(None, tag, None, "absent", pin.options, pin.march)
+    return Acl(found.folder, tag, found.commit, found.kind, pin.options, pin.march)

@@ -1,0 +1,87 @@
+"""The commits between two ends, as the repository has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.errors import BisectError
+
+if TYPE_CHECKING:
+    from cpuwheels.source.repository import Repository
+
+
+@dataclass(frozen=True)
+class Commit:
+    """A commit of the range that is searched.
+
+    Attributes:
+        name: Its hash.
+        parents: The hashes of its parents; those outside the range do not count.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class History:
+    """A range of commits.
+
+    Attributes:
+        base: The commit that has to be good: the good end, or where its branch left the bad one's.
+        commits: What may be the first bad commit, parents before children; the last is the bad end.
+        merges: How many of them are merges, whose other parents are left out if only first parents are followed.
+    """
+
+    base: str
+    commits: tuple[Commit, ...]
+    merges: int
+
+
+def history_between(repository: Repository, good: str, bad: str, *, first_parent: bool) -> History:
+    """Return the commits that are reached from the bad end and not from the good one.
+
+    Args:
+        repository: Where they are.
+        good: Full hash.
+        bad: Full hash.
+        first_parent: Follow only the first parent of a merge: what was merged counts as one change.
+
+    Raises:
+        BisectError: They are the same, have nothing in common, or the good one comes after the bad one.
+    """
+    if good == bad:
+        raise BisectError(
+            f"good and bad are the same commit {good}",
+            where="--good, --bad",
+            next_step="give two commits, one before and one after the change",
+        )
+    common = repository.git.ask("merge-base", good, bad)
+    if common.returncode != 0:
+        raise BisectError(
+            f"{good} and {bad} have no common history",
+            where=repository.name,
+            output=common.output,
+            next_step="give commits of one history; in a shallow clone: git fetch --unshallow",
+        )
+    base = common.output.split()[0]
+    if base == bad:
+        raise BisectError(
+            f"the good commit {good} comes after the bad one {bad}",
+            where="--good, --bad",
+            next_step="give them the other way round; to find what mended something, let the command fail where it "
+            "works",
+        )
+    options = ["--first-parent"] if first_parent else []
+    listed = repository.git.ask("rev-list", "--topo-order", "--reverse", "--parents", *options, f"{good}..{bad}")
+    rows = [line.split() for line in listed.output.splitlines()]
+    if listed.returncode != 0 or not rows:
+        raise BisectError(
+            f"git does not list the commits between {good} and {bad}",
+            where=repository.name,
+            output=listed.output,
+            next_step="git log says more",
+        )
+    commits = tuple(Commit(name, tuple(parents[:1] if first_parent else parents)) for name, *parents in rows)
+    return History(base, commits, sum(len(row) > 2 for row in rows))  # noqa: PLR2004  (a commit and one parent)

@@ -1,0 +1,76 @@
+"""The prepared source: upstream's tree with our patches, in the store and read only."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.digests import file_digest, make_key
+from cpuwheels.core.filesystem import link_or_copy
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.source.patches import AppliedPatch, apply_series
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.patch_series import Patch
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+    from cpuwheels.source.result import Source
+
+_APPLIED = ".cpuwheels-patches.json"
+
+
+@dataclass(frozen=True)
+class PreparedSource:
+    """A source ready to be built.
+
+    Attributes:
+        version: As of the source.
+        folder: The patched tree; read only.
+        epoch: As of the source.
+        patches: What became of each patch.
+    """
+
+    version: str
+    folder: Path
+    epoch: int
+    patches: tuple[AppliedPatch, ...]
+
+
+def prepare_source(
+    source: Source, patches: Sequence[Patch], folder: Path, store: Store, reporter: Reporter
+) -> PreparedSource:
+    """Return the source with patches applied.
+
+    Args:
+        source: Upstream's tree.
+        patches: Those for this version and target, in order.
+        folder: Where the patch files are.
+        store: Where prepared sources are kept.
+        reporter: Told what became of each patch.
+
+    Raises:
+        PatchError: A patch is missing, or neither applies nor is already upstream.
+    """
+    digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
+    names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
+    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
+
+    def make(tree: Path) -> None:
+        ignore = shutil.ignore_patterns(MANIFEST)
+        # Second names, not copies: a patched file is written anew and renamed into place, the others stay as they are.
+        shutil.copytree(
+            source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
+        )
+        applied = apply_series(patches, folder, tree)
+        (tree / _APPLIED).write_text(json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
+
+    tree = store.get("prepared", key, make, of=source.folder)
+    applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))
+    for patch in applied:
+        reporter.info(f"patch {patch.file}: {patch.state}")
+    return PreparedSource(source.version, tree, source.epoch, applied)

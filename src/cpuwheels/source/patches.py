@@ -1,0 +1,194 @@
+"""Applying patches strictly: each hunk's old lines must stand in the file exactly once, letter for letter.
+
+There is no fuzz and no guess by line number. A hunk whose new lines are already there is recognised as
+upstream; anything else stops the build with the patch, the file and the hunk.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Literal
+
+from unidiff.errors import UnidiffParseError
+from unidiff.patch import PatchSet
+
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import PatchError
+from cpuwheels.core.filesystem import write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.patch_series import Lacks, Patch
+
+HunkState = Literal["applies", "upstream", "missing", "ambiguous"]
+
+
+@dataclass(frozen=True)
+class AppliedPatch:
+    """What became of one patch.
+
+    Attributes:
+        file: Its name in ``patches/``.
+        sha256: Its digest.
+        state: ``applied``; ``upstream`` when the source already has the change; ``not needed`` when it is not one of
+            the sources that the patch is for.
+    """
+
+    file: str
+    sha256: str
+    state: Literal["applied", "upstream", "not needed"]
+
+
+@dataclass(frozen=True)
+class Hunk:
+    """One change of a patch: old and new lines, both with their line ends."""
+
+    path: str
+    header: str
+    old: str
+    new: str
+
+
+def apply_series(patches: Sequence[Patch], folder: Path, tree: Path) -> tuple[AppliedPatch, ...]:
+    """Apply patches in order to a writable source tree.
+
+    Args:
+        patches: Those that are for this version and target.
+        folder: Where the patch files are.
+        tree: The source; a patch that fails leaves it as the patches before it made it.
+
+    Raises:
+        PatchError: A patch is not there, is not a unified diff, or has a hunk that neither applies nor is
+            already upstream.
+    """
+    return tuple(_apply(patch, folder / patch.file, tree) for patch in patches)
+
+
+def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
+    hunks = read_hunks(path)
+    if patch.only_if_lacks and not _lacks(patch.only_if_lacks, tree):
+        return AppliedPatch(patch.file, file_digest(path), "not needed")
+    contents: dict[str, str] = {}
+    states: list[HunkState] = []
+    for hunk in hunks:
+        text = contents.get(hunk.path)
+        if text is None:
+            text = _read_target(tree, hunk, patch)
+        state = judge(hunk, text)
+        states.append(state)
+        if state == "applies":
+            text = re.sub(f"^{re.escape(hunk.old)}", _literal(hunk.new), text, flags=re.MULTILINE)
+        elif state != "upstream":
+            raise _failed(patch, hunk, state)
+        contents[hunk.path] = text
+    if "applies" in states:
+        for name, text in contents.items():
+            mode = (tree / name).stat().st_mode
+            write_atomic(tree / name, text)
+            (tree / name).chmod(mode)
+    return AppliedPatch(patch.file, file_digest(path), "applied" if "applies" in states else "upstream")
+
+
+def _lacks(condition: Lacks, tree: Path) -> bool:
+    try:
+        return condition.text not in (tree / condition.file).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return False
+
+
+def judge(hunk: Hunk, text: str) -> HunkState:
+    """Say whether a hunk applies to a text.
+
+    A hunk that only adds lines beside its context also has its old lines in a patched file, so the new
+    lines are looked for first.
+    """
+    found_old, found_new = _occurrences(hunk.old, text), _occurrences(hunk.new, text)
+    if found_new and (found_old == 0 or _occurrences(hunk.old, hunk.new)):
+        return "upstream"
+    if found_old == 1:
+        return "applies"
+    return "ambiguous" if found_old else "missing"
+
+
+def _occurrences(lines: str, text: str) -> int:
+    """Count the line starts of a text at which the lines stand, overlapping ones too."""
+    return len(re.findall(f"^(?={re.escape(lines)})", text, re.MULTILINE))
+
+
+def _literal(text: str) -> str:
+    """Return a replacement for `re.sub` in which nothing is special."""
+    return text.replace("\\", r"\\")
+
+
+def read_hunks(path: Path) -> list[Hunk]:
+    """Read a unified diff.
+
+    Raises:
+        PatchError: The file is missing, is not a unified diff, or adds, renames or removes files.
+    """
+    try:
+        patch_set = PatchSet(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PatchError(
+            f"patch {path.name} cannot be read: {error.strerror}",
+            where=path,
+            next_step="put the file there, or take it out of patches/series.yaml",
+        ) from error
+    except (UnidiffParseError, UnicodeDecodeError) as error:
+        raise PatchError(
+            f"patch {path.name} is not a unified diff: {error}",
+            where=path,
+            next_step="write it anew with git diff (docs/patches.md)",
+        ) from error
+    hunks = []
+    for file in patch_set:
+        name = PurePosixPath(file.path)
+        if not file.is_modified_file or file.is_rename or name.is_absolute() or ".." in name.parts:
+            raise PatchError(
+                f"patch {path.name} does not modify an existing file of the source: {file.path}",
+                where=path,
+                next_step="a patch may only change files that are there; whole files belong into the steering",
+            )
+        hunks += [
+            Hunk(file.path, str(hunk).splitlines()[0], "".join(_text(hunk.source)), "".join(_text(hunk.target)))
+            for hunk in file
+        ]
+    if not hunks:
+        raise PatchError(
+            f"patch {path.name} changes nothing",
+            where=path,
+            next_step="write it anew, or take it out of patches/series.yaml",
+        )
+    return hunks
+
+
+def _text(lines: Sequence[str]) -> list[str]:
+    return [line[1:] for line in lines]
+
+
+def _read_target(tree: Path, hunk: Hunk, patch: Patch) -> str:
+    try:
+        return (tree / hunk.path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PatchError(
+            f"patch {patch.file} changes {hunk.path}, which the source does not have as text",
+            where=f"patches/{patch.file}",
+            next_step="narrow its versions in patches/series.yaml or write it anew for this source",
+        ) from error
+
+
+def _failed(patch: Patch, hunk: Hunk, state: HunkState) -> PatchError:
+    reason = {
+        "missing": "its old lines are not there",
+        "ambiguous": "its old lines stand there more than once; add a line of context",
+    }[state]
+    return PatchError(
+        f"patch {patch.file} does not apply to {hunk.path}: {reason}",
+        where=f"patches/{patch.file} {hunk.header}",
+        output="".join(f"-{line}\n" for line in hunk.old.splitlines()),
+        next_step="narrow its versions in patches/series.yaml or write it anew for this source",
+    )

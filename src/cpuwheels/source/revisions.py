@@ -1,0 +1,111 @@
+"""What a person calls a commit: a hash, a tag or a branch, a version, or a date."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Literal
+
+from packaging.version import InvalidVersion, Version
+
+from cpuwheels.core.errors import BisectError
+
+if TYPE_CHECKING:
+    from cpuwheels.source.repository import Repository
+
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}([T ]\d{2}:\d{2}(:\d{2})?(Z|[+-]\d{2}:?\d{2})?)?")
+_HASH = re.compile(r"[0-9a-f]{7,64}")
+_NODE = re.compile(r"\bg(?P<hash>[0-9a-f]{7,40})\b")
+
+
+@dataclass(frozen=True)
+class Revision:
+    """A commit and how it was named.
+
+    Attributes:
+        text: What was given.
+        kind: How it was understood.
+        commit: Full hash.
+    """
+
+    text: str
+    kind: Literal["hash", "name", "version", "date"]
+    commit: str
+
+    def __str__(self) -> str:
+        """Return what was given and what it means."""
+        meaning = {
+            "hash": "",
+            "name": "",
+            "version": "the tag of that version, ",
+            "date": "the last commit until then, ",
+        }
+        return f"{self.text} ({meaning[self.kind]}{self.commit})"
+
+
+def kind_of(text: str) -> Literal["hash", "name", "version", "date"]:
+    """Return how a text is understood."""
+    if _HASH.fullmatch(text):
+        return "hash"
+    if _DATE.fullmatch(text):
+        return "date"
+    try:
+        Version(text)
+    except InvalidVersion:
+        return "name"
+    return "name" if text.startswith("v") else "version"
+
+
+def git_name(text: str, branch: str) -> str:
+    """Return the hash, tag or branch that a text is looked up by."""
+    kind = kind_of(text)
+    if kind == "date":
+        return branch
+    if kind == "version":
+        node = _NODE.search(Version(text).local or "")
+        return node["hash"] if node else f"v{Version(text).public}"
+    return text
+
+
+def resolve(repository: Repository, text: str, *, branch: str) -> Revision:
+    """Return the commit that a text means.
+
+    Args:
+        repository: Where it is looked up.
+        text: A hash, a tag, a branch, a version, or a date (ISO 8601, UTC if it names no zone; a day means its end).
+        branch: Where the last commit before a date is looked for; only first parents count.
+
+    Raises:
+        SourceError: There is no such commit, or more than one.
+        BisectError: It is no date, or the branch had no commit by then.
+    """
+    kind = kind_of(text)
+    if kind == "date":
+        return Revision(text, kind, _commit_at(repository, text, branch))
+    return Revision(text, kind, repository.commit(git_name(text, branch)))
+
+
+def _commit_at(repository: Repository, text: str, branch: str) -> str:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise BisectError(
+            f"{text!r} is no date: {error}",
+            where="--good, --bad",
+            next_step="write it as 2026-11-01 or 2026-11-01T12:00",
+        ) from error
+    if len(text) == len("2026-11-01"):
+        moment += timedelta(days=1, seconds=-1)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    before = f"--before={int(moment.timestamp())}"  # git counts that second in
+    tip = repository.commit(branch)
+    found = repository.git.ask("rev-list", "-1", "--first-parent", before, tip).output.strip()
+    if not found:
+        raise BisectError(
+            f"{branch} has no commit by {text}",
+            where=repository.name,
+            next_step="give a later date, or another branch with --branch",
+        )
+    return found

@@ -1,0 +1,87 @@
+"""What a vLLM source itself pins: its torch, its oneDNN and its Arm Compute Library."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from packaging.requirements import InvalidRequirement, Requirement
+from packaging.version import Version
+
+from cpuwheels.core.errors import UnsuitableSourceError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+_DECLARE = re.compile(r"FetchContent_Declare\s*\(\s*oneDNN\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
+_POPULATE = re.compile(r"FetchContent_Populate\s*\(\s*arm_compute\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
+_TAG = re.compile(r"\bGIT_TAG\s+(?P<tag>\S+)")
+
+
+@dataclass(frozen=True)
+class SourcePins:
+    """The versions a source must be built with.
+
+    Attributes:
+        torch: Version without a local label.
+        onednn: GIT_TAGs that the source's CMake names, in the order they stand there. Which of them is used
+            depends on the processor; the steering checks the choice when CMake asks for it.
+        acl: Likewise for Arm Compute Library, which only some processors have a use for.
+    """
+
+    torch: str
+    onednn: tuple[str, ...]
+    acl: tuple[str, ...] = ()
+
+
+def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
+    """Read the pins of a vLLM tree.
+
+    Args:
+        folder: The tree.
+        markers: PEP 508 environment of the target, such as ``platform_machine``.
+
+    Raises:
+        UnsuitableSourceError: A file is missing or names no pin.
+    """
+    requirements = folder / "requirements" / "cpu.txt"
+    torch = _torch_pin(_read(requirements), markers)
+    if torch is None:
+        raise UnsuitableSourceError(
+            f"the source pins no torch for {markers.get('platform_machine')}",
+            where=requirements,
+            next_step="give a source whose requirements/cpu.txt has torch==<version> for this target",
+        )
+    extension = _read(folder / "cmake" / "cpu_extension.cmake")
+    return SourcePins(torch, _tags(_DECLARE, extension), _tags(_POPULATE, extension))
+
+
+def _tags(fetched: re.Pattern[str], text: str) -> tuple[str, ...]:
+    found = [match["tag"] for call in fetched.finditer(text) if (match := _TAG.search(call["body"]))]
+    return tuple(dict.fromkeys(found))
+
+
+def _torch_pin(text: str, markers: Mapping[str, str]) -> str | None:
+    for line in text.splitlines():
+        try:
+            requirement = Requirement(line.split(" #")[0].strip())
+        except InvalidRequirement:
+            continue  # comments, options and includes
+        applies = requirement.marker is None or requirement.marker.evaluate(dict(markers))
+        exact = [spec.version for spec in requirement.specifier if spec.operator == "==" and "*" not in spec.version]
+        if requirement.name == "torch" and applies and exact:
+            return Version(exact[0]).public
+    return None
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UnsuitableSourceError(
+            f"cannot read {path.name} of the source: {error.strerror}",
+            where=path,
+            next_step="give a whole vLLM source",
+        ) from error

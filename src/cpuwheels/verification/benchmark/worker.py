@@ -1,0 +1,211 @@
+"""A process that has one wheel's library loaded and times the calls it is asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import selectors
+import subprocess
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import ParityError
+from cpuwheels.core.process import how_ended
+from cpuwheels.verification.parity.openmp import WAITING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+PATIENCE = 120.0
+"""Seconds after which a process that does not answer is ended."""
+
+
+class LeftOutError(Exception):
+    """A case has no time on one side; says why."""
+
+
+@dataclass(frozen=True)
+class Begun:
+    """A case that waits at the call to be timed.
+
+    Attributes:
+        place: Which of the case's calls of the operator it is.
+        seconds: About how long the call takes.
+    """
+
+    place: int
+    seconds: float
+
+
+def pinned(threads: int) -> dict[str, str]:
+    """Return what binds each OpenMP thread to one CPU, the same for every process that is given this.
+
+    torch for Linux brings GNU's OpenMP, which the kernel libraries use, too.
+    """
+    variables = {"OMP_NUM_THREADS": str(threads), "OMP_PROC_BIND": "true", **WAITING}
+    if hasattr(os, "sched_getaffinity"):
+        cpus = sorted(os.sched_getaffinity(0))[:threads]
+        variables["OMP_PLACES"] = ",".join(f"{{{cpu}}}" for cpu in cpus)
+    return variables
+
+
+class Worker:
+    """One side of a comparison. A process that dies is started again for the next case.
+
+    It starts at once, and can answer when it is `ready`.
+
+    Args:
+        name: What to call it in messages.
+        python: Interpreter of the environment that the wheel is installed in.
+        script: ``time_cases.py``.
+        library: The kernel library.
+        threads: Threads of the operators.
+        log: Where it writes what goes wrong.
+        env: Variables that it needs on this CPU.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        python: Path,
+        script: Path,
+        library: Path,
+        threads: int,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        self.name, self._library, self._log = name, library, log
+        self._command: list[str | Path] = [python, script, library, str(threads)]
+        self._environment = closed_environment({**pinned(threads), **(env or {})})
+        self._under_way = False
+        self.operators: list[str] = []
+        """Every operator that the library registers."""
+        self.cases: dict[str, dict[str, Any]] = {}
+        """Every case that the library can run, by name."""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        self._start()
+
+    def _start(self) -> None:
+        with self._log.open("a", encoding="utf-8") as stream:
+            self._process = subprocess.Popen(
+                self._command, env=self._environment, text=True, encoding="utf-8",
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream,
+            )  # fmt: skip
+
+    def ready(self) -> None:
+        """Wait until the library is loaded.
+
+        Raises:
+            ParityError: It cannot be loaded.
+        """
+        try:
+            about = self._answer()
+        except LeftOutError as error:
+            raise ParityError(
+                f"{self._library.name} of {self.name} could not be loaded: {_cause(self._process.returncode)}",
+                where=self._library, log=self._log, output=self._log.read_text(encoding="utf-8")[-2000:],
+                next_step="run parity on this wheel first",
+            ) from error  # fmt: skip
+        self.operators = about["operators"]
+        self.cases = {case["name"]: case for case in about["cases"]}
+
+    def __enter__(self) -> Self:
+        """Return itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        self._stop()
+
+    def begin(self, case: str, operator: str, place: int | None) -> None:
+        """Let it run a case up to a call of an operator; `begun` waits for that.
+
+        Args:
+            case: Its name.
+            operator: Whose call.
+            place: Which of the calls; the largest when None.
+
+        Raises:
+            ParityError: It had died and cannot be started again.
+        """
+        if self._process.poll() is not None:
+            self._start()
+            self.ready()
+        self._put(do="begin", case=case, operator=operator, place=place)
+
+    def begun(self) -> Begun:
+        """Wait until the case is at the call.
+
+        Raises:
+            LeftOutError: The call cannot be timed.
+        """
+        answer = self._answer()
+        if "place" not in answer:
+            raise self._left_out(answer)
+        self._under_way = True
+        return Begun(answer["place"], answer["seconds"])
+
+    def sample(self, count: int) -> float:
+        """Return the median seconds of so many calls.
+
+        Raises:
+            LeftOutError: A call failed, or the process died.
+        """
+        answer = self._ask(do="sample", count=count)
+        if "seconds" not in answer:
+            self._under_way = False
+            raise self._left_out(answer)
+        seconds: float = answer["seconds"]
+        return seconds
+
+    def end(self) -> None:
+        """Let the case that was begun go on to its end; nothing if there is none.
+
+        Raises:
+            LeftOutError: It failed, or the process died.
+        """
+        if self._under_way and self._process.poll() is None:
+            self._under_way = False
+            self._ask(do="end")
+
+    def _left_out(self, answer: dict[str, Any]) -> LeftOutError:
+        if "left_out" in answer:
+            return LeftOutError(answer["left_out"])
+        return LeftOutError(f"{answer.get('failed', 'its call cannot be repeated')} ({self.name})")
+
+    def _put(self, **question: object) -> None:
+        assert self._process.stdin is not None  # noqa: S101  (PIPE was asked for)
+        with suppress(BrokenPipeError):  # the answer says why
+            self._process.stdin.write(json.dumps(question) + "\n")
+            self._process.stdin.flush()
+
+    def _ask(self, **question: object) -> dict[str, Any]:
+        self._put(**question)
+        return self._answer()
+
+    def _answer(self) -> dict[str, Any]:
+        assert self._process.stdout is not None  # noqa: S101  (PIPE was asked for)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._process.stdout, selectors.EVENT_READ)
+            ready = selector.select(PATIENCE)
+        line = self._process.stdout.readline() if ready else ""
+        if not line:
+            self._under_way = False
+            status = self._process.wait() if ready else None
+            self._stop()
+            raise LeftOutError(f"{_cause(status)} ({self.name})")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def _stop(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+def _cause(status: int | None) -> str:
+    if status is None:
+        return f"its process did not answer within {PATIENCE:g} s"
+    return f"its process {how_ended(status)}"

@@ -1,0 +1,224 @@
+"""A whole emulated machine: a Debian root with Python and torch, its bytecode, and the emulator that runs it.
+
+Nothing is installed and no kernel setting (binfmt) is needed: a script starts the emulator with the root's Python.
+Python takes the script for itself (``sys.executable``), so it can be used wherever an interpreter is named by its
+path, and what it starts by that name is emulated too.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.core.digests import make_key
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import CommandError, TargetNotBuiltError, ToolchainError
+from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.process import run
+from cpuwheels.environment.torch_cross import ROOTS
+from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.verification.emulation.cpus import Cpu, emulated_features
+from cpuwheels.verification.emulation.qemu import find_emulator
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+
+BYTECODE = "bytecode"
+_RECIPE = 1
+"""Raised when the bytecode of the same root would be another."""
+
+_IMPORTED = ("torch", "numpy", "pytest", "hypothesis.strategies", "packaging.version")
+"""What the checks import; the plug-ins that come with pytest are imported when it reads its settings."""
+
+_IMPORT = """\
+import importlib, sys
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+import _pytest.config
+_pytest.config.get_config()
+"""
+
+
+@dataclass(frozen=True)
+class EmulatedMachine:
+    """A machine of a target's kind.
+
+    Attributes:
+        machine: As the kernel names it.
+        program: The emulator.
+        root: The unpacked root.
+        python: The root's interpreter.
+        torch_version: Of the root's torch, such as ``2.14.1+debian``.
+        features: Its CPUs, as QEMU names them, the best first, and what each has.
+        tried: Library → the CPU that it is tried on.
+        bytecode: Folder with the bytecode of what the checks import.
+    """
+
+    machine: str
+    program: Path
+    root: Path
+    python: Path
+    torch_version: str
+    features: Mapping[str, frozenset[str]]
+    tried: Mapping[str, str]
+    bytecode: Path
+
+    def command(self, cpu: str, executable: Path | None = None) -> list[str | Path]:
+        """Return what starts the root's Python on a CPU.
+
+        Args:
+            cpu: As QEMU names it.
+            executable: What Python takes for its own path; the root's interpreter if not given.
+        """
+        return [
+            self.program, "-cpu", cpu, "-L", self.root, "-0", executable or self.python, self.python,
+            "-X", f"pycache_prefix={self.bytecode}",
+        ]  # fmt: skip
+
+    def environment(self, folder: Path) -> tuple[Cpu, ...]:
+        """Make a virtual environment with an interpreter for each CPU, into which wheels can be installed.
+
+        They find the root's packages and share what is installed. ``bin/python`` runs on the first CPU.
+
+        Args:
+            folder: The environment; emptied first.
+
+        Raises:
+            StoreError: It cannot be written.
+        """
+        with storage_errors(folder):
+            remove_tree(folder)
+            (folder / "lib" / self.python.name / "site-packages").mkdir(parents=True)
+            (folder / "bin").mkdir()
+            # What the documentation of Python's venv says of this file; `home` is where the root's packages are found.
+            version = self.python.name.removeprefix("python")
+            (folder / "pyvenv.cfg").write_text(
+                f"home = {self.python.parent}\ninclude-system-site-packages = true\nversion = {version}\n",
+                encoding="utf-8",
+            )
+            return tuple(self._interpreter(folder, place, cpu) for place, cpu in enumerate(self.features))
+
+    def _interpreter(self, folder: Path, place: int, cpu: str) -> Cpu:
+        script = folder / "bin" / (f"python-{place}" if place else "python")
+        # Nothing is written to the store's bytecode, also by what leaves the environment's variables aside (-I).
+        command = shlex.join(str(part) for part in (*self.command(cpu, script), "-B"))
+        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
+        script.chmod(0o755)
+        libraries = tuple(library for library, on in self.tried.items() if on == cpu)
+        return Cpu(cpu, self.features[cpu], [script], libraries)
+
+
+def emulated_machine(
+    target: Target,
+    emulators: Mapping[str, str],
+    *,
+    root: Path,
+    mirrors: Sequence[str],
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+) -> EmulatedMachine:
+    """Return a machine of a target's kind, unpacking what the store does not have.
+
+    Args:
+        target: Names the root and, for each library, the CPU.
+        emulators: Names of Debian locks by the machine that the emulators run on.
+        root: The project's folder, with ``locks/``.
+        mirrors: Where packages are fetched from, in order.
+        store: Where root, emulator and bytecode are kept.
+        reporter: Told of downloads.
+        logs: Folder for the output of the emulated Python.
+
+    Raises:
+        TargetNotBuiltError: The target names no root, or no CPU.
+        ToolchainError: There is no emulator, or the root lacks something, or its Python does not run.
+        DownloadError: A package cannot be fetched.
+    """
+    features = emulated_features(target.libraries)
+    if target.root is None or not features:
+        missing = "a root" if target.root is None else "the emulated CPU of a library"
+        raise TargetNotBuiltError(
+            f"wheels of target '{target.id}' can be tried on {target.system} {target.machine} alone",
+            where=f"matrix.yaml: the target does not name {missing}",
+            next_step=f"use a machine with {target.system} {target.machine}",
+        )
+    program = find_emulator(target.machine, emulators, root=root, mirrors=mirrors, store=store, reporter=reporter)
+    folder = unpacked_root(load_lock(root, target.root), ROOTS, mirrors=mirrors, store=store, reporter=reporter)
+    machine = EmulatedMachine(
+        machine=target.machine, program=program, root=folder, python=_python(folder, target),
+        torch_version=_torch_version(folder, target), features=features,
+        tried={library.name: library.emulated for library in target.libraries if library.emulated},
+        bytecode=store.path(BYTECODE, _bytecode_key(folder)),
+    )  # fmt: skip
+    _require_libraries(folder, target)
+    _compile(machine, store, reporter, logs / "emulated-machine.log")
+    return machine
+
+
+def _python(root: Path, target: Target) -> Path:
+    link = root / "usr" / "bin" / "python3"
+    if not link.is_file():
+        raise _lacking(target, "Python", link, "python3")
+    return link.with_name(link.readlink().name) if link.is_symlink() else link
+
+
+def _torch_version(root: Path, target: Target) -> str:
+    pattern = "usr/lib/python3/dist-packages/torch-*.*-info"
+    found = next(root.glob(pattern), None)
+    if found is None:
+        raise _lacking(target, "torch", root / pattern, "python3-torch")
+    return found.name.split("-")[1].removesuffix(".dist")
+
+
+def _require_libraries(root: Path, target: Target) -> None:
+    """Check that the libraries which a wheel takes from torch are there by the names that they have in a wheel.
+
+    Debian's have others (``libtorch_cpu.so.2.14``), and these as links for the linker. The loader knows by the file
+    that it has one already.
+    """
+    for soname in target.excluded_libraries:
+        if "*" not in soname and not any(root.glob(f"usr/lib/*/{soname}")):
+            raise _lacking(target, soname, root / "usr/lib", "libtorch-dev and libgomp1")
+
+
+def _lacking(target: Target, what: str, where: Path, packages: str) -> ToolchainError:
+    return ToolchainError(
+        f"the root of {target.id} has no {what}",
+        where=where,
+        next_step=f"add {packages} to locks/{target.root}.yaml and run `nox -s lock`",
+    )
+
+
+def _bytecode_key(root: Path) -> str:
+    return make_key(recipe=_RECIPE, root=root.name, imported=[_IMPORTED, _IMPORT])
+
+
+def _compile(machine: EmulatedMachine, store: Store, reporter: Reporter, log: Path) -> None:
+    """Import once what the checks import, and keep the bytecode: without it that takes more than twice as long.
+
+    Python writes and reads it below a folder of its own, so the root is only read. Each file names the time and size
+    of its source, which in a store do not change.
+    """
+
+    def make(fresh: Path) -> None:
+        reporter.info(f"compiling the bytecode of torch for {machine.machine}, emulated")
+        # The last CPU is the plainest, which is the fastest to emulate.
+        command = replace(machine, bytecode=fresh).command(list(machine.features)[-1])
+        try:
+            env = closed_environment({"PYTHONDONTWRITEBYTECODE": ""})
+            run([*command, "-c", _IMPORT, *_IMPORTED], log=log, env=env)
+        except CommandError as error:
+            raise ToolchainError(
+                f"the emulated machine does not run torch: {error.what}",
+                where=machine.root, log=log, output=error.output,
+                next_step="a library or module that is missing is left out in the root's lock",
+            ) from error  # fmt: skip
+
+    store.get(BYTECODE, machine.bytecode.name, make)

@@ -1,0 +1,61 @@
+"""QEMU's user-mode emulation: pinned, and unpacked without root."""
+
+from __future__ import annotations
+
+import platform
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import this_machine
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.toolchain.debian_compiler import unpacked_programs
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+
+KIND = "emulators"
+
+
+def find_emulator(
+    machine: str, locks: Mapping[str, str], *, root: Path, mirrors: Sequence[str], store: Store, reporter: Reporter
+) -> Path:
+    """Return the program that runs Linux programs of a machine on this one.
+
+    It executes no instruction that the emulated CPU does not have: QEMU's translator raises the signal for an illegal
+    instruction, and of x86's it knows none of AVX-512.
+
+    Args:
+        machine: As the kernel names it, such as ``x86_64``.
+        locks: Names of Debian locks by the machine that the emulators run on.
+        root: The project's folder, with ``locks/``.
+        mirrors: Where packages are fetched from, in order.
+        store: Where it is unpacked.
+        reporter: Told of downloads.
+
+    Raises:
+        ToolchainError: None is pinned for this machine, or it does not emulate the other.
+        DownloadError: A package cannot be fetched.
+    """
+    here = f"{platform.machine()} {platform.system()}"
+    lock = locks.get(platform.machine()) if platform.system() == "Linux" else None
+    if lock is None:
+        raise ToolchainError(
+            f"no emulator is pinned for {here}",
+            where="matrix.yaml: emulator",
+            next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same"
+            if this_machine() == ("Linux", machine)
+            else f"use a Linux machine with {machine} or {', '.join(locks) or 'an emulator'}",
+        )
+    folder = unpacked_programs(load_lock(root, lock), KIND, mirrors=mirrors, store=store, reporter=reporter)
+    program = folder / "usr" / "bin" / f"qemu-{machine}"
+    if not program.is_file():
+        raise ToolchainError(
+            f"the packages hold no emulator for {machine}",
+            where=program,
+            next_step=f"correct locks/{lock}.yaml and run `nox -s lock`",
+        )
+    return program

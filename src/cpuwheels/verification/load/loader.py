@@ -1,0 +1,158 @@
+"""The process that loads a wheel's extension modules: started early, so that its torch is there when it is needed.
+
+Making an environment and importing torch in it takes seconds and needs nothing of the wheel, so both go on
+beside the wheel's making. The process then waits for the modules, and loads each in a process of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import InstallCheckError
+from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.process import TAIL_LINES, Completed, end_command_of, run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+_PROBE = Path(__file__).parent / "resources" / "operator_probe.py"
+_PAUSE_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class Module:
+    """An extension module to be loaded.
+
+    Attributes:
+        kind: A torch library, or any other module.
+        path: Where it is installed.
+    """
+
+    kind: Literal["library", "module"]
+    path: Path
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """How loading a module went.
+
+    Attributes:
+        done: How its process ended, and its last words.
+        torch: Version of the torch it was loaded into; empty if it was not.
+        operators: Name and schema of each operator that it registered, by name.
+    """
+
+    done: Completed
+    torch: str = ""
+    operators: tuple[tuple[str, str], ...] = ()
+
+
+class Loader:
+    """A fresh environment and the process in it that loads modules; a context that ends with both at rest.
+
+    Args:
+        make: Makes the environment and returns its interpreter.
+        work: For the answers; made when it is missing.
+        log: Log file of the process.
+        env: Variables that it needs on this CPU.
+    """
+
+    def __init__(self, make: Callable[[], Path], work: Path, log: Path, env: Mapping[str, str] | None = None) -> None:
+        self._env = closed_environment(env)
+        self._work = work
+        self._log = log
+        self._read, self._write = os.pipe()
+        self._threads = ThreadPoolExecutor(1, "loader")
+        self._thread = 0
+        self._make = make
+        self._python: Future[Path] = Future()
+        self._served: Future[tuple[Completed, list[str]]] = self._threads.submit(self._serve)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._end_of_input()
+        while kind is not None and not self._served.done():
+            end_command_of(self._thread)  # and the next one, should there be one
+            wait([self._served], _PAUSE_SECONDS)
+        self._threads.shutdown()
+        os.close(self._read)
+
+    def python(self) -> Path:
+        """Return the environment's interpreter, waiting for it.
+
+        Raises:
+            CpuwheelsError: The environment could not be made; its maker's own error.
+        """
+        return self._python.result()
+
+    def load(self, modules: Sequence[Module]) -> dict[Path, Loaded]:
+        """Load each module in a process of its own; called once.
+
+        Raises:
+            InstallCheckError: The process that divides itself for them failed, which is no fault of theirs.
+        """
+        lines = [[module.kind, *map(str, (module.path, *self._files(module.path)))] for module in modules]
+        with storage_errors(self._work):
+            for _, _, answer, words in lines:
+                Path(answer).unlink(missing_ok=True)
+                Path(words).unlink(missing_ok=True)
+            os.write(self._write, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
+        self._end_of_input()
+        done, said = self._served.result()
+        ends = dict(json.loads(line) for line in said if line.startswith("["))
+        if done.returncode != 0 or len(ends) != len(lines):
+            raise InstallCheckError(
+                f"torch cannot be loaded: {done.output.splitlines()[-1] if done.output else 'no word why'}",
+                where=self.python(),
+                log=self._log,
+                output=done.output,
+                next_step="remove the environments from the cache and build again",
+            )
+        return {module.path: self._loaded(module.path, ends[str(module.path)]) for module in modules}
+
+    def _serve(self) -> tuple[Completed, list[str]]:
+        said: list[str] = []
+        self._thread = threading.get_ident()
+        try:
+            # Not resolved: the environment is found by the place of the link to its interpreter.
+            python = self._make().absolute()
+        except BaseException as error:
+            self._python.set_exception(error)
+            raise
+        self._python.set_result(python)
+        with storage_errors(self._work):
+            self._work.mkdir(parents=True, exist_ok=True)
+        # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
+        done = run(
+            [python, "-P", _PROBE], log=self._log, env=self._env, cwd=self._work, stdin=self._read,
+            on_line=said.append, check=False,
+        )  # fmt: skip
+        return done, said
+
+    def _end_of_input(self) -> None:
+        if self._write >= 0:
+            os.close(self._write)
+            self._write = -1
+
+    def _files(self, path: Path) -> tuple[Path, Path]:
+        return self._work / f"{path.name}.json", self._work / f"{path.name}.log"
+
+    def _loaded(self, path: Path, returncode: int) -> Loaded:
+        answer, words = self._files(path)
+        text = words.read_text(encoding="utf-8", errors="replace") if words.is_file() else ""
+        with storage_errors(self._log.parent), self._log.open("a", encoding="utf-8") as stream:
+            stream.write(f"# {path}: status {returncode}\n{text}")
+        done = Completed(returncode, "\n".join(text.splitlines()[-TAIL_LINES:]))
+        if returncode != 0 or not answer.is_file():
+            return Loaded(done)
+        said = json.loads(answer.read_text(encoding="utf-8"))
+        return Loaded(done, said["torch"], tuple(sorted(said["operators"].items())))

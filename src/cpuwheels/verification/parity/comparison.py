@@ -1,0 +1,84 @@
+"""What changed between two wheels' parity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.verification.parity.results import WRONG
+
+if TYPE_CHECKING:
+    from cpuwheels.verification.parity.results import Parity, Row
+
+CLOSER = 1.25
+"""An error counts as changed if its ratio to the limit grew or shrank by this factor, and by `LEAST` of the limit."""
+
+LEAST = 0.02
+
+
+@dataclass(frozen=True)
+class Change:
+    """One operator, library and data type that is not as before.
+
+    Attributes:
+        before: Its row in the other wheel, if it is there.
+        after: Its row in this one, if it is there.
+    """
+
+    before: Row | None
+    after: Row | None
+
+    @property
+    def what(self) -> str:
+        """How it changed: ``new``, ``gone``, ``broken``, ``mended``, ``worse``, ``better``, or ``verdict``."""
+        if self.before is None:
+            return "new"
+        if self.after is None:
+            return "gone"
+        was, now = self.before.verdict in WRONG, self.after.verdict in WRONG
+        if was != now:
+            return "broken" if now else "mended"
+        if self.before.verdict != self.after.verdict:
+            return "verdict"
+        return "worse" if (self.after.ratio or 0) > (self.before.ratio or 0) else "better"
+
+
+def changes(before: Parity, after: Parity) -> list[Change]:
+    """Return what is not as before, by operator, library and data type.
+
+    Where different cases were asked for, by level or operator, those that both have are compared.
+    """
+    if (before.level, before.only) == (after.level, after.only):
+        old, new = _rows(before), _rows(after)
+        keys = old.keys() | new.keys()
+    else:
+        old, new = _rows(_common(before, after)), _rows(_common(after, before))
+        keys = old.keys() & new.keys()
+    found = [Change(old.get(key), new.get(key)) for key in sorted(keys)]
+    return [change for change in found if _changed(change)]
+
+
+def _rows(parity: Parity) -> dict[tuple[str, str, str], Row]:
+    return {(row.operator, row.library, row.dtype): row for row in parity.rows}
+
+
+def _common(parity: Parity, other: Parity) -> Parity:
+    """Return a run with those cases only that another has, too."""
+    names = {(library, case.name) for library, case in other.cases}
+    libraries = [
+        library.model_copy(
+            update={"cases": tuple(case for case in library.cases if (library.name, case.name) in names)}
+        )
+        for library in parity.libraries
+    ]
+    return parity.model_copy(update={"libraries": tuple(libraries)})
+
+
+def _changed(change: Change) -> bool:
+    before, after = change.before, change.after
+    if before is None or after is None or before.verdict != after.verdict:
+        return True
+    if before.ratio is None or after.ratio is None:
+        return before.ratio is not after.ratio
+    low, high = sorted((before.ratio, after.ratio))
+    return high > low * CLOSER and high - low > LEAST

@@ -1,0 +1,76 @@
+"""``parity.html``: operators and libraries as a heat map, on one self-contained page."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from cpuwheels.core.console import clock
+from cpuwheels.verification.parity.grid import grid
+from cpuwheels.verification.parity.results import EMULATED, WRONG
+
+if TYPE_CHECKING:
+    from cpuwheels.verification.parity.grid import Cell
+    from cpuwheels.verification.parity.results import CaseResult, Parity
+
+_SHADES = ((0.0, "exact"), (0.25, "far"), (0.5, "near"), (0.8, "close"), (1.0, "edge"))
+"""Upper ends of the heat map's classes, as shares of the limit."""
+
+
+@dataclass(frozen=True)
+class _Shown:
+    """What the page makes of a cell.
+
+    Attributes:
+        shade: CSS class.
+        text: What is read in it.
+    """
+
+    shade: str
+    text: str
+
+
+def parity_page(parity: Parity) -> str:
+    """Return the page's text."""
+    environment = Environment(
+        loader=PackageLoader("cpuwheels.verification.parity", "."), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"seconds": clock, "shown": _shown}
+    return environment.get_template("parity.html.j2").render(
+        parity=parity,
+        emulated=EMULATED if parity.emulated else "",
+        libraries=parity.libraries,
+        lines=grid(parity),
+        operators=len({row.operator for row in parity.rows}),
+        cases=sum(len(library.cases) for library in parity.libraries),
+        wrong_operators=len({row.operator for row in parity.wrong}),
+        problems=[(library, case) for library, case in parity.cases if case.verdict in WRONG],
+        known=_known(parity),
+        mended=[(library, case) for library, case in parity.cases if case.mended],
+        shades=[(shade, f"up to {end:.0%}" if end else "exact") for end, shade in _SHADES],
+    )
+
+
+def _known(parity: Parity) -> dict[str, list[tuple[str, CaseResult]]]:
+    """Return the cases that show known faults, with their libraries, by fault."""
+    found: dict[str, list[tuple[str, CaseResult]]] = {}
+    for library, case in parity.cases:
+        if case.verdict == "known":
+            found.setdefault(case.known, []).append((library, case))
+    return found
+
+
+def _shown(cell: Cell) -> _Shown:
+    if cell.verdict is None:
+        return _Shown("none", "")
+    if cell.verdict in WRONG:
+        return _Shown("wrong", cell.verdict)
+    if cell.verdict == "known":
+        return _Shown("known", f"{cell.known} known")
+    if cell.verdict == "waived":
+        return _Shown("waived", "waived")
+    shade = next(shade for end, shade in _SHADES if cell.worst <= end)
+    return _Shown(shade, f"{cell.known} known, {cell.share}" if cell.known else cell.share)

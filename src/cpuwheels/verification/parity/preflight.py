@@ -1,0 +1,48 @@
+"""Whether torch itself computes on this CPU: asked before operators are called wrong that only share its fate.
+
+vLLM's operators and the cases' own products go through torch and its oneDNN. Where the processor announces instructions
+that do not work, the first product dies of a signal, whatever wheel is tried.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import PreflightError
+from cpuwheels.core.process import how_ended, run
+from cpuwheels.verification.onednn_isa import VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_WRONG = 3  # torch_products.py
+_SCRIPT = Path(__file__).parent / "resources" / "torch_products.py"
+
+
+def require_products(python: str | Path, env: Mapping[str, str], log: Path) -> None:
+    """Let torch compute a product in bfloat16 and one in int8, in a process of its own.
+
+    Args:
+        python: Interpreter of an environment with torch.
+        env: Variables that it needs on this CPU.
+        log: Log file of the process.
+
+    Raises:
+        PreflightError: It dies, or its result is wrong.
+    """
+    said: list[str] = []
+    done = run([python, "-P", _SCRIPT], log=log, env=closed_environment(env), on_line=said.append, check=False)
+    if done.returncode == 0:
+        return
+    product = next((line for line in reversed(said) if line.startswith("torch: ")), "torch: its import")
+    how = "is wrong" if done.returncode == _WRONG else how_ended(done.returncode)
+    held = f" with {VARIABLE}={env[VARIABLE]}" if VARIABLE in env else ""
+    raise PreflightError(
+        f"torch does not compute on this CPU{held}: {product.removeprefix('torch: ')} {how}",
+        where=python,
+        log=log,
+        output=done.output,
+        next_step=f"see what nox -s doctor says of AMX; try {VARIABLE}=AVX512_CORE_BF16 or AVX2, which torch obeys too",
+    )

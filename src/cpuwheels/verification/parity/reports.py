@@ -1,0 +1,43 @@
+"""The reports beside the wheel."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.verification.parity.html import parity_page
+from cpuwheels.verification.parity.junit import junit_xml
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cpuwheels.verification.parity.results import Parity
+
+JSON, XML, HTML = "parity.json", "parity.xml", "parity.html"
+
+
+def write_reports(folder: Path, parity: Parity) -> list[Path]:
+    """Write ``parity.xml``, ``parity.html`` and, last, ``parity.json``, each in one rename.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    texts = {
+        XML: junit_xml(parity).decode(),
+        HTML: parity_page(parity),
+        JSON: parity.model_dump_json(indent=1) + "\n",
+    }
+    return write_files(folder, texts)
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> list[Path]:
+    """Write files into a folder in the order given, each in one rename.
+
+    Raises:
+        StoreError: The folder cannot be written.
+    """
+    with storage_errors(folder, next_step="make the folder writable, or pass --out"):
+        for name, text in texts.items():
+            write_atomic(folder / name, text)
+    return [folder / name for name in texts]

@@ -1,0 +1,169 @@
+"""One run of parity: the cases on each library, on each CPU that it is tried on."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.console import Progress
+from cpuwheels.core.errors import ParityError
+from cpuwheels.verification.parity.operator_filter import require_operators
+from cpuwheels.verification.parity.results import WRONG, Parity
+from cpuwheels.verification.parity.suite import Suite, no_core_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import Level
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.verification.emulation.cpus import Cpu
+    from cpuwheels.verification.onednn_isa import OnednnLimit
+    from cpuwheels.verification.parity.results import LibraryResult
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+
+@dataclass(frozen=True)
+class ParityRequest:
+    """What is asked of one run.
+
+    Attributes:
+        wheel: The wheel.
+        target: Says which CPU features its libraries need.
+        only: Operators to try; all if empty.
+    """
+
+    wheel: KernelWheel
+    target: Target
+    only: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """How libraries are tried on a CPU.
+
+    Attributes:
+        cpu: The CPU, with an interpreter that has torch and what the cases need.
+        level: ``smoke``, ``full`` or ``deep``.
+        threads: How many threads the operators use.
+    """
+
+    cpu: Cpu
+    level: Level
+    threads: int
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where a run happens.
+
+    Attributes:
+        trials: The CPUs. The first one's level and threads are those of the run.
+        site: The folder that the wheel is installed into.
+        torch: The torch version that is there, local label included.
+        tests: Folder of the cases.
+        work: Folder for what is needed during the run only.
+        logs: Folder for the logs.
+        machine: Name of the machine's CPU.
+        threads: How many threads the operators use.
+        emulated: Whether none of the CPUs is this machine's own.
+        at_once: How many libraries are tried at once.
+        onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
+    """
+
+    trials: Sequence[Trial]
+    site: Path
+    torch: str
+    tests: Path
+    work: Path
+    logs: Path
+    machine: str
+    threads: int
+    emulated: bool = False
+    at_once: int = 1
+    onednn: OnednnLimit | None = None
+
+
+def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Parity:
+    """Try a wheel's operators on each library that the CPUs can run.
+
+    Returns:
+        What was found; wrong results are in it, and no error.
+
+    Raises:
+        ParityError: The cases cannot be run, or no CPU can run a library of the wheel.
+        UsageError: No library of the wheel has an operator that was asked for.
+    """
+    wheel, target = request.wheel, request.target
+    began, started = datetime.now(UTC), time.monotonic()
+    runs, not_run = _plan(request, bench, reporter)
+    if not runs:
+        raise ParityError(
+            f"no library of {wheel.path.name} can run on {'the emulated CPUs' if bench.emulated else 'this CPU'}",
+            where=bench.machine if bench.emulated else "this machine",
+            next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
+        )
+    with no_core_files():
+        found = side_by_side(runs, bench.at_once)
+    registered = {name for library in found for name in library.registered}
+    require_operators(request.only, registered, "no library of the wheel")
+    reporter.info(f"seed {found[0].seed}")
+    return Parity(
+        wheel=wheel.path.name, sha256=wheel.sha256, version=wheel.version, torch=bench.torch, machine=bench.machine,
+        emulated=bench.emulated, threads=bench.threads, level=bench.trials[0].level, only=tuple(request.only),
+        seed=found[0].seed, began=began.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
+        onednn_limit=bench.onednn.isa if bench.onednn else "",
+        onednn_reason=bench.onednn.reason if bench.onednn else "",
+    )  # fmt: skip
+
+
+def _plan(
+    request: ParityRequest, bench: Bench, reporter: Reporter
+) -> tuple[list[Callable[[], LibraryResult]], dict[str, str]]:
+    """Return what is to be run, and why the rest is not."""
+    needs = {library.name: library.needs for library in request.target.libraries}
+    runs: list[Callable[[], LibraryResult]] = []
+    not_run: dict[str, str] = {}
+    for trial in bench.trials:
+        cpu = trial.cpu
+        suite = Suite(
+            cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only),
+            cpu.environment,
+        )  # fmt: skip
+        for name, file in request.wheel.libraries.items():
+            if not cpu.tries(name):
+                continue
+            if lacking := cpu.lacks(needs.get(name, ())):
+                not_run[name] = f"{cpu.name or 'this CPU'} lacks {', '.join(lacking)}"
+                continue
+            label = f"{name}@{cpu.name}" if cpu.name else name
+            runs.append(partial(_library, suite, label, bench.site / file, reporter))
+    for name in request.wheel.libraries:
+        if not any(trial.cpu.tries(name) for trial in bench.trials):
+            not_run[name] = "the matrix names no emulated CPU for it"
+    for name, reason in not_run.items():
+        reporter.announce(f"{name} was not run: {reason}")
+    return runs, not_run
+
+
+def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> LibraryResult:
+    def on_case(count: int, case: str) -> None:
+        reporter.progress(Progress(count, 0, unit="cases", detail=f"{name}: {case}"))
+
+    result = suite.run(name, file, on_case)
+    wrong = [row for row in result.rows() if row.verdict in WRONG]
+    what = f"{len({row.operator for row in wrong})} operators are wrong" if wrong else "all right"
+    if known := {case.known for case in result.cases if case.verdict == "known"}:
+        what += f" but for {len(known)} known faults"
+    if mended := {case.known for case in result.cases if case.mended}:
+        what += f"; known faults that do not show any more: {', '.join(sorted(mended))}"
+    if not result.operators:
+        what = "none of those asked for"
+    reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")
+    return result

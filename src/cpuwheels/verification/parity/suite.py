@@ -1,0 +1,143 @@
+"""Running the cases on one library, in a process of its own, and again after a case that killed it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import ParityError, UnusableWheelError
+from cpuwheels.core.process import how_ended, run
+from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
+from cpuwheels.verification.parity.openmp import WAITING
+from cpuwheels.verification.parity.results import WRONG
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cpuwheels.verification.parity.results import LibraryResult
+
+MOST_CRASHES = 20
+"""After so many the rest of a library is not tried."""
+
+_TESTS_FAILED = 1  # pytest.ExitCode
+_UNLOADABLE = 65  # tests/parity/conftest.py
+
+
+@dataclass(frozen=True)
+class Suite:
+    """The cases, and where their processes run.
+
+    Attributes:
+        python: Interpreter of the environment with the wheel, torch, numpy and pytest; with what has to be in front
+            of it, such as an emulator.
+        tests: Folder of the cases.
+        work: Folder for results and outputs, shared by all libraries of a run.
+        logs: Folder for the logs.
+        level: ``smoke``, ``full`` or ``deep``.
+        threads: Threads of the operators.
+        only: Operators to try; all if empty.
+        env: Variables that the CPU needs.
+    """
+
+    python: Sequence[str | Path]
+    tests: Path
+    work: Path
+    logs: Path
+    level: str
+    threads: int
+    only: Sequence[str] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
+        """Run the cases of a library.
+
+        A case that kills its process is written down as crashed, and the rest is run in another process.
+
+        Args:
+            name: Of the library, in the results.
+            library: Its file.
+            on_case: Called with the number of cases begun and the name of the last.
+
+        Raises:
+            ParityError: The cases cannot be run at all.
+            UnusableWheelError: The library cannot be loaded.
+        """
+        results, log = self.work / f"{name}.jsonl", self.logs / f"parity-{name}.log"
+        written = EventLog(results)
+        began, killed = time.monotonic(), None
+
+        def tell(_: str) -> None:
+            written.read()
+            if written.begun:
+                on_case(len(written.begun), written.begun[-1])
+
+        for _ in range(MOST_CRASHES):
+            with no_core_files():
+                done = run(
+                    self._command(library, results, killed), log=log, env=closed_environment({**WAITING, **self.env}),
+                    check=False, on_line=tell,
+                )  # fmt: skip
+            if done.returncode == _UNLOADABLE:
+                raise UnusableWheelError(
+                    f"{library.name} cannot be loaded with the torch that the wheel requires",
+                    where=library, log=log, output=done.output,
+                    next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
+                )  # fmt: skip
+            written.read()
+            if (killed := unfinished(written.events)) is None:
+                if done.returncode not in {0, _TESTS_FAILED} or not any(
+                    event["event"] == "library" for event in written.events
+                ):
+                    raise ParityError(
+                        f"the cases could not be run on {name}: {_cause(done.returncode)}",
+                        where=library, log=log, output=done.output, next_step="read the log",
+                    )  # fmt: skip
+                break
+            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
+        written.read()
+        result = library_result(name, written.events, time.monotonic() - began)
+        if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
+            raise ParityError(
+                f"something failed on {name} that no case says",
+                where=library, log=log, output=done.output, next_step="read the log",
+            )  # fmt: skip
+        return result
+
+    def _command(self, library: Path, results: Path, killed: dict[str, Any] | None) -> list[str | Path]:
+        command: list[str | Path] = [
+            *self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", self.tests,
+            self.tests, "--tb=short", "--library", library, "--level", self.level, "--threads", str(self.threads),
+            "--results", results, "--outputs", self.work / "outputs",
+        ]  # fmt: skip
+        for operator in self.only:
+            command += ["--operator", operator]
+        if killed:
+            command += ["--after-drawn" if killed.get("drawn") else "--after", killed["case"]]
+        return command
+
+
+@contextmanager
+def no_core_files() -> Iterator[None]:
+    """Let processes that crash leave no image of their memory; QEMU puts its own into the working folder.
+
+    The limit is this process' own: where suites run side by side, this has to be around all of them.
+    """
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+
+
+def _cause(status: int) -> str:
+    if status == -signal.SIGALRM:
+        return "it did not end within the time that a case may take"
+    return f"the process {how_ended(status)}"

@@ -1,0 +1,70 @@
+"""The terminal's view of parity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.table import Table
+from rich.text import Text
+
+from cpuwheels.verification.parity.grid import Cell, grid
+from cpuwheels.verification.parity.results import EMULATED
+
+if TYPE_CHECKING:
+    from cpuwheels.verification.parity.comparison import Change
+    from cpuwheels.verification.parity.results import Parity
+
+DRIFTING = 0.8
+"""From this share of its limit on an error is shown as coming close."""
+
+_WIDTH = 10
+"""Of a library's column; the names of libraries on emulated CPUs are longer."""
+
+_MARKS = {
+    "passed": "green",
+    "known": "magenta",
+    "failed": "red",
+    "crashed": "bold red",
+    "waived": "yellow",
+    "untested": "red",
+}
+
+
+def parity_table(parity: Parity) -> Table:
+    """Return a table of operators and libraries: the worst error of each as a share of its limit."""
+    known = {case.known for _, case in parity.cases if case.verdict == "known"}
+    table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
+    captions = [f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md"] * bool(known)
+    captions += [f"On {parity.machine}. {EMULATED}"] * parity.emulated
+    table.caption, table.caption_justify = "\n".join(captions) or None, "left"
+    table.add_column("operator", overflow="fold")
+    table.add_column("cases", justify="right")
+    for library in parity.libraries:
+        table.add_column(library.name, justify="right", max_width=_WIDTH, overflow="fold")
+    for line in grid(parity):
+        cases = max(sum(row.cases for row in cell.rows) for cell in line.cells)
+        table.add_row(line.operator, str(cases), *map(_cell, line.cells))
+    return table
+
+
+def change_table(changes: list[Change], other: str) -> Table:
+    """Return a table of what is not as in another wheel."""
+    table = Table(title=f"not as in {other}", title_justify="left")
+    for heading in ("operator", "library", "data type", "", "before", "now"):
+        table.add_column(heading, justify="right" if heading in {"before", "now"} else "left", overflow="fold")
+    for change in changes:
+        row = change.after or change.before
+        assert row is not None  # noqa: S101  (a change has one of them)
+        before = _cell(Cell((change.before,))) if change.before else Text("-")
+        after = _cell(Cell((change.after,))) if change.after else Text("-")
+        table.add_row(row.operator, row.library, row.dtype, change.what, before, after)
+    return table
+
+
+def _cell(cell: Cell) -> Text:
+    if cell.verdict is None:
+        return Text("-", style="dim")
+    if cell.verdict != "passed":
+        return Text(cell.verdict, style=_MARKS[cell.verdict])
+    text = Text(cell.share, style="yellow" if cell.worst >= DRIFTING else "green")
+    return text.append("*", style=_MARKS["known"]) if cell.known else text

@@ -1,0 +1,167 @@
+"""A real ``vllm serve`` on this machine's loopback address: started, waited for, looked into, and ended."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import socket
+import subprocess
+import time
+import uuid
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import httpx
+import psutil
+
+from cpuwheels.core.process import background, how_ended
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+NAME = "tiny"
+"""What the model is called in requests."""
+
+LENGTH = 512
+"""Tokens of a prompt and its answer at most."""
+
+_TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
+"""Variable by which the processes of one server are found, whoever their parent is now."""
+
+_PAUSE_SECONDS = 0.25
+_ENDS_SECONDS = 60
+_LIBRARY = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$", re.MULTILINE)
+
+
+class ServerError(Exception):
+    """The server did not do what it should; the message says what."""
+
+
+@dataclass(frozen=True)
+class ServerRequest:
+    """How a server is started.
+
+    Attributes:
+        python: Interpreter of the environment with the wheel.
+        model: Folder of the model.
+        dtype: ``float32``, ``bfloat16`` or ``float16``.
+        memory: ``--gpu-memory-utilization``: on a CPU the share of the machine's memory.
+        env: Its whole environment.
+        log: For its output.
+        patience: Seconds that it has for its start.
+    """
+
+    python: Path
+    model: Path
+    dtype: str
+    memory: float
+    env: Mapping[str, str]
+    log: Path
+    patience: float
+
+    def command(self, port: int) -> list[str | Path]:
+        """Return the command line."""
+        return [
+            self.python, self.python.with_name("vllm"), "serve", self.model, "--host", "127.0.0.1", "--port", str(port),
+            "--served-model-name", NAME, "--dtype", self.dtype, "--max-model-len", str(LENGTH), "--max-num-seqs", "8",
+            "--enforce-eager", "--gpu-memory-utilization", f"{self.memory:.6f}",
+        ]  # fmt: skip
+
+
+class Server:
+    """A server that takes requests.
+
+    Attributes:
+        url: Of its OpenAI interface.
+        started: Seconds that its start took.
+    """
+
+    def __init__(self, process: subprocess.Popen[str], token: str, port: int, started: float) -> None:
+        self._process, self._token = process, token
+        self.url = f"http://127.0.0.1:{port}/v1"
+        self.started = started
+
+    def libraries(self) -> set[str] | None:
+        """Return the kernel libraries that its processes have loaded; None where the system does not tell."""
+        if not Path("/proc/self/maps").is_file():
+            return None
+        return {name for each in _marked(self._token) for name in _LIBRARY.findall(_mapped(each.pid))}
+
+    def end(self) -> None:
+        """Tell it to end, as a service manager does, and wait.
+
+        Raises:
+            ServerError: It does not end, ends with another status than 0, or leaves processes behind.
+        """
+        self._process.send_signal(signal.SIGTERM)
+        try:
+            status = self._process.wait(_ENDS_SECONDS)
+        except subprocess.TimeoutExpired as error:
+            raise ServerError(f"the server did not end within {_ENDS_SECONDS} s of SIGTERM") from error
+        _, left = psutil.wait_procs(_marked(self._token), timeout=_ENDS_SECONDS)
+        if status != 0:
+            raise ServerError(f"told to end, the server {how_ended(status)}")
+        if left:
+            raise ServerError(f"the server left {len(left)} processes behind")
+
+
+@contextmanager
+def serving(request: ServerRequest) -> Iterator[Server]:
+    """Start a server and wait until it takes requests; no process of it is left afterwards.
+
+    Raises:
+        ServerError: It ended, or takes no requests in time.
+        CommandError: It cannot be started.
+    """
+    port, began, token = _free_port(), time.monotonic(), uuid.uuid4().hex
+    env = {**request.env, _TOKEN: token}
+    try:
+        with background(request.command(port), log=request.log, env=env, cwd=request.log.parent) as process:
+            while True:
+                healthy = _healthy(port)
+                # Asked last: another program may have got the port.
+                if process.poll() is not None:
+                    raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
+                if healthy:
+                    break
+                if time.monotonic() - began > request.patience:
+                    raise ServerError(f"the server takes no requests after {request.patience:g} s")
+                time.sleep(_PAUSE_SECONDS)
+            yield Server(process, token, port, time.monotonic() - began)
+    finally:
+        for left in _marked(token):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                left.kill()
+
+
+def _marked(token: str) -> list[psutil.Process]:
+    """Return the processes of a server, also those that have left its process group."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(_TOKEN) == token:
+                found.append(process)
+    return found
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _healthy(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5, trust_env=False).is_success
+    except httpx.HTTPError:
+        return False
+
+
+def _mapped(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""

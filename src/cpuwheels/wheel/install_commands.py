@@ -1,0 +1,61 @@
+"""The commands that install a wheel, as index pages, the documentation and the end of a build show them.
+
+A wheel requires the CPU build of torch, which PyTorch's own index has and PyPI has not. PyPI also has a ``vllm``, for
+CUDA and often newer, but it takes no version with a local label: ``vllm==0.32.0+cpu`` can only come from an index of
+these wheels.
+"""
+
+from __future__ import annotations
+
+import shlex
+
+from cpuwheels.fetch.vllm_wheels import PROJECT
+
+TORCH_INDEX = "https://download.pytorch.org/whl/cpu"
+"""What ``--torch-backend cpu`` means to uv."""
+
+_TORCH = "--torch-backend cpu"
+
+
+def uv_command(view: str, version: str) -> str:
+    """Return the command that makes uv install one version.
+
+    Args:
+        view: URL of the index's view that lists it.
+        version: With its local label.
+    """
+    return f"uv pip install {PROJECT}=={version} --index {view} {_TORCH}"
+
+
+def pip_command(view: str, version: str) -> str:
+    """Return the same for pip, which knows no order of indexes: without the version it takes PyPI's.
+
+    Args:
+        view: URL of the index's view that lists it.
+        version: With its local label.
+    """
+    return f"pip install {PROJECT}=={version} --extra-index-url {view} --extra-index-url {TORCH_INDEX}"
+
+
+def newest_command(view: str) -> str:
+    """Return the command that makes uv install the newest version that a view lists, whatever is installed.
+
+    Only the first index that has a package is asked for it: uv's default, which its settings can change. What is
+    installed is left out of account: a release would be kept, as uv prefers it to the pre-releases that wheels of
+    commits are.
+
+    Args:
+        view: URL of the view.
+    """
+    newest = f"--reinstall-package {PROJECT} {PROJECT}"
+    return f"uv pip install {newest} --index {view} --index-strategy first-index {_TORCH}"
+
+
+def file_command(wheel: str, *, labelled: bool = True) -> str:
+    """Return the command that makes uv install a wheel from its file.
+
+    Args:
+        wheel: Its path.
+        labelled: Whether the torch that it requires has a local label, which only PyTorch's index has.
+    """
+    return f"uv pip install {shlex.quote(wheel)}{f' {_TORCH}' if labelled else ''}"

@@ -1,0 +1,5 @@
+"""These tests ask no network."""
+
+from no_network import no_network
+
+__all__ = ["no_network"]

@@ -1,0 +1,34 @@
+"""Wheels of commits, written for tests of the index."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from wheel_writer import write_raw
+
+NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
+
+
+TAGS = {"x86": "manylinux_2_27_x86_64", "arm": "manylinux_2_27_aarch64"}
+
+
+def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str = "") -> Path:
+    commit = f"{number:040x}"
+    version = f"0.32.1.dev{number}+g{commit[-9:]}.cpu"
+    info = f"vllm-{version}.dist-info"
+    note = {
+        "target": note_target or target,
+        "source": {"commit": commit, "epoch": 1_790_000_000 + number * 40_000},
+        "kernel_key": "k",
+    }
+    members = {
+        "vllm/_C.abi3.so": b"code",
+        f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-{TAGS[target]}\n".encode(),
+        f"{info}/cpuwheels.json": json.dumps(note).encode(),
+    }
+    path = folder / f"{target}{number}" / NAME.format(n=number, c=commit[-9:], tag=TAGS[target])
+    write_raw(path, members)
+    path.with_name("record.json").write_text("{}")
+    return path

@@ -1,0 +1,22 @@
+"""Tests that start no real build ask no network."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fail a unit test that connects anywhere but to this machine."""
+    connect = socket.socket.connect
+
+    def guarded(self: socket.socket, address: object) -> None:
+        if self.family in {socket.AF_INET, socket.AF_INET6}:
+            host = str(address[0])  # type: ignore[index]
+            if not host.startswith("127.") and host != "::1":
+                pytest.fail(f"a unit test wants to connect to {address}")
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", guarded)

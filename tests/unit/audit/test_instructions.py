@@ -1,0 +1,72 @@
+"""Which files are held against what; the judging itself is tried with a real assembler among the integration tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.audit.isa_limits import Limit, limit_for, limits_of
+from cpuwheels.audit.unwind_table import Functions
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.source.acl import Acl
+
+
+def test_every_library_of_the_matrix_on_linux_has_a_limit(project_root: Path) -> None:
+    for target in load_matrix(project_root).targets:
+        limits = limits_of(target)
+        if target.system == "Linux":
+            modules = {library.name for library in target.libraries} | {target.chooser or ""}
+            assert {limit.module for limit in limits} == modules | {""}
+
+
+@pytest.mark.parametrize(
+    ("target", "file", "march"),
+    [
+        ("arm", "vllm/_C.abi3.so", "armv8-a"),
+        ("arm", "vllm/_C_BF16.abi3.so", "armv8.2-a+bf16+dotprod+fp16+i8mm"),
+        ("arm", "vllm.libs/libnuma-0a1b2c3d.so.1", "armv8.2-a+dotprod+fp16"),
+        ("s390x", "vllm/_C.abi3.so", "z10"),
+        ("x86", "vllm.libs/libcpuwheels_dnnl-0a1b2c3d.so", "generic64+avx2+fma+f16c+ibt"),
+    ],
+)
+def test_what_all_use_is_held_against_the_lowest(project_root: Path, target: str, file: str, march: str) -> None:
+    limit = limit_for(file, limits_of(load_matrix(project_root).target(target)))
+    assert limit is not None
+    assert limit.march == march
+
+
+def test_no_library_of_the_matrix_may_hold_avx512_below_avx512(project_root: Path) -> None:
+    limit = limit_for("vllm/_C_AVX2.abi3.so", limits_of(load_matrix(project_root).target("x86")))
+    assert limit is not None
+    assert "avx512" not in limit.march
+
+
+@pytest.mark.parametrize(
+    ("commit", "file", "march"),
+    [
+        ("c" * 40, "vllm.libs/libcpuwheels_dnnl-0a1b2c3d.so", "armv9-a+sme2"),
+        (None, "vllm.libs/libcpuwheels_dnnl-0a1b2c3d.so", "armv8.2-a+dotprod+fp16"),
+        ("c" * 40, "vllm.libs/libnuma-0a1b2c3d.so.1", "armv8.2-a+dotprod+fp16"),
+        ("c" * 40, "vllm/_C_NEON.abi3.so", "armv8.2-a+dotprod+fp16"),
+    ],
+)
+def test_only_what_holds_arm_compute_library_may_have_what_that_chooses_from(
+    project_root: Path, commit: str | None, file: str, march: str
+) -> None:
+    acl = Acl(None, "v52.6.0", commit, "tag" if commit else "absent", {}, "armv9-a+sme2")
+    limit = limit_for(file, limits_of(load_matrix(project_root).target("arm"), acl))
+    assert limit is not None
+    assert limit.march == march
+
+
+def test_a_file_without_a_limit_is_left_alone() -> None:
+    assert limit_for("vllm/_C.abi3.so", [Limit("_D", "z15")]) is None
+
+
+def test_functions_are_named_by_where_they_begin() -> None:
+    functions = Functions([0x1000, 0x2000], {0x1000: "first", 0x3000: "exported"})
+    addresses = (0xFFF, 0x1000, 0x1FFF, 0x2001, 0x3004)
+    assert [functions.name(address) for address in addresses] == [
+        "no function", "first", "first", "function at 0x2000", "exported",
+    ]  # fmt: skip

@@ -1,0 +1,96 @@
+"""A command decides, in an environment with the wheel."""
+
+from __future__ import annotations
+
+import io
+import os
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from cpuwheels.bisect.kernel_predicates import speed_verdict
+from cpuwheels.bisect.predicates import CommandJudge, Judgement
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import BisectError
+from cpuwheels.verification.benchmark.ratio import Ratio
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cpuwheels.bisect.predicates import Judge
+
+
+def judge(
+    command: str, cwd: Path, *, limit: float | None = None, **environ: str
+) -> Callable[[Path, str, Path], Judgement]:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, dict[str, str]]:
+        reporter.info("installing")
+        (folder / "bin").mkdir(parents=True)
+        python = folder / "bin" / "python"
+        python.write_text(f"#!/bin/sh\necho the python for {wheel.name}\n")
+        python.chmod(0o755)
+        return python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+
+    asked: Judge = CommandJudge(command, limit, install, os.environ | environ, cwd)
+    return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
+
+
+def test_the_command_gets_the_wheel_its_commit_and_its_python(tmp_path: Path) -> None:
+    told = 'echo "$CPUWHEELS_WHEEL $CPUWHEELS_COMMIT $CPUWHEELS_PYTHON $VIRTUAL_ENV"; python; pwd'
+    found = judge(told, tmp_path)(tmp_path / "a.whl", "c" * 40, tmp_path / "probe")
+    assert found == Judgement(Verdict.GOOD, f"exit status 0: {tmp_path}")
+    log = (tmp_path / "probe" / "command.log").read_text()
+    venv = tmp_path / "probe" / "venv"
+    assert f"{tmp_path / 'a.whl'} {'c' * 40} {venv / 'bin' / 'python'} {venv}" in log
+    assert "the python for a.whl" in log
+
+
+def test_nothing_else_gets_in_the_place_of_the_wheel(tmp_path: Path) -> None:
+    asks = 'test -z "$PYTHONPATH" && test "$MINE" = kept && test "$ONEDNN_MAX_CPU_ISA" = AVX512_CORE'
+    found = judge(asks, tmp_path, PYTHONPATH="/elsewhere", MINE="kept")(tmp_path / "a.whl", "c", tmp_path / "probe")
+    assert found.verdict is Verdict.GOOD
+
+
+@pytest.mark.parametrize(("command", "verdict"), [("exit 1", "bad"), ("exit 125", "skip"), ("nonesuch", "bad")])
+def test_its_exit_status_is_the_verdict(tmp_path: Path, command: str, verdict: str) -> None:
+    found = judge(command, tmp_path)(tmp_path / "a.whl", "c", tmp_path / "probe")
+    assert found.verdict is Verdict(verdict)
+    assert found.reason.startswith("exit status ")
+    assert ("not found" in found.reason) == (command == "nonesuch")
+
+
+def test_what_hangs_is_ended_and_bad(tmp_path: Path) -> None:
+    began = time.monotonic()
+    asks = judge("sh -c 'sleep 60; echo done' & wait", tmp_path, limit=0.5)
+    assert asks(tmp_path / "a.whl", "c", tmp_path / "probe") == Judgement(Verdict.BAD, "no end within 0.5 s")
+    assert time.monotonic() - began < 30
+
+
+def test_what_ends_in_time_is_not_ended(tmp_path: Path) -> None:
+    assert judge("true", tmp_path, limit=60)(tmp_path / "a.whl", "c", tmp_path / "probe").verdict is Verdict.GOOD
+
+
+def test_a_crash_stops_the_search(tmp_path: Path) -> None:
+    with pytest.raises(BisectError, match="SIGSEGV, which is no verdict"):
+        judge("kill -SEGV $$", tmp_path)(tmp_path / "a.whl", "c", tmp_path / "probe")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "verdict"),
+    [
+        (0.98, 1.02, "good"),
+        (0.60, 0.70, "bad"),
+        (0.80, 0.9, None),
+        (0.70, 0.90, None),
+        (1.5, 2.0, "good"),
+        (0.90, 1.1, "good"),
+    ],
+)
+def test_a_speed_is_judged_by_its_whole_interval(low: float, high: float, verdict: str | None) -> None:
+    found = speed_verdict(Ratio((low + high) / 2, low, high), 1.2)
+    assert found is (None if verdict is None else Verdict(verdict))

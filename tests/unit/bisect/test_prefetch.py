@@ -1,0 +1,79 @@
+"""Wheels that are made while something else is waited for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.prefetch import Ahead
+from cpuwheels.core.errors import CompileError
+from cpuwheels.core.process import run
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+PATIENCE = 30.0
+
+
+def test_they_are_made_one_after_the_other_beside_the_caller() -> None:
+    made: list[tuple[str, int]] = []
+    done = threading.Event()
+
+    def get(commit: str) -> None:
+        made.append((commit, threading.get_ident()))
+        if commit == "b":
+            done.set()
+
+    with Ahead(get) as ahead:
+        ahead.begin(["a", "b"])
+        assert done.wait(PATIENCE)
+    assert [commit for commit, _ in made] == ["a", "b"]
+    (thread,) = {thread for _, thread in made}
+    assert thread != threading.get_ident()
+
+
+def test_what_is_no_longer_expected_is_left_out() -> None:
+    begun, go_on, made = threading.Event(), threading.Event(), []
+
+    def get(commit: str) -> None:
+        made.append(commit)
+        begun.set()
+        go_on.wait(PATIENCE)
+
+    with Ahead(get) as ahead:
+        ahead.begin(["a", "b"])
+        assert begun.wait(PATIENCE)
+        ahead.begin(["c"])
+        go_on.set()
+        while made[-1] != "c":
+            time.sleep(0.01)
+    assert made == ["a", "c"]
+
+
+def test_one_that_fails_keeps_no_other_from_being_made() -> None:
+    done = threading.Event()
+
+    def get(commit: str) -> None:
+        if commit == "a":
+            raise CompileError("it does not compile")
+        done.set()
+
+    with Ahead(get) as ahead:
+        ahead.begin(["a", "b"])
+        assert done.wait(PATIENCE)
+
+
+def test_a_command_that_is_under_way_is_ended_with_it(tmp_path: Path) -> None:
+    began, made = time.monotonic(), []
+
+    def get(commit: str) -> None:
+        made.append(commit)
+        run(["sleep", str(2 * PATIENCE)], log=tmp_path / "log")
+
+    with Ahead(get) as ahead:
+        ahead.begin(["a", "b"])
+        while not (tmp_path / "log").is_file():
+            time.sleep(0.01)
+    assert made == ["a"]
+    assert time.monotonic() - began < PATIENCE

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.config.patch_series import load_series
+from cpuwheels.core.errors import MatrixError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+GOOD = {"file": "0001-a.patch", "versions": "'>=0.28,<0.33'", "why": "w", "upstream": "none"}
+
+
+def write(root: Path, **changes: str) -> Path:
+    rows = "\n    ".join(f"{name}: {value}" for name, value in (GOOD | changes).items())
+    (root / "patches").mkdir()
+    (root / "patches" / "series.yaml").write_text(f"patches:\n  - {rows}\n")
+    return root
+
+
+@pytest.mark.parametrize(
+    ("versions", "version", "belongs"),
+    [
+        ("'>=0.28,<0.33'", "0.28.0", True),
+        ("'>=0.28,<0.33'", "0.27.1", False),
+        ("'>=0.28,<0.33'", "0.33.0", False),
+        ("'>=0.28,<0.33'", "0.33.0rc1", False),
+        ("'>=0.28,<0.33'", "0.32.1.dev7+gabc.dirty", True),
+        ("'>=0.33'", "0.33.0.dev3", True),
+        ("'==0.32.*'", "0.32.5.post1", True),
+        ("''", "0.1", True),
+    ],
+)
+def test_ranges(tmp_path: Path, versions: str, version: str, belongs: bool) -> None:
+    (patch,) = load_series(write(tmp_path, versions=versions)).patches
+    assert patch.is_for(version, "x86") is belongs
+
+
+def test_targets(tmp_path: Path) -> None:
+    (patch,) = load_series(write(tmp_path, targets="[s390x, arm]")).patches
+    assert [patch.is_for("0.30.0", target) for target in ("s390x", "arm", "x86")] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"versions": "0.28"}, "Input should be a valid string"),
+        ({"versions": "'0.28'"}, "is not a version range such as '>=0.28,<0.33'"),
+        ({"file": "a.patch"}, "String should match pattern"),
+        ({"file": "../0001-a.patch"}, "String should match pattern"),
+        ({"version": "'>=1'"}, "did you mean 'versions'?"),
+        ({"why": ""}, "Input should be a valid string"),
+    ],
+)
+def test_faults(tmp_path: Path, changes: dict[str, str], message: str) -> None:
+    with pytest.raises(MatrixError) as raised:
+        load_series(write(tmp_path, **changes))
+    assert message in raised.value.what
+    assert "series.yaml:" in raised.value.where
+
+
+def test_no_series_at_all_is_told(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError, match=r"cannot read series\.yaml"):
+        load_series(tmp_path)

@@ -1,0 +1,63 @@
+"""Functions side by side: their results in order, and nothing left behind if one fails."""
+
+from __future__ import annotations
+
+import threading
+import time
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.core.concurrency import beside, side_by_side
+from cpuwheels.core.process import run
+
+
+@pytest.mark.parametrize("at_once", [0, 1, 2, 9])
+def test_results_come_in_order(at_once: int) -> None:
+    def slow(number: int) -> int:
+        time.sleep(0.03 * (3 - number))
+        return number
+
+    assert side_by_side([partial(slow, number) for number in range(3)], at_once) == [0, 1, 2]
+
+
+def test_so_many_run_at_once() -> None:
+    meeting = threading.Barrier(2, timeout=20)
+    assert len(side_by_side([meeting.wait] * 4, 2)) == 4
+
+
+def test_if_one_fails_the_commands_of_the_others_are_ended(tmp_path: Path) -> None:
+    began = threading.Event()
+
+    def long() -> None:
+        run(["sh", "-c", "echo begun; sleep 600"], log=tmp_path / "log", on_line=lambda _: began.set(), check=False)
+
+    def fails() -> None:
+        began.wait(20)
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        side_by_side([fails, long, (tmp_path / "never").touch], 2)
+    assert "exit status -15" in (tmp_path / "log").read_text()
+    assert not (tmp_path / "never").exists()
+
+
+def test_work_beside_goes_on_until_the_block_ends() -> None:
+    done: list[str] = []
+
+    def work(stop: threading.Event) -> None:
+        done.append("begun")
+        stop.wait()
+        done.append("ended")
+
+    with beside(work):
+        assert "ended" not in done
+    assert done == ["begun", "ended"]
+
+
+def test_work_beside_ends_when_the_block_fails() -> None:
+    done: list[bool] = []
+    with pytest.raises(KeyError), beside(lambda stop: done.append(stop.wait())):
+        raise KeyError
+    assert done == [True]

@@ -1,0 +1,109 @@
+"""Asking places: a web server, files, git, and one that never answers."""
+
+from __future__ import annotations
+
+import subprocess
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.doctor.network import Answer, ask_all, ask_git, ask_url
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class Handler(BaseHTTPRequestHandler):
+    """``/no-head/…`` refuses HEAD; ``/moved`` redirects; anything with ``gone`` is not there."""
+
+    def do_HEAD(self) -> None:
+        self._answer(405 if "no-head" in self.path else 200)
+
+    def do_GET(self) -> None:
+        self._answer(206 if self.headers.get("Range") == "bytes=0-0" else 200)
+
+    def _answer(self, status: int) -> None:
+        if self.path == "/moved":
+            self.send_response(302)
+            self.send_header("Location", "/file")
+        else:
+            self.send_response(404 if "gone" in self.path and status != 405 else status)
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Keep the test's output clean."""
+
+
+@pytest.fixture
+def server() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("/file", Answer(True, "answers")),
+        ("/moved", Answer(True, "answers")),
+        ("/no-head/file", Answer(True, "answers")),
+        ("/gone", Answer(False, "HTTP status 404")),
+        ("/no-head/gone", Answer(False, "HTTP status 404")),
+    ],
+)
+def test_web(server, path, answer):
+    assert ask_url(server + path) == answer
+
+
+def test_nobody_listens():
+    answer = ask_url("http://127.0.0.1:1/file")
+    assert not answer.good
+    assert "ConnectError" in answer.detail
+
+
+def test_files(tmp_path):
+    file = tmp_path / "a file"
+    file.write_text("")
+    assert ask_url(file.as_uri()).good
+    assert ask_url(str(file)).good
+    assert ask_url((tmp_path / "none").as_uri()) == Answer(False, f"no file {tmp_path / 'none'}")
+
+
+def test_git(tmp_path):
+    subprocess.run(["git", "init", "--quiet", "--bare", tmp_path / "repository"], check=True)
+    assert ask_git(str(tmp_path / "repository")).good
+    answer = ask_git(str(tmp_path / "none"))
+    assert not answer.good
+    assert "none" in answer.detail
+
+
+def test_slow_and_failing_places_do_not_hold_up_the_others():
+    release = threading.Event()
+
+    def never() -> Answer:
+        release.wait(30)
+        return Answer(True, "late")
+
+    def broken() -> Answer:
+        raise OSError("no such folder")
+
+    began = time.monotonic()
+    answers = ask_all({"a": lambda: Answer(True, "fine"), "b": never, "c": broken}, seconds=0.5)
+    release.set()
+    assert time.monotonic() - began < 5
+    assert answers == {
+        "a": Answer(True, "fine"),
+        "b": Answer(False, "no answer within 0.5 s"),
+        "c": Answer(False, "no such folder"),
+    }
+
+
+def test_no_questions():
+    assert ask_all({}) == {}

@@ -1,0 +1,263 @@
+"""Environments made by the real uv, offline, from wheels that a test has written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.config.pins import TorchPin
+from cpuwheels.core.errors import EnvironmentError_, LockedError, TorchError
+from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
+from cpuwheels.environment.torch_install import torch_digest
+from loopback import DEAD
+from small_wheels import write_wheel
+from torch_wheels import PYTHON, pinning, write_torch
+
+if TYPE_CHECKING:
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+
+
+def left_in(store: Store) -> list[str]:
+    folder = store.root / "environments"
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def test_made_once_and_then_without_anything(
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    wheel = write_torch(links, "2.13.0+cpu")
+    wanted = pinning(request_, wheel)
+    made = build_environment(replace(wanted, locked=True), store, reporter, logs)
+    assert made.torch_version == "2.13.0+cpu"
+    assert made.torch_from == f"{links} (named by PIP_FIND_LINKS)"
+    assert made.python_version == PYTHON
+    assert made.tools["cmake"] == "4.0.0"
+    assert (made.site_packages / "torch" / "version.py").is_file()
+    assert made.scripts == made.python.parent
+    assert reporter.announcements == []
+    wheel.unlink()
+    monkeypatch.setenv("UV_OFFLINE", "1")
+    assert build_environment(wanted, store, reporter, logs) == made
+
+
+def test_a_wheel_that_is_not_pinned_is_announced(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    build_environment(request_, store, reporter, logs)
+    (announcement,) = reporter.announcements
+    assert "not pinned by content" in announcement
+    assert str(links) in announcement
+
+
+def test_locked_refuses_a_wheel_that_is_not_pinned(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    with pytest.raises(LockedError, match=r"torch==2\.13\.0\+cpu.* is not pinned") as raised:
+        build_environment(replace(request_, locked=True), store, reporter, logs)
+    assert "--locked" in raised.value.next_step
+    assert left_in(store) == []
+
+
+def test_other_builds_are_named_and_nothing_is_installed(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cu130", "nvidia-cublas", cuda="13.0")
+    write_torch(links, "2.12.0+cpu")
+    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.13\.0") as raised:
+        build_environment(request_, store, reporter, logs)
+    assert "torch-2.13.0+cu130-py3-none-any.whl" in raised.value.output
+    assert "torch-2.12.0+cpu-py3-none-any.whl" in raised.value.output
+    assert f"{links} (PIP_FIND_LINKS)" in raised.value.output
+    assert f"{DEAD}/cpu (matrix.yaml)" in raised.value.output
+    assert "torch-2.13.0+cpu" in raised.value.next_step
+    assert left_in(store) == []
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["under the CPU label", "without a label"])
+def test_a_cuda_build_is_refused_before_it_is_taken(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path, plain: bool
+) -> None:
+    write_wheel(links, "nvidia_cublas", "13.1")
+    write_torch(links, "2.13.0" if plain else "2.13.0+cpu", "nvidia-cublas", cuda="13.0")
+    with pytest.raises(TorchError) as raised:
+        build_environment(request_, store, reporter, logs)
+    reason = "unsatisfiable" if plain else "it would bring nvidia-cublas"
+    assert reason in raised.value.output
+    assert left_in(store) == []
+
+
+def test_a_cuda_build_in_disguise_is_refused_and_removed(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu", cuda="13.0")
+    with pytest.raises(TorchError, match=r"is a CUDA 13\.0 build") as raised:
+        build_environment(request_, store, reporter, logs)
+    assert raised.value.where == "PIP_FIND_LINKS"
+    assert left_in(store) == []
+
+
+def test_other_bytes_than_the_pinned_ones_are_not_installed(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    wanted = pinning(request_, write_torch(links, "2.13.0+cpu"))
+    write_torch(links, "2.13.0+cpu", header="forged")
+    with pytest.raises(TorchError) as raised:
+        build_environment(wanted, store, reporter, logs)
+    assert str(links) in raised.value.output
+    assert left_in(store) == []
+
+
+def test_the_next_place_is_asked(
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    write_torch(links, "2.12.0+cpu")
+    write_torch(tmp_path / "second", "2.13.0+cpu")
+    monkeypatch.setenv("UV_FIND_LINKS", f"{links},{tmp_path / 'second'}")
+    made = build_environment(request_, store, reporter, logs)
+    assert made.torch_from == f"{tmp_path / 'second'} (named by UV_FIND_LINKS)"
+
+
+def test_no_interpreter_is_told(request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path) -> None:
+    with pytest.raises(EnvironmentError_, match=r"none of Python 3\.98, 3\.99 is installed") as raised:
+        build_environment(replace(request_, pythons=("3.98", "3.99")), store, reporter, logs)
+    assert "3.98" in raised.value.next_step
+    assert left_in(store) == []
+
+
+def test_a_version_that_is_not_installed_is_passed_over(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    assert (
+        build_environment(replace(request_, pythons=("3.99", PYTHON)), store, reporter, logs).python_version == PYTHON
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("cmake==4.0.0 --hash=sha256:" + "0" * 64 + "\n", "cmake"),
+        ("ninja==9 --hash=sha256:" + "0" * 64 + "\n", "ninja"),
+        ("cmake==4.0.0\n", "hash"),
+    ],
+    ids=["other bytes", "not there", "no hash"],
+)
+def test_tools_that_cannot_be_installed_are_told_and_nothing_is_left(
+    request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path, text: str, words: str
+) -> None:
+    request_.lock.write_text(text)
+    with pytest.raises(EnvironmentError_, match="could not be made") as raised:
+        build_environment(request_, store, reporter, logs)
+    assert words in raised.value.output
+    assert raised.value.log == logs / "environment.log"
+    assert raised.value.next_step
+    assert left_in(store) == []
+
+
+def test_a_missing_lock_is_told(request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path) -> None:
+    request_.lock.unlink()
+    with pytest.raises(EnvironmentError_, match=r"tools\.txt"):
+        build_environment(request_, store, reporter, logs)
+
+
+@pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
+def test_a_half_made_environment_is_removed(
+    request_: EnvironmentRequest,
+    links: Path,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    stop: type[BaseException],
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+
+    def announce(_: str) -> None:
+        assert left_in(store) != []
+        raise stop
+
+    monkeypatch.setattr(reporter, "announce", announce)
+    with pytest.raises(stop):
+        build_environment(request_, store, reporter, logs)
+    assert left_in(store) == []
+
+
+def test_what_a_killed_run_left_is_made_anew(
+    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    half = store.path("environments", request_.key(PYTHON))
+    (half / "bin").mkdir(parents=True)
+    (half / "bin" / "python").write_text("not one")
+    assert build_environment(request_, store, reporter, logs).torch_version == "2.13.0+cpu"
+
+
+def _uv_that(folder: Path, script: str) -> str:
+    folder.mkdir()
+    (folder / "uv").write_text(f"#!/bin/sh\n{script}\n")
+    (folder / "uv").chmod(0o755)
+    return str(folder / "uv")
+
+
+def test_a_uv_that_fails_is_told_in_its_own_words(
+    request_: EnvironmentRequest,
+    store: Store,
+    reporter: Reporter,
+    logs: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    fake = _uv_that(
+        tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac'
+    )
+    monkeypatch.setattr("cpuwheels.fetch.uv.uv.find_uv_bin", lambda: fake)
+    with pytest.raises(EnvironmentError_) as raised:
+        build_environment(request_, store, reporter, logs)
+    assert raised.value.output == "error: the moon"
+    assert left_in(store) == []
+
+
+def test_the_key_names_what_the_environment_depends_on(request_: EnvironmentRequest) -> None:
+    key = request_.key(PYTHON)
+    assert replace(request_, locked=True).key(PYTHON) == key
+    others = [request_.key("3.99"), replace(request_, torch="2.14.0").key(PYTHON)]
+    others.append(replace(request_, pin=TorchPin(index="https://elsewhere")).key(PYTHON))
+    request_.lock.write_text("")
+    others.append(request_.key(PYTHON))
+    assert len({key, *others}) == 5
+
+
+@pytest.mark.parametrize(
+    ("row", "matters"),
+    [
+        ("torch/include/a.h,sha256=2,1", True),
+        ("torch/lib/libtorch_cpu.so,sha256=2,1", True),
+        ("torch/share/cmake/Torch/TorchConfig.cmake,sha256=2,1", True),
+        ("torch/nn/__init__.py,sha256=2,1", False),
+        ("torch/_C.cpython-311-x86_64-linux-gnu.so,sha256=2,1", False),
+    ],
+)
+def test_torchs_digest_is_that_of_headers_and_libraries(tmp_path: Path, row: str, matters: bool) -> None:
+    record = tmp_path / "torch-2.13.0+cpu.dist-info" / "RECORD"
+    record.parent.mkdir()
+    record.write_text("torch/include/a.h,sha256=1,1\n")
+    before = torch_digest(tmp_path)
+    record.write_text(f"torch/include/a.h,sha256=1,1\n{row}\n")
+    assert (torch_digest(tmp_path) != before) is matters

@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.core.errors import CommandError, EnvironmentError_
+from cpuwheels.environment.test_env import complete_environment, layered_environment, separate_environment
+from cpuwheels.fetch.uv import install_alone
+from small_wheels import write_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.environment.build_env import Environment, EnvironmentRequest
+
+
+def test_the_runtime_environment_has_the_same_torch(
+    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
+    python = separate_environment(made, tmp_path / "run", request_.lock, logs)
+    (version,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch-*.dist-info")
+    assert version.name == "torch-2.13.0+cpu.dist-info"
+    assert python == tmp_path / "run" / "bin" / "python"
+
+
+def test_bytecode_is_made_once_and_used_by_both(
+    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
+    (bytecode,) = (made.site_packages / "torch" / "__pycache__").iterdir()
+    assert int.from_bytes(bytecode.read_bytes()[4:8], "little") == 0b11  # PEP 552: by hash, and checked
+    separate_environment(made, tmp_path / "run", request_.lock, logs)
+    (same,) = (tmp_path / "run").glob("lib/python3*/site-packages/torch/__pycache__/*.pyc")
+    assert same.samefile(bytecode)
+
+
+def test_a_runtime_environment_that_cannot_be_made_is_told(
+    made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
+    request_.lock.write_text("ninja==9 --hash=sha256:" + "0" * 64 + "\n")
+    with pytest.raises(EnvironmentError_, match="try the wheel in"):
+        separate_environment(made, tmp_path / "run", request_.lock, logs)
+
+
+def test_a_layer_finds_torch_in_the_build_environment_and_holds_only_what_is_installed_into_it(
+    made: Environment, logs: Path, tmp_path: Path
+) -> None:
+    before = sorted(made.site_packages.iterdir())
+    python = layered_environment(made, tmp_path / "run", logs)
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0", {"vllm/__init__.py": ""})
+    install_alone(wheel, python, logs / "log")
+    ask = "import torch, vllm; print(torch.__file__, vllm.__file__, sep='\\n')"
+    found = subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout.splitlines()
+    assert found[0].startswith(f"{made.site_packages}/torch/")
+    assert found[1].startswith(f"{tmp_path / 'run'}/")
+    assert sorted(made.site_packages.iterdir()) == before
+
+
+def test_a_complete_environment_has_what_the_wheel_requires_and_the_same_torch(
+    made: Environment, logs: Path, tmp_path: Path
+) -> None:
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, "torch==2.13.0", "cmake>=4")
+    complete_environment(made, wheel, tmp_path / "run", logs)
+    installed = {path.name for path in (tmp_path / "run").glob("lib/python3*/site-packages/*.dist-info")}
+    assert installed >= {"vllm-1.0+cpu.dist-info", "torch-2.13.0+cpu.dist-info", "cmake-4.0.0.dist-info"}
+
+
+def test_what_a_wheel_requires_and_is_nowhere_is_told(made: Environment, logs: Path, tmp_path: Path) -> None:
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, "nowhere")
+    with pytest.raises(EnvironmentError_, match="try the wheel in") as raised:
+        complete_environment(made, wheel, tmp_path / "run", logs)
+    assert "nowhere" in raised.value.output
+
+
+def test_nothing_of_a_wheel_that_is_tried_stays_in_the_cache_of_the_user(
+    made: Environment, logs: Path, tmp_path: Path
+) -> None:
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0", {"vllm/__init__.py": ""})
+    complete_environment(made, wheel, tmp_path / "run", logs)
+    (file,) = (tmp_path / "run").glob("lib/python3*/site-packages/vllm/__init__.py")
+    assert file.stat().st_nlink == 1
+    assert not [path for path in (tmp_path / "uv").rglob("*") if "vllm" in path.name]
+    assert [path.name for path in (tmp_path / "run").iterdir() if path.name.startswith(".uv")] == []
+
+
+def test_a_cache_that_is_given_serves_several_environments(made: Environment, logs: Path, tmp_path: Path) -> None:
+    wheel, cache = write_wheel(tmp_path / "more", "vllm", "1.0", {"vllm/__init__.py": ""}), tmp_path / "cache"
+    files = []
+    for name in ("one", "two"):
+        python = layered_environment(made, tmp_path / name, logs)
+        install_alone(wheel, python, logs / "log", cache)
+        files.extend((tmp_path / name).glob("lib/python3*/site-packages/vllm/__init__.py"))
+    assert files[0].samefile(files[1])
+    assert [path for path in cache.rglob("__init__.py") if path.samefile(files[0])]
+
+
+def test_a_layer_that_cannot_be_made_is_told(
+    made: Environment, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuwheels.environment.test_env.run_uv", _fails)
+    with pytest.raises(EnvironmentError_, match="try the wheel in") as raised:
+        layered_environment(made, tmp_path / "run", logs)
+    assert raised.value.output == "error: the moon"
+
+
+def _fails(*_: object) -> None:
+    raise CommandError("uv failed", output="error: the moon")

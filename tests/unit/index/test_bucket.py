@@ -1,0 +1,157 @@
+"""Where an index is kept: a folder, and a bucket of a server that speaks S3."""
+
+from __future__ import annotations
+
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuwheels.core.errors import PublishError, StoreError
+from cpuwheels.index import s3 as s3_buckets
+from cpuwheels.index.address import open_bucket
+from cpuwheels.index.bucket import Bucket, Folder
+from cpuwheels.index.s3 import S3Bucket
+
+
+@pytest.fixture
+def s3(s3_client: Any, request: pytest.FixtureRequest) -> Callable[[], Bucket]:
+    name = f"wheels-{abs(hash(request.node.name))}"
+    s3_client.create_bucket(Bucket=name)
+    return lambda: S3Bucket(f"s3://{name}/some/prefix")
+
+
+@pytest.fixture(params=["folder", "s3"])
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Bucket]:
+    """Opens the same bucket, each time as another publisher does."""
+    if request.param == "folder":
+        return lambda: Folder(tmp_path / "index")
+    made: Callable[[], Bucket] = request.getfixturevalue("s3")
+    return made
+
+
+def test_files_are_written_read_listed_and_removed(opened: Callable[[], Bucket]) -> None:
+    bucket = opened()
+    assert bucket.read("a/b.html") is None
+    bucket.write("a/b.html", b"one")
+    bucket.write("a/b.html", b"two")
+    bucket.write("c/d+e.whl", b"wheel")
+    assert opened().read("a/b.html") == b"two"
+    assert bucket.names() == ["a/b.html", "c/d+e.whl"]
+    assert bucket.names("c") == ["c/d+e.whl"]
+    bucket.remove("a/b.html")
+    bucket.remove("a/b.html")
+    assert bucket.names() == ["c/d+e.whl"]
+
+
+def test_what_is_there_is_not_added_again(opened: Callable[[], Bucket], tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"of a file")
+    assert opened().add("files/a", file)
+    assert not opened().add("files/a", b"other")
+    assert opened().read("files/a") == b"of a file"
+
+
+def test_publishers_work_one_after_the_other(opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_buckets, "_LOOK_SECONDS", 0.02)
+    told: list[str] = []
+
+    def publish(name: str) -> None:
+        with opened().alone():
+            told.append(f"{name} begins")
+            time.sleep(0.1)
+            told.append(f"{name} ends")
+
+    threads = [threading.Thread(target=publish, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(told) == 6
+    assert all(
+        begins.removesuffix("begins") == ends.removesuffix("ends")
+        for begins, ends in zip(told[::2], told[1::2], strict=True)
+    )
+    assert opened().names() == []
+
+
+def test_who_waits_too_long_gives_up(opened: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_buckets, "_LOOK_SECONDS", 0.02)
+    with opened().alone(), pytest.raises(PublishError, match="another publisher is at work"), opened().alone(wait=0.1):
+        pass
+    with opened().alone(wait=0):
+        pass
+
+
+def test_a_failure_within_releases_it(opened: Callable[[], Bucket]) -> None:
+    with pytest.raises(KeyError), opened().alone():
+        raise KeyError
+    with opened().alone(wait=0):
+        pass
+
+
+class TestClaimsOnABucket:
+    def test_one_that_has_run_out_is_taken_over(
+        self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
+        first, second = s3(), s3()
+        with first.alone():
+            time.sleep(0.1)
+            with second.alone(wait=1):
+                second.write("a", b"second")
+                with pytest.raises(PublishError, match="another publisher is at work"):
+                    first.write("a", b"first")
+        assert s3().read("a") == b"second"
+
+    def test_one_that_is_renewed_is_kept(self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 1.0)
+        bucket = s3()
+        with bucket.alone():
+            for number in range(6):
+                time.sleep(0.3)
+                bucket.write(f"{number}", b"")
+            with pytest.raises(PublishError), s3().alone(wait=0):
+                pass
+
+
+def test_browsers_and_caches_are_told_what_it_is(s3: Callable[[], Bucket], s3_server: str, s3_client: Any) -> None:
+    bucket = s3()
+    bucket.write("nightly/cpu/vllm/index.html", b"<p>")
+    bucket.add("files/aa/vllm-1.whl", b"wheel")
+    name = bucket.name.split("/")[2]
+    page = s3_client.head_object(Bucket=name, Key="some/prefix/nightly/cpu/vllm/index.html")
+    wheel = s3_client.head_object(Bucket=name, Key="some/prefix/files/aa/vllm-1.whl")
+    assert page["ContentType"] == "text/html; charset=utf-8"
+    assert page["CacheControl"] == "max-age=60"
+    assert wheel["CacheControl"].endswith("immutable")
+    assert urllib.request.urlopen(s3_server).status == 200
+
+
+def test_a_bucket_that_is_not_there(s3: Callable[[], Bucket]) -> None:
+    assert s3
+    bucket = S3Bucket("s3://no-such-bucket-here")
+    with pytest.raises(PublishError, match="cannot write a") as raised:
+        bucket.write("a", b"")
+    assert raised.value.where == "s3://no-such-bucket-here"
+
+
+def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        Folder(tmp_path / "file" / "below")
+
+
+@pytest.mark.parametrize("place", ["ftp://a/b", "s3://", "https://a/b"])
+def test_a_place_that_is_none(place: str) -> None:
+    with pytest.raises(PublishError):
+        open_bucket(place)
+
+
+def test_a_folder_is_named_by_path_or_url(tmp_path: Path) -> None:
+    open_bucket(str(tmp_path / "a b")).write("x", b"1")
+    assert open_bucket((tmp_path / "a b").as_uri().replace("%20", " ")).read("x") == b"1"

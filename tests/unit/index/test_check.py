@@ -1,0 +1,214 @@
+"""What is wrong with an index is found; a good one has nothing wrong."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commit_wheels import wheel
+from cpuwheels.config.matrix import Matrix, load_matrix
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import CpuwheelsError, PublishError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.check import check_index
+from cpuwheels.index.commit_pages import Missing, Row
+from cpuwheels.index.entry import Speed
+from cpuwheels.index.publish import note_missing
+from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.verification.parity.reports import write_reports
+from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
+
+COMMIT = "c" * 40
+
+
+@pytest.fixture
+def matrix(project_root: Path) -> Matrix:
+    return load_matrix(project_root)
+
+
+@pytest.fixture
+def root(tmp_path: Path, matrix: Matrix) -> Path:
+    folder = tmp_path / "index"
+    for number, target in ((1, "x86"), (1, "arm"), (5, "x86"), (6, "x86")):
+        publish_wheel(Folder(folder), wheel(tmp_path / "dist", number, target), matrix, nightly=number != 5)
+    return folder
+
+
+def faults(root: Path) -> str:
+    return "\n".join(fault.what for fault in check_index(Folder(root)))
+
+
+def test_a_good_index(root: Path) -> None:
+    assert check_index(Folder(root)) == []
+    assert len(list(root.glob("commits/*.json"))) > 1
+    newest = json.loads((root / "commits.json").read_text())["newest"]
+    assert [sorted(row["wheels"]) for row in newest] == [["x86"], ["x86"], ["arm", "x86"]]
+
+
+def damage(path: Path, content: bytes | None) -> None:
+    path.unlink() if content is None else path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "content", "words"),
+    [
+        ("files/*/*x86_64.whl", None, "is missing"),
+        ("files/*/*x86_64.whl", b"other", "has other bytes than its pages say"),
+        ("files/*/*.metadata", b"other", "is not the wheel's METADATA"),
+        ("files/*/record.json", None, "record.json is missing"),
+        ("nightly/cpu/vllm/index.html", b"<p>", "does not say what the wheels there are"),
+        ("nightly/cpu/index.html", None, "nightly/cpu/index.html is missing"),
+        ("nightly/cpu/vllm/metadata.json", None, "metadata.json is missing"),
+        ("nightly/cpu/vllm/index.v1.json", b"{", "index.v1.json is damaged"),
+        ("commits.json", b"{}", "commits.json does not say"),
+        ("commits/*.json", None, "is missing"),
+        ("latest/x86.json", b"{}", "latest/x86.json does not say"),
+    ],
+)
+def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None, words: str) -> None:
+    path = next(root.glob(pattern))
+    damage(path, content)
+    said = faults(root)
+    assert words in said
+    assert path.name in said
+
+
+def test_pages_that_say_something_else_of_a_wheel(root: Path) -> None:
+    for path in (root / "nightly" / "cpu" / "vllm").iterdir():
+        path.write_text(path.read_text().replace('"size": ', '"size": 1'))
+    assert "says something else of" in faults(root)
+    for path in root.rglob("*.json"):
+        path.write_text(path.read_text().replace("0.32.1.dev6+g000000006", "0.32.1.dev7+g000000006"))
+    assert "index.v1.json is damaged" in faults(root) or "pages say" in faults(root) or "missing" in faults(root)
+
+
+def test_what_belongs_to_nothing_is_named(root: Path) -> None:
+    (root / "files" / "0000").mkdir()
+    (root / "files" / "0000" / "left.whl").write_text("")
+    assert faults(root) == "files/0000/left.whl belongs to no wheel that is listed"
+
+
+def test_what_could_not_be_made_is_no_fault(root: Path) -> None:
+    why = Missing(state="wrong", reason="2 operators", tried="2026-11-23T05:00:00Z")
+    made = json.loads((root / "commits.json").read_text())["newest"][0]["made"]
+    for number in (6, 7):
+        note_missing(Folder(root), Row(commit=f"{number:040x}", version="", made=made, missing={"arm": why}))
+    assert faults(root) == ""
+    days = list((root / "commits").iterdir())
+    for day in days:
+        day.write_text(day.read_text().replace("2 operators", "3 operators"))
+    assert "commits.json does not say what the wheels there are" in faults(root)
+    days[0].write_text("{")
+    assert f"{days[0].name} does not say what the wheels there are" in faults(root)
+
+
+def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> None:
+    (root / "publishing.json").write_text("{}")
+    assert "a publisher was interrupted" in faults(root)
+    assert "there is no index" in faults(tmp_path / "nothing")
+    (root / "index.json").write_text('{"format": 9, "project": "vllm"}')
+    with pytest.raises(PublishError, match="format 9"):
+        faults(root)
+
+
+class TestByHand:
+    def test_a_wheel_with_its_reports(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name("report.html").write_text("<p>")
+        path.with_name("secret.txt").write_text("no report")
+        found = publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert found.new
+        assert found.entry.beside == ("record.json", "report.html")
+        assert not list((tmp_path / "index").rglob("secret.txt"))
+
+    def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
+        case = CaseResult(
+            name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0,
+        )  # fmt: skip
+        library = LibraryResult(
+            name="_C", operators=("a",), registered=("a",), cases=(case,), waived={}, untested=(), seed=1, seconds=1.0,
+        )  # fmt: skip
+        report = Parity(
+            wheel=path.name, sha256=sha256 or file_digest(path), version="1", torch="2", machine="m", threads=1,
+            level="smoke", only=only, seed=1, began="2026", seconds=1.0, libraries=(library,), not_run={},
+        )  # fmt: skip
+        write_reports(path.parent, report)
+
+    def test_its_parity_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed")
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.parity == "passed"
+        assert {"parity.json", "parity.html"} < set(entry.beside)
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    def test_a_wheel_whose_parity_failed_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "failed")
+        with pytest.raises(PublishError, match="gave wrong results"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert list((tmp_path / "index").iterdir()) == []
+
+    @pytest.mark.parametrize("changes", [{"sha256": "0" * 64}, {"only": ("a",)}])
+    def test_a_report_of_something_else_does_not_count(
+        self, tmp_path: Path, matrix: Matrix, changes: dict[str, Any]
+    ) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed", **changes)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.parity == "not run"
+        assert entry.beside == ("record.json",)
+
+    @pytest.mark.parametrize("name", ["parity.json", "speed.json"])
+    def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name(name).write_text("{")
+        with pytest.raises(PublishError, match="cannot be read"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+    def speed(self, path: Path, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
+        operators = [{"operator": name, "low": high - 0.2, "high": high} for name, high in (("b", 0.9), ("a", 0.98))]
+        report = {
+            "wheel": {"name": path.name, "sha256": sha256 or file_digest(path)}, "against": {"name": "before.whl"},
+            "only": only, "geometric_mean": 0.95, "operators": operators,
+        }  # fmt: skip
+        path.with_name("speed.json").write_text(json.dumps(report))
+
+    def test_its_speed_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.speed(path)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.speed == Speed(against="before.whl", ratio=0.95, slower=("b",))
+        assert "speed.json" in entry.beside
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    @pytest.mark.parametrize("changes", [{"sha256": "0" * 64}, {"only": ("a",)}])
+    def test_a_speed_of_something_else_does_not_count(
+        self, tmp_path: Path, matrix: Matrix, changes: dict[str, Any]
+    ) -> None:
+        path = wheel(tmp_path / "dist")
+        self.speed(path, **changes)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert entry.speed is None
+        assert entry.beside == ("record.json",)
+
+    def test_the_same_kernels_are_as_fast(self, tmp_path: Path, matrix: Matrix) -> None:
+        bucket = Folder(tmp_path / "index")
+        first = publish_wheel(bucket, wheel(tmp_path / "dist"), matrix).entry
+        assert first.speed is None
+        second = publish_wheel(bucket, wheel(tmp_path / "dist", 2), matrix).entry
+        assert second.speed == Speed(against=first.filename)
+
+    def test_a_target_that_the_matrix_does_not_have(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist", note_target="x99")
+        with pytest.raises(CpuwheelsError, match="x99"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+
+def test_moments(root: Path) -> None:
+    row = json.loads((root / "commits.json").read_text())["newest"][0]
+    assert row["made"] == datetime.fromtimestamp(1_790_000_000 + 240_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

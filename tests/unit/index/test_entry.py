@@ -1,0 +1,100 @@
+"""What an index says of a wheel."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.core.errors import PublishError
+from cpuwheels.index.entry import read_entry, stamp
+from wheel_writer import write_raw
+
+NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
+INFO = "vllm-0.32.0+cpu.dist-info"
+COMMIT = "c" * 40
+
+
+def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
+    """Write a wheel; a keyword replaces a file of its ``.dist-info``, None leaves it out."""
+    files: dict[str, bytes | None] = {
+        "METADATA": b"Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0+cpu\nRequires-Python: >=3.11\n",
+        "WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_27_x86_64\n",
+        "cpuwheels.json": json.dumps(
+            {"target": "x86", "source": {"commit": COMMIT, "epoch": 1_700_000_000}, "kernel_key": "key"}
+        ).encode(),
+    } | {key.replace("_json", ".json"): value for key, value in changes.items()}  # fmt: skip
+    members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
+    return write_raw(folder / name, {"vllm/_C.abi3.so": b"", **members})
+
+
+def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:
+    path = wheel(tmp_path)
+    entry, metadata = read_entry(path, now=datetime(2026, 11, 23, 6, 0, 1, 5, tzinfo=timezone(timedelta(hours=1))))
+    assert (entry.filename, entry.size) == (NAME, path.stat().st_size)
+    assert entry.sha256 == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert entry.metadata_sha256 == hashlib.sha256(metadata).hexdigest()
+    assert (entry.target, entry.commit, entry.kernels) == ("x86", COMMIT, "key")
+    assert (entry.version, entry.requires_python) == ("0.32.0+cpu", ">=3.11")
+    assert (entry.made, entry.uploaded) == ("2023-11-14T22:13:20Z", "2026-11-23T05:00:01Z")
+    assert entry.parity == "not run"
+
+
+def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:
+    path = wheel(tmp_path, cpuwheels_json=None)
+    entry, _ = read_entry(path, commit=COMMIT, target="x86")
+    assert (entry.target, entry.commit) == ("x86", COMMIT)
+    assert read_entry(path, target="x86")[0].commit is None
+    with pytest.raises(PublishError, match="does not say which target"):
+        read_entry(path)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"target": "arm"}, "built for target x86, not arm"),
+        ({"commit": "d" * 40}, f"built from commit {COMMIT}, not d"),
+        ({"commit": "main"}, "'main' is no full hash"),
+    ],
+)
+def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[str, str], words: str) -> None:
+    with pytest.raises(PublishError, match=words):
+        read_entry(wheel(tmp_path), **given)
+
+
+@pytest.mark.parametrize(
+    ("name", "changes", "words"),
+    [
+        ("vllm 0.whl", {}, "no name for a wheel"),
+        ("vllm-0.32.0\x07-cp38-abi3-any.whl", {}, "no name for a wheel"),
+        ("vllm.zip", {}, "no name for a wheel"),
+        ("vllm-0.32.0.whl", {}, "is not a wheel"),
+        (NAME, {"METADATA": None}, "is not a wheel"),
+        (NAME, {"cpuwheels_json": b"{"}, "is not a wheel"),
+        ("other-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "it is a wheel of other"),
+        ("vllm-0.33.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "METADATA says version 0.32.0"),
+        (
+            "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl",
+            {},
+            "28_x86_64 is in the file name and not",
+        ),
+        (NAME, {"METADATA": b"Name: vllm\nVersion: 0.32.0+cpu\nRequires-Dist: a @ https://e.org/a.whl\n"}, "has a URL"),
+    ],
+)
+def test_what_is_not_what_its_name_says_is_refused(
+    tmp_path: Path, name: str, changes: dict[str, bytes | None], words: str
+) -> None:
+    with pytest.raises(PublishError, match=words):
+        read_entry(wheel(tmp_path, name, **changes))
+
+
+def test_no_file(tmp_path: Path) -> None:
+    with pytest.raises(PublishError, match="is not a wheel"):
+        read_entry(tmp_path / NAME)
+
+
+def test_moments_are_written_in_utc() -> None:
+    assert stamp(datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)) == "2026-01-02T03:04:05Z"

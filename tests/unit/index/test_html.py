@@ -1,0 +1,87 @@
+"""The pages for people."""
+
+from __future__ import annotations
+
+import re
+
+from cpuwheels.index.commit_pages import Commits, Missing, Row, row_of
+from cpuwheels.index.entry import Speed
+from cpuwheels.index.html import root_page, speed_words, view_page
+from index_entries import COMMIT, entry
+
+
+def test_the_root_shows_targets_and_commits() -> None:
+    commits = Commits().with_row(row_of(entry(parity="passed", size=19 << 20)))
+    release = entry(version="0.32.0+cpu", commit=None, target="arm", made="2026-10-01T00:00:00Z")
+    ((path, page),) = root_page(commits.with_row(row_of(release)), []).items()
+    assert path == "index.html"
+    assert f'href="{COMMIT}/"' in page
+    assert 'href="0.32.0/"' in page
+    assert re.findall(r"<th[^>]*>(\w+)</th>", page) == ["source", "of", "arm", "x86"]
+    assert '<span class="passed">✓</span> 19 MiB' in page
+    assert f"vllm==0.32.1.dev5+gccccccccc.cpu --index INDEX_URL/{COMMIT}/cpu" in page
+
+
+def test_a_commit_shows_its_wheels_and_reports() -> None:
+    arm = entry(target="arm", filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl")
+    ((path, page),) = view_page(COMMIT, [entry(beside=("record.json",), parity="passed"), arm]).items()
+    assert path == f"{COMMIT}/index.html"
+    assert page.index("<h2>arm</h2>") < page.index("<h2>x86</h2>")
+    assert f'href="../files/{"a" * 16}/record.json"' in page
+    assert "every result was right" in page
+    assert COMMIT in page
+
+
+def test_nothing_is_asked_of_another_server() -> None:
+    pages = root_page(Commits().with_row(row_of(entry())), []) | view_page(COMMIT, [entry()])
+    for page in pages.values():
+        assert not re.search(r"(src|href)=\"(https?:)?//", page)
+        assert "@import" not in page
+        assert 'name="viewport"' in page
+
+
+def test_what_others_wrote_is_escaped() -> None:
+    ((_, page),) = view_page("v", [entry(beside=("<b>.html",))]).items()
+    assert "<b>" not in page
+
+
+def test_the_root_shows_speeds_and_leads_to_reports() -> None:
+    measured = Speed(against="before.whl", ratio=0.914, slower=("rms_norm", "silu_and_mul"))
+    one = entry(parity="passed", speed=measured, beside=("parity.html", "speed.json"))
+    arm = entry(
+        target="arm", filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl", sha256="e" * 64,
+        speed=Speed(against="before.whl"),
+    )  # fmt: skip
+    ((_, page),) = root_page(Commits().with_row(row_of(one)).with_row(row_of(arm)), []).items()
+    folder = f"files/{'a' * 16}"
+    assert f'<a href="{folder}/parity.html"><span class="passed">✓</span></a>' in page
+    slower = 'class="failed" title="slower: rms_norm, silu_and_mul"'
+    assert f'<a href="{folder}/speed.json" {slower}>0.91\N{MULTIPLICATION SIGN}</a>' in page
+    assert '<span class="not-run">○</span> 7 B <span class="dim">=</span>' in page
+
+
+def test_the_root_shows_what_could_not_be_made() -> None:
+    why = {
+        "arm": Missing(state="failed", reason="ops.cpp <does not> compile", tried="2026-11-23T05:00:00Z"),
+        "x86": Missing(state="wrong", reason="2 operators", tried="2026-11-23T05:00:00Z"),
+    }
+    row = Row(commit=COMMIT, version="", made="2026-11-22T23:00:00Z", missing=why)
+    commits = Commits().with_row(row)
+    ((_, page),) = root_page(commits, []).items()
+    assert f"<code>{COMMIT[:9]}</code></td>" in page
+    assert f"{COMMIT}/" not in page  # it has no page
+    assert 'title="ops.cpp &lt;does not&gt; compile">✗ not built</span>' in page
+    assert "✗ wrong results" in page
+    ((_, page),) = root_page(commits.with_row(row_of(entry(parity="passed"))), []).items()
+    assert f'href="{COMMIT}/"' in page
+    assert "✗ not built" in page
+    assert "✗ wrong results" not in page
+
+
+def test_the_speed_in_words() -> None:
+    assert speed_words(Speed(against="a.whl")) == "the same kernels as in a.whl"
+    said = speed_words(Speed(against="a.whl", ratio=1.0249))
+    assert said == "1.02 times as fast as in a.whl (geometric mean of all operators; no operator is certainly slower)"
+    assert "certainly slower: rms_norm)" in speed_words(Speed(against="a.whl", ratio=1, slower=("rms_norm",)))
+    ((_, page),) = view_page("v", [entry(speed=Speed(against="a.whl"))]).items()
+    assert "Speed: the same kernels as in a.whl" in page

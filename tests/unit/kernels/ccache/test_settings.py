@@ -1,0 +1,58 @@
+"""What ccache is told, and what its outcome means."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.kernels.ccache.settings import CompilerCache, compiler_cache, was_hit
+
+PROGRAM, ROOT = Path("/opt/ccache"), Path("/home/u/.cache/cpuwheels")
+
+
+def test_settings() -> None:
+    found = CompilerCache(PROGRAM, ROOT).environment("abc")
+    assert found["CCACHE_BASEDIR"] == str(ROOT)
+    assert found["CCACHE_DIR"] == str(ROOT / "compiler-cache")
+    assert found["CCACHE_COMPILERCHECK"] == "string:abc"
+    assert found["CCACHE_CONFIGPATH"] == os.devnull
+    assert found["CCACHE_DEPEND"] == found["CCACHE_NOHASHDIR"] == "1"
+    assert found["CCACHE_SLOPPINESS"].split(",") == ["pch_defines", "time_macros", "include_file_ctime"]
+    assert "CCACHE_REMOTE_STORAGE" not in found
+
+
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        ({}, CompilerCache(PROGRAM, ROOT)),
+        ({"CPUWHEELS_COMPILER_CACHE_SIZE": "20G"}, CompilerCache(PROGRAM, ROOT, size="20G")),
+        (
+            {"CPUWHEELS_COMPILER_CACHE_REMOTE": "redis://host:6379", "CCACHE_REMOTE_STORAGE": "http://other"},
+            CompilerCache(PROGRAM, ROOT, remote="redis://host:6379"),
+        ),
+    ],
+)
+def test_what_the_user_may_set(variables: dict[str, str], expected: CompilerCache) -> None:
+    found = compiler_cache(PROGRAM, ROOT, variables)
+    assert found == expected
+    settings = found.environment("x")
+    assert settings["CCACHE_MAXSIZE"] == expected.size
+    assert settings.get("CCACHE_REMOTE_STORAGE", "") == expected.remote
+    assert ("CCACHE_NOCOMPRESS" in settings) is not bool(expected.remote)
+
+
+@pytest.mark.parametrize(
+    ("record", "hit"),
+    [
+        ({}, False),
+        ({"note": ""}, False),
+        ({"note": None}, False),
+        ({"note": "cache_miss direct_cache_miss local_storage_miss"}, False),
+        ({"note": "direct_cache_hit local_storage_hit"}, True),
+        ({"note": "local_storage_hit preprocessed_cache_hit"}, True),
+    ],
+)
+def test_hits(record: dict[str, object], hit: bool) -> None:
+    assert was_hit(record) is hit

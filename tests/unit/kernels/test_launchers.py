@@ -1,0 +1,68 @@
+"""What stands in front of compilers and linkers, and what names an object beside the files that were read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.kernels.ccache.settings import CompilerCache
+from cpuwheels.kernels.launchers import Launchers, object_identity
+from cpuwheels.kernels.memory.memgate import GateFolder
+from cpuwheels.source.onednn import OneDnn
+from kernel_request import environment, kernel_request, toolchain
+
+if TYPE_CHECKING:
+    from typing import Any
+
+GATE = GateFolder(Path("/work/gate"), Path("/bin/memgate"))
+MEMGATE = ["/bin/memgate", "--gate", "/work/gate", "--ledger", "/work/jobs"]
+
+
+def test_memgate_stands_before_the_cache(tmp_path: Path) -> None:
+    cache = CompilerCache(Path("/bin/ccache"), tmp_path)
+    found = Launchers.of(GATE, Path("/work/jobs"), cache, kernel_request(tmp_path))
+    assert found.compiler == [*MEMGATE, "--note", "CCACHE_STATSLOG", "--", "/bin/ccache"]
+    assert found.linker == [*MEMGATE, "--"]
+    assert found.environment["CCACHE_DIR"] == f"{tmp_path}/compiler-cache"
+    for language in ("C", "CXX"):
+        assert found.variables()[f"CMAKE_{language}_COMPILER_LAUNCHER"] == ";".join(["exec", *found.compiler])
+        assert found.variables()[f"CMAKE_{language}_LINKER_LAUNCHER"] == ";".join(found.linker)
+
+
+def test_without_a_cache(tmp_path: Path) -> None:
+    found = Launchers.of(GATE, Path("/work/jobs"), None, kernel_request(tmp_path))
+    assert found.compiler == found.linker == [*MEMGATE, "--"]
+    assert found.environment == {}
+
+
+def test_without_launchers_there_are_no_variables() -> None:
+    assert Launchers().variables() == {}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"toolchain": toolchain(digest="other")},
+        {"environment": environment(torch_digest="other")},
+        {"onednn": OneDnn(Path("/onednn"), "v3.13", "d" * 40, "d" * 40, "pinned")},
+    ],
+)
+def test_objects_of_other_compilers_and_headers_have_another_identity(tmp_path: Path, changes: dict[str, Any]) -> None:
+    known = object_identity(kernel_request(tmp_path / "a"))
+    assert object_identity(kernel_request(tmp_path / "b")) == known
+    assert object_identity(kernel_request(tmp_path / "c", **changes)) != known
+
+
+def test_a_header_that_could_hide_another_changes_the_identity(tmp_path: Path) -> None:
+    request = kernel_request(tmp_path)
+    before = object_identity(request)
+    csrc = request.source.folder / "csrc"
+    (csrc / "cpu" / "fresh.hpp").write_text("")
+    assert object_identity(request) == before
+    (csrc / "cpu" / "CMakeLists.txt").write_text("")  # never included
+    assert object_identity(request) == before
+    (csrc / "cpu" / "hidden.h").write_text("")
+    (request.onednn.folder / "hidden.h").write_text("")
+    assert object_identity(request) != before

@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.kernels.depfile import Reads
+from cpuwheels.kernels.memory.admission import MemoryUse
+from cpuwheels.kernels.memory.ledger import read_records
+from cpuwheels.kernels.result import Kernels
+from cpuwheels.kernels.workspace import Workspace
+from kernel_request import FIRST, kernel_request
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.kernels.request import KernelRequest
+
+
+@pytest.fixture
+def request_(tmp_path: Path) -> KernelRequest:
+    request = kernel_request(tmp_path)
+    for folder in (request.source.folder, request.onednn.folder):
+        (folder / MANIFEST).write_text("{}")
+    (request.source.folder / "link").symlink_to("setup.py")
+    return request
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Workspace:
+    return Workspace(tmp_path / "work", FIRST)
+
+
+def test_sources_are_copied_and_the_stores_own_stay_as_they_are(workspace: Workspace, request_: KernelRequest) -> None:
+    workspace.prepare(request_)
+    assert (workspace.source / "csrc" / "cpu" / "ops.cpp").is_file()
+    assert (workspace.source / "link").is_symlink()
+    assert (workspace.onednn / "CMakeLists.txt").is_file()
+    assert workspace.cpuinfo.read_text() == "x86-64"
+    assert not (workspace.source / MANIFEST).exists()
+    (workspace.source / "setup.py").write_text("generated")
+    assert (request_.source.folder / "setup.py").read_text() == ""
+
+
+def test_a_finished_preparation_is_gone_on_from(workspace: Workspace, request_: KernelRequest) -> None:
+    workspace.prepare(request_)
+    workspace.build.mkdir()
+    (workspace.build / "object.o").write_text("")
+    Workspace(workspace.folder, FIRST).prepare(request_)
+    assert (workspace.build / "object.o").exists()
+
+
+def test_a_preparation_that_was_cut_short_starts_over(workspace: Workspace, request_: KernelRequest) -> None:
+    (workspace.source / "half").mkdir(parents=True)
+    workspace.prepare(request_)
+    assert not (workspace.source / "half").exists()
+
+
+def test_a_configuration_counts_only_with_the_same_settings(workspace: Workspace, request_: KernelRequest) -> None:
+    workspace.prepare(request_)
+    workspace.init_cache.write_text("a")
+    workspace.toolchain_values.write_text("b")
+    assert not workspace.is_configured("a", "b")
+    workspace.mark_configured()
+    assert workspace.is_configured("a", "b")
+    assert not workspace.is_configured("A", "b")
+    assert not workspace.is_configured("a", "B")
+
+
+def test_a_forgotten_configuration_takes_the_build_folder_with_it(
+    workspace: Workspace, request_: KernelRequest
+) -> None:
+    workspace.prepare(request_)
+    (workspace.build / "deep").mkdir(parents=True)
+    workspace.init_cache.write_text("a")
+    workspace.toolchain_values.write_text("b")
+    workspace.mark_configured()
+    workspace.forget_configuration()
+    assert not workspace.is_configured("a", "b")
+    assert not workspace.build.exists()
+    assert workspace.source.is_dir()
+    workspace.forget_configuration()
+
+
+def test_modules_are_what_upstreams_cmake_defined(workspace: Workspace) -> None:
+    workspace.build.mkdir(parents=True)
+    workspace.modules_list.write_text("_C\n_C_AVX2\nspinloop\n")
+    assert workspace.modules() == ["_C", "_C_AVX2", "spinloop"]
+
+
+@pytest.mark.parametrize(
+    ("text", "records"),
+    [
+        ("", 0),
+        ('{"output": "a.o"}\n{"output": "b.o"}\n', 2),
+        ('{"output": "a.o"}\n{"output": "b', 1),
+        ('garbage\n\n[1]\n"x"\n7\nnull\n{"output": "a.o"}\n', 1),
+        ('{"output": "a.o"}{"output": "b.o"}\n{"output": "c.o"}\n', 1),
+        ('\x00\x00\x00\n{"output": "a\\u0000.o"}\n', 1),
+    ],
+    ids=["empty", "good", "cut short", "garbage", "run together", "zeros"],
+)
+def test_what_cannot_be_read_of_a_ledger_is_passed_over(tmp_path: Path, text: str, records: int) -> None:
+    (tmp_path / "jobs.jsonl").write_text(text)
+    assert len(read_records(tmp_path / "jobs.jsonl")) == records
+
+
+def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None:
+    assert read_records(tmp_path / "gone") == ()
+    (tmp_path / "jobs.jsonl").write_bytes(b"\xff\xfe\n")
+    assert read_records(tmp_path / "jobs.jsonl") == ()
+
+
+MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30)
+READS = Reads(files=("csrc/a.cpp",), folders=("csrc",))
+
+
+def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:
+    kernels = Kernels("key", tmp_path, ("_C",), (), built=True, memory=MEMORY, reads=READS)
+    assert kernels.debug_folder is None
+    (tmp_path / "debug").mkdir()
+    assert kernels.debug_folder == tmp_path / "debug"

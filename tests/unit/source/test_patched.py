@@ -1,0 +1,101 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cpuwheels.config.patch_series import Patch, load_series
+from cpuwheels.core.digests import tree_digest
+from cpuwheels.core.errors import PatchError
+from cpuwheels.core.store import MANIFEST
+from cpuwheels.source.patched import prepare_source
+from cpuwheels.source.result import Source
+from sample_source import CPUINFO, EPOCH, write_tree
+
+if TYPE_CHECKING:
+    import io
+    from pathlib import Path
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
+
+TEXT = """\
+--- a/setup.py
++++ b/setup.py
+@@ -1,1 +1,1 @@
+-old
++new
+"""
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Source:
+    folder = write_tree(tmp_path / "source", {"setup.py": "old\n"})
+    (folder / MANIFEST).write_text("{}")
+    (folder / "link").symlink_to("setup.py")
+    return Source("0.32.0", folder, "digest", EPOCH, "origin", "release")
+
+
+@pytest.fixture
+def patches(tmp_path: Path) -> Path:
+    (tmp_path / "patches").mkdir()
+    (tmp_path / "patches" / "0001-a.patch").write_text(TEXT)
+    return tmp_path / "patches"
+
+
+def patch(name: str = "0001-a.patch") -> Patch:
+    return Patch(file=name, versions=">=0", why="w", upstream="none")
+
+
+def test_patched_beside_a_source_that_stays_as_it_is(
+    source: Source, patches: Path, store: Store, reporter: Reporter, story: io.StringIO
+) -> None:
+    before = tree_digest(source.folder)
+    prepared = prepare_source(source, [patch()], patches, store, reporter)
+    assert (prepared.folder / "setup.py").read_text() == "new\n"
+    assert (prepared.folder / "link").is_symlink()
+    assert tree_digest(source.folder) == before
+    assert (prepared.version, prepared.epoch) == ("0.32.0", EPOCH)
+    assert [applied.state for applied in prepared.patches] == ["applied"]
+    assert "0001-a.patch: applied" in story.getvalue()
+    assert prepare_source(source, [patch()], patches, store, reporter) == prepared
+
+
+def test_what_became_of_a_patch_is_remembered(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+    (source.folder / "setup.py").write_text("new\n")
+    for _ in range(2):
+        prepared = prepare_source(source, [patch()], patches, store, reporter)
+        assert [applied.state for applied in prepared.patches] == ["upstream"]
+
+
+def test_a_changed_patch_is_another_source(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+    first = prepare_source(source, [patch()], patches, store, reporter)
+    (patches / "0001-a.patch").write_text(TEXT.replace("+new", "+newer"))
+    second = prepare_source(source, [patch()], patches, store, reporter)
+    bare = prepare_source(source, [], patches, store, reporter)
+    texts = [(found.folder / "setup.py").read_text() for found in (first, second, bare)]
+    assert texts == ["new\n", "newer\n", "old\n"]
+
+
+def test_a_failing_patch_leaves_nothing(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+    (source.folder / "setup.py").write_text("something else\n")
+    with pytest.raises(PatchError, match=r"0001-a\.patch does not apply to setup\.py"):
+        prepare_source(source, [patch()], patches, store, reporter)
+    assert list((store.root / "prepared").iterdir()) == []
+
+
+def test_a_missing_patch_is_named(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+    with pytest.raises(PatchError, match=r"0009-gone\.patch cannot be read"):
+        prepare_source(source, [patch("0009-gone.patch")], patches, store, reporter)
+
+
+def test_the_projects_own_patches_apply(project_root: Path, source: Source, store: Store, reporter: Reporter) -> None:
+    series = [patch for patch in load_series(project_root).patches if patch.is_for("0.32.0", "x86")]
+    assert series
+    prepared = prepare_source(source, series, project_root / "patches", store, reporter)
+    # What the stand-in has not got at all, nothing is done about.
+    assert {applied.state for applied in prepared.patches} == {"applied", "not needed"}
+    assert "init_amx" in (prepared.folder / "csrc/cpu/torch_bindings.cpp").read_text()
+    text = (prepared.folder / "cmake" / "cpu_extension.cmake").read_text()
+    assert CPUINFO not in text
+    assert "CPUWHEELS_CPUINFO" in text

@@ -1,0 +1,64 @@
+"""The helpers of a build for another kind of machine are this machine's own."""
+
+from __future__ import annotations
+
+import io
+import platform
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from rich.console import Console
+
+from cpuwheels.config.context import BuildContext
+from cpuwheels.config.matrix import CompilerGate, Matrix, load_matrix
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import ToolchainError
+from cpuwheels.toolchain.helper_toolchain import helpers_choice, native_helpers
+from cpuwheels.toolchain.native_helpers import probe
+from cpuwheels.toolchain.select import resolve_toolchain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cpuwheels.core.store import Store
+
+Make = Callable[..., BuildContext] if TYPE_CHECKING else None
+
+
+@pytest.fixture
+def make(project_root: Path, store: Store, logs: Path) -> Make:
+    matrix = load_matrix(project_root)
+    gate = CompilerGate(family="GNU", minimum="4", commands=("g++",))
+    change = {"compiler": gate, "machine": platform.machine(), "sysroot": None, "toolchain": None}
+    own = matrix.target("x86").model_copy(update=change)
+    foreign = own.model_copy(update={"id": "other", "machine": "ppc64le"})
+
+    def run(*, alone: bool = False) -> BuildContext:
+        some: Matrix = matrix.model_copy(update={"targets": (foreign,) if alone else (foreign, own)})
+        paths = Paths(root=project_root, cache=store.root, dist=logs)
+        reporter = Reporter("other", Console(file=io.StringIO()))
+        return BuildContext(paths, some, foreign, BuildOptions(), store, reporter, logs)
+
+    return run
+
+
+@pytest.mark.skipif(shutil.which("g++") is None or platform.system() != "Linux", reason="needs g++ on Linux")
+def test_helpers_are_compiled_for_this_machine(make: Make) -> None:
+    run = make()
+    with pytest.raises(ToolchainError, match="no compiler of this machine can build other"):
+        resolve_toolchain(run)
+    assert probe(native_helpers(run).isaprobe).architecture == platform.machine()
+
+
+def test_nothing_compiles_them_where_the_matrix_has_no_such_machine(make: Make) -> None:
+    with pytest.raises(ToolchainError, match="nothing compiles the helpers"):
+        native_helpers(make(alone=True))
+
+
+@pytest.mark.parametrize(("choice", "helpers"), [("auto", "auto"), ("host", "auto"), ("debian", "debian")])
+def test_a_cross_compiler_that_is_asked_for_does_not_make_the_helpers(choice, helpers) -> None:
+    assert helpers_choice(choice) == helpers

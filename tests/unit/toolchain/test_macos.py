@@ -1,0 +1,66 @@
+"""What zig and Apple's clang are given, and Python's headers without a sysroot."""
+
+import pytest
+
+from cpuwheels.config.platform_policy import macos_floor
+from cpuwheels.core.errors import MatrixError, ToolchainError
+from cpuwheels.toolchain import zig
+from cpuwheels.toolchain.macos import apple_flags
+from cpuwheels.toolchain.python_headers import settle
+
+
+class FakeTarget:
+    id = "macos"
+    machine = "arm64"
+    system = "Darwin"
+    floor = "macosx_14_0"
+
+
+def test_the_floor_is_in_zigs_name_of_the_target():
+    assert zig.triple(FakeTarget()) == "aarch64-macos.14.0"
+    assert zig.target_flags(FakeTarget()).compile_flags[:2] == ("-target", "aarch64-macos.14.0")
+
+
+def test_apples_clang_is_given_the_floor_and_no_build_machine():
+    flags = apple_flags(FakeTarget())
+    assert flags.compile_flags == ("-arch", "arm64", "-mmacosx-version-min=14.0")
+    assert flags.link_flags == ("-Wl,-S", "-Wl,-x")
+
+
+def test_the_cxx_library_is_not_zigs():
+    flags = zig.target_flags(FakeTarget())
+    assert "-nostdlib++" in flags.link_flags
+    assert "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1" in flags.cxx_flags
+
+
+@pytest.mark.parametrize("floor", ["manylinux_2_28", "macosx_14", "macosx_14_0_arm64", ""])
+def test_only_a_macos_floor_will_do(floor):
+    with pytest.raises(MatrixError, match="which macOS"):
+        macos_floor(floor)
+
+
+def test_a_missing_lock_is_named(tmp_path):
+    with pytest.raises(ToolchainError, match=r"zig\.txt"):
+        zig.installed_zig(tmp_path / "zig.txt", FakeTarget(), store=None, reporter=None, logs=tmp_path)
+
+
+def write(path, text=""):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def test_the_machines_pyconfig_takes_the_common_ones_place(tmp_path):
+    include = tmp_path / "usr/include"
+    write(include / "python3.11/Python.h")
+    write(include / "python3.11/pyconfig.h", "# error unknown machine")
+    write(include / "aarch64-linux-gnu/python3.11/pyconfig.h", "#define SIZEOF_LONG 8")
+    settle(tmp_path)
+    assert (include / "python3.11/pyconfig.h").read_text() == "#define SIZEOF_LONG 8"
+
+
+def test_headers_that_lack_a_part_are_refused(tmp_path):
+    with pytest.raises(ToolchainError, match=r"Python\.h"):
+        settle(tmp_path)
+    write(tmp_path / "usr/include/python3.11/Python.h")
+    with pytest.raises(ToolchainError, match=r"pyconfig\.h"):
+        settle(tmp_path)

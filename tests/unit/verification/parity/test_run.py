@@ -1,0 +1,98 @@
+"""Which library is tried on which CPU, how, and what is said of the rest."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from cpuwheels.config.matrix import Library
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import ParityError
+from cpuwheels.verification.emulation.cpus import Cpu
+from cpuwheels.verification.parity.results import Parity
+from cpuwheels.verification.parity.run import Bench, ParityRequest, Trial, run_parity
+from cpuwheels.wheel.kernel_wheel import KernelWheel
+from kernel_request import TARGET
+from layout import HELPERS
+
+LIBRARIES = (Library(name="_C", isa=(), needs=("one", "two")), Library(name="_C_OLD", isa=(), needs=("one",)))
+
+Run = Callable[..., Parity]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    shutil.copy(HELPERS / "fake_suite.py", tmp_path)
+    cases = {"operators": ["a"], "cases": [{"case": "a[1]"}]}
+    (tmp_path / "script.json").write_text(json.dumps({"_C": cases, "_C_OLD": cases}))
+    (tmp_path / "work").mkdir()
+
+    def run(trials: Sequence[Trial], **changes: object) -> Parity:
+        files = {name: f"vllm/{name}.abi3.so" for name in ("_C", "_C_OLD")}
+        wheel = KernelWheel(tmp_path / "vllm.whl", "0" * 64, "1.0", "2.0", files)
+        values = {
+            "trials": trials, "site": tmp_path / "site", "torch": "2.0", "tests": tmp_path, "work": tmp_path / "work",
+            "logs": tmp_path / "logs", "machine": "Some CPU", "threads": 3,
+        }  # fmt: skip
+        bench = Bench(**values | changes)
+        target = TARGET.model_copy(update={"libraries": LIBRARIES})
+        return run_parity(ParityRequest(wheel, target), bench, Reporter("x", Console(file=io.StringIO())))
+
+    return run
+
+
+def trial(
+    folder: Path, name: str, *features: str, level: str = "full", libraries: tuple[str, ...] | None = None
+) -> Trial:
+    return Trial(Cpu(name, frozenset(features), [sys.executable, folder / "fake_suite.py"], libraries), level, 3)
+
+
+def asked(folder: Path) -> set[tuple[str, str]]:
+    found = [json.loads(line) for line in (folder / "asked").read_text().splitlines()]
+    return {(Path(line[line.index("--library") + 1]).stem, line[line.index("--level") + 1]) for line in found}
+
+
+def test_a_library_that_this_cpu_cannot_run_is_said(tmp_path: Path, run: Run) -> None:
+    parity = run([trial(tmp_path, "", "one")])
+    assert [library.name for library in parity.libraries] == ["_C_OLD"]
+    assert parity.not_run == {"_C": "this CPU lacks two"}
+    assert (parity.level, parity.threads, parity.emulated) == ("full", 3, False)
+
+
+def test_a_library_may_be_tried_on_an_older_cpu_besides(tmp_path: Path, run: Run) -> None:
+    own, older = (
+        trial(tmp_path, "", "one", "two"),
+        trial(tmp_path, "older", "one", level="smoke", libraries=("_C_OLD",)),
+    )
+    parity = run([own, older])
+    assert [library.name for library in parity.libraries] == ["_C", "_C_OLD", "_C_OLD@older"]
+    assert asked(tmp_path) == {("_C.abi3", "full"), ("_C_OLD.abi3", "full"), ("_C_OLD.abi3", "smoke")}
+    assert parity.not_run == {}
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_each_library_has_its_emulated_cpu(tmp_path: Path, run: Run, at_once: int) -> None:
+    trials = [
+        trial(tmp_path, "new", "one", "two", level="smoke", libraries=("_C",)),
+        trial(tmp_path, "old", "one", level="smoke", libraries=("_C_OLD",)),
+    ]
+    parity = run(trials, emulated=True, at_once=at_once)
+    assert [library.name for library in parity.libraries] == ["_C@new", "_C_OLD@old"]
+    assert (parity.level, parity.emulated, parity.passed) == ("smoke", True, True)
+
+
+def test_a_library_without_a_cpu_is_said(tmp_path: Path, run: Run) -> None:
+    parity = run([trial(tmp_path, "old", "one", libraries=("_C_OLD",))], emulated=True)
+    assert parity.not_run == {"_C": "the matrix names no emulated CPU for it"}
+
+
+def test_if_nothing_can_run_it_is_an_error(tmp_path: Path, run: Run) -> None:
+    with pytest.raises(ParityError, match=r"no library of vllm\.whl can run on this CPU"):
+        run([trial(tmp_path, "")])

@@ -1,0 +1,136 @@
+"""Running a library's cases: a process that dies names its case, and the rest is run all the same."""
+
+from __future__ import annotations
+
+import json
+import resource
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuwheels.core.errors import ParityError, UnusableWheelError
+from cpuwheels.verification.parity.results import LibraryResult
+from cpuwheels.verification.parity.suite import MOST_CRASHES, Suite
+from layout import HELPERS
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Callable[..., LibraryResult]:
+    def run(script: dict[str, Any], *only: str) -> LibraryResult:
+        fake = tmp_path / "fake_suite.py"
+        shutil.copy(HELPERS / "fake_suite.py", fake)
+        (tmp_path / "script.json").write_text(json.dumps(script))
+        work = tmp_path / "work"
+        work.mkdir()
+        env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+        suite = Suite([sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs", "smoke", 3, only, env)
+        return suite.run("_C", tmp_path / "_C.abi3.so", lambda count, case: told.append((count, case)))
+
+    told: list[tuple[int, str]] = []
+    return run
+
+
+def asked(tmp_path: Path) -> list[list[str]]:
+    return [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
+
+
+def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
+    outputs = {"out": {"ratio": 0.25, "error": 1e-7, "limit": 4e-7}}
+    cases = [{"case": "a[1]", "dtype": "float32", "outputs": outputs}, {"case": "a+b[2]"}]
+    result = run({"_C": {"operators": ["a", "b"], "cases": cases}}, "a", "b")
+    assert [case.verdict for case in result.cases] == ["passed", "passed"]
+    assert result.cases[0].ratio == 0.25
+    assert result.seed == 7
+    (command,) = asked(tmp_path)
+    assert command[command.index("--level") + 1] == "smoke"
+    assert command[command.index("--threads") + 1] == "3"
+    assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
+
+
+def test_the_cases_have_the_variables_that_the_cpu_needs(run: Callable[..., LibraryResult]) -> None:
+    result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "variable": "ONEDNN_MAX_CPU_ISA"}]}})
+    assert result.cases[0].problems == ("AVX512_CORE",)
+
+
+@pytest.mark.parametrize("death", [{"signal": "SIGILL"}, {"signal": "SIGSEGV"}, {"status": 139}])
+def test_a_case_that_kills_the_process_is_named_and_the_rest_is_run(
+    tmp_path: Path, run: Callable[..., LibraryResult], death: dict[str, Any]
+) -> None:
+    cases = [{"case": "a[1]"}, {"case": "b[1]", **death}, {"case": "a[2]"}]
+    result = run({"_C": {"operators": ["a", "b"], "cases": cases}})
+    assert [(case.name, case.verdict) for case in result.cases] == [
+        ("a[1]", "passed"),
+        ("b[1]", "crashed"),
+        ("a[2]", "passed"),
+    ]
+    (problem,) = result.cases[1].problems
+    assert str(death.get("signal", "status 139")) in problem
+    assert len(asked(tmp_path)) == 2
+    rows = {row.operator: row.verdict for row in result.rows()}
+    assert rows == {"a": "passed", "b": "crashed"}
+
+
+def test_a_library_that_cannot_be_loaded_is_told(run: Callable[..., LibraryResult]) -> None:
+    with pytest.raises(UnusableWheelError, match=r"_C\.abi3\.so cannot be loaded"):
+        run({"_C": {"cases": [], "status": 65}})
+
+
+def test_a_case_that_never_ends_is_told(run: Callable[..., LibraryResult]) -> None:
+    result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "signal": "SIGALRM"}]}})
+    assert result.cases[0].problems == ("it did not end within the time that a case may take",)
+
+
+def test_a_crash_leaves_no_image_of_its_memory(run: Callable[..., LibraryResult]) -> None:
+    before = resource.getrlimit(resource.RLIMIT_CORE)
+    resource.setrlimit(resource.RLIMIT_CORE, (before[1], before[1]))
+    try:
+        result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "limits": "RLIMIT_CORE"}]}})
+        assert resource.getrlimit(resource.RLIMIT_CORE) == (before[1], before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_CORE, before)
+    assert result.cases[0].problems == (f"(0, {before[1]})",)
+
+
+def test_what_fails_without_a_case_is_an_error(run: Callable[..., LibraryResult]) -> None:
+    with pytest.raises(ParityError, match="something failed on _C that no case says"):
+        run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]"}], "status": 1}})
+
+
+def test_drawn_cases_go_on_after_those_of_the_same_function(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
+    cases = [{"case": "a[1]"}, {"case": "a[9]", "drawn": True, "signal": "SIGSEGV"}, {"case": "b[7]", "drawn": True}]
+    result = run({"_C": {"operators": ["a", "b"], "cases": cases}})
+    assert [case.verdict for case in result.cases] == ["passed", "crashed", "passed"]
+    first, second = asked(tmp_path)
+    assert not {"--after", "--after-drawn"} & set(first)
+    assert second[second.index("--after-drawn") + 1] == "a[9]"
+
+
+def test_a_library_that_always_crashes_ends(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
+    cases = [{"case": f"a[{number}]", "signal": "SIGILL"} for number in range(MOST_CRASHES + 9)]
+    result = run({"_C": {"operators": ["a"], "cases": cases}})
+    assert len(result.cases) == MOST_CRASHES == len(asked(tmp_path))
+
+
+def test_a_failed_case_is_no_crash(tmp_path: Path, run: Callable[..., LibraryResult]) -> None:
+    cases = [{"case": "a[1]", "problems": ["out: wrong"]}, {"case": "b[1]"}]
+    result = run({"_C": {"operators": ["a", "b"], "cases": cases}})
+    assert [case.verdict for case in result.cases] == ["failed", "passed"]
+    assert len(asked(tmp_path)) == 1
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        {"cases": [], "status": 4, "operators": ["a"]},
+        {"cases": [{"case": "a[1]"}], "status": 0},
+        {"cases": [], "status": 3},
+    ],
+)
+def test_cases_that_cannot_be_run_are_an_error(run: Callable[..., LibraryResult], script: dict[str, Any]) -> None:
+    with pytest.raises(ParityError, match="could not be run on _C") as raised:
+        run({"_C": script})
+    assert raised.value.log is not None

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import zipfile
+import zlib
+from typing import TYPE_CHECKING
+
+import pytest
+
+import wheel_writer as ww
+from cpuwheels.core.errors import WheelError
+from cpuwheels.wheel.deflate_cache import Streams, compressor_key, keep_wheel, kept_wheel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.core.store import Store
+
+DATA = b"some words, some words" * 1000
+
+
+def test_an_entry_is_found_by_its_content(tmp_path: Path) -> None:
+    wheel = ww.write_good(tmp_path, **{"demo/data.bin": DATA})
+    with Streams([wheel]) as streams:
+        found = streams.find(ww.digest(DATA), len(DATA))
+        assert found is not None
+        assert zlib.decompress(found.data, -zlib.MAX_WBITS) == DATA
+        assert (found.crc, found.size) == (zlib.crc32(DATA), len(DATA))
+        assert streams.find(ww.digest(DATA), len(DATA) + 1) is None
+        assert streams.find(ww.digest(b"other"), 5) is None
+
+
+def test_the_first_wheel_that_has_it_counts(tmp_path: Path) -> None:
+    one = ww.write_good(tmp_path / "one", **{"demo/a": DATA})
+    two = ww.write_good(tmp_path / "two", **{"demo/a": DATA, "demo/b": b"b"})
+    with Streams([one, two]) as streams:
+        assert streams.find(ww.digest(DATA), len(DATA)) is not None
+        assert streams.find(ww.digest(b"b"), 1) is not None
+
+
+def test_what_was_cut_short_is_not_taken(tmp_path: Path) -> None:
+    wheel = ww.write_good(tmp_path, **{"demo/data.bin": DATA})
+    with zipfile.ZipFile(wheel) as archive:
+        start = archive.getinfo("demo/data.bin").header_offset
+    with Streams([wheel]) as streams:
+        content = wheel.read_bytes()
+        wheel.write_bytes(content[:start] + b"XX" + content[start + 2 :])
+        assert streams.find(ww.digest(DATA), len(DATA)) is None
+        wheel.write_bytes(content[: start + 10])
+        assert streams.find(ww.digest(DATA), len(DATA)) is None
+
+
+def test_entries_that_are_not_deflated_are_not_taken(tmp_path: Path) -> None:
+    record = f"demo/a,{ww.digest(b'a')},1\n{ww.INFO}/RECORD,,\n".encode()
+    wheel = ww.write_raw(tmp_path / "x.whl", {"demo/a": b"a", f"{ww.INFO}/RECORD": record})
+    with Streams([wheel]) as streams:
+        assert streams.find(ww.digest(b"a"), 1) is None
+
+
+def test_a_file_that_is_no_wheel_is_told(tmp_path: Path) -> None:
+    (tmp_path / "x.whl").write_bytes(b"PK")
+    with pytest.raises(WheelError, match="is no wheel"):
+        Streams([tmp_path / "x.whl"])
+
+
+def test_the_first_wheel_with_some_binaries_is_kept(tmp_path: Path, store: Store) -> None:
+    assert kept_wheel(store, "key") is None
+    first = ww.write_good(tmp_path / "first")
+    keep_wheel(store, "key", first)
+    keep_wheel(store, "key", ww.write_good(tmp_path / "second", **{"demo/a": b"a"}))
+    kept = kept_wheel(store, "key")
+    assert kept is not None
+    assert kept.read_bytes() == first.read_bytes()
+    assert kept_wheel(store, "other") is None
+
+
+def test_another_compressor_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = compressor_key()
+    assert compressor_key() == key
+    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.3.zlib-ng")
+    other = compressor_key()
+    monkeypatch.setattr("cpuwheels.wheel.deflate_cache.LEVEL", 6)
+    assert len({key, other, compressor_key()}) == 3
