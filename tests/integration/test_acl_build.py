@@ -23,7 +23,8 @@ from cpuwheels.source.acl import get_acl
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.toolchain.helper_toolchain import native_helpers
-from tiny_project import PROJECT, make_repository
+from layout import ROOT
+from tiny_project import make_repository
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -64,7 +65,7 @@ class Bench:
         source = PreparedSource("0.1.0", folder / "source", 0, ())
         onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
         self.request = KernelRequest(
-            root=PROJECT, target=this.target, source=source, toolchain=toolchain, environment=environment,
+            root=ROOT, target=this.target, source=source, toolchain=toolchain, environment=environment,
             onednn=onednn,
         )  # fmt: skip
         self.memgate = native_helpers(this, toolchain).memgate
@@ -104,7 +105,7 @@ def find(bench: Bench, folder: Path | None) -> list[str]:
     """Return what oneDNN's way of looking finds, after ONEDNN_AARCH64_USE_ACL and the directory's definitions."""
     place = bench.folder / "finder"
     place.mkdir(exist_ok=True)
-    (place / "CMakeLists.txt").write_text(FINDER.format(root=PROJECT))
+    (place / "CMakeLists.txt").write_text(FINDER.format(root=ROOT))
     command = [
         bench.request.environment.scripts / "cmake", "--fresh", "-S", place, "-B", place / "build", "-G", "Ninja",
         f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}", f"-DCPUWHEELS_ACL={folder or ''}",
