@@ -31,7 +31,7 @@ PUBLISH = """
 import os, random, signal, sys, time
 from pathlib import Path
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.session import publish_wheel
+from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.config.matrix import load_matrix
 
 root, index, kills, *wheels = sys.argv[1:]
