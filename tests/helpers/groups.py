@@ -116,17 +116,21 @@ def arguments(groups: Iterable[Group], group: Group) -> list[str]:
 def select(groups: Iterable[Group], change: Change) -> list[Choice]:
     """Return for each group whether a change of the repository selects it, and why.
 
-    Files that nothing is known of select nothing, and each choice says so.
+    A changed test file selects the group that the file as a whole belongs to. Files that nothing is known of select
+    nothing, and each choice says so. A group without patterns is never selected.
     """
-    return [_choice(group, change) for group in groups]
+    groups = tuple(groups)
+    return [_choice(groups, group, change) for group in groups]
 
 
-def _choice(group: Group, change: Change) -> Choice:
+def _choice(groups: tuple[Group, ...], group: Group, change: Change) -> Choice:
+    if not group.when:
+        return Choice(group, selected=False, why="no change selects it")
     if change.files is None:
         return Choice(group, selected=False, why=f"the change is not known: {change.against}")
     for file in sorted(change.files):
         if any(fnmatchcase(file, pattern) for pattern in group.when):
             return Choice(group, selected=True, why=f"{file} has changed")
-        if any(covers(path.partition("::")[0], file) for path in group.paths):
+        if owner(groups, file) is group:
             return Choice(group, selected=True, why=f"its own {file} has changed")
     return Choice(group, selected=False, why=f"nothing that it is for has changed since {change.against}")

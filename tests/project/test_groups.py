@@ -97,23 +97,34 @@ def test_a_wrong_list_is_refused(tmp_path: Path, text: str, error: type[Exceptio
 
 
 def test_a_change_selects_what_is_for_its_files() -> None:
-    a, b, c = (
-        group("full:a", "tests/test_a.py", when=("src/a/*", "lock.txt")), group("full:b", "tests/test_b.py::test_one"),
-        group("soak:c", "tests/folder"),
-    )  # fmt: skip
+    a, b, c, d = (
+        group("full:a", "tests/test_a.py", when=("src/a/*", "lock.txt")),
+        group("full:b", "tests/test_b.py", when=("src/b/*",)),
+        group("soak:c", "tests/folder", "tests/test_b.py::test_one", when=("lock.txt",)),
+        group("full:d", "tests/test_d.py"),
+    )
 
     def chosen(*files: str) -> list[Choice]:
-        return select((a, b, c), Change(frozenset(files), "0123"))
+        return select((a, b, c, d), Change(frozenset(files), "0123"))
 
     nothing = "nothing that it is for has changed since 0123"
-    assert chosen("src/b.py", "README.md") == [Choice(each, selected=False, why=nothing) for each in (a, b, c)]
+    never = Choice(d, selected=False, why="no change selects it")
+    assert chosen("src/b.py", "tests/test_d.py") == [
+        *(Choice(each, selected=False, why=nothing) for each in (a, b, c)), never,
+    ]  # fmt: skip
     assert chosen("src/a/deep/x.py") == [
         Choice(a, selected=True, why="src/a/deep/x.py has changed"),
-        Choice(b, selected=False, why=nothing), Choice(c, selected=False, why=nothing),
+        *(Choice(each, selected=False, why=nothing) for each in (b, c)), never,
     ]  # fmt: skip
-    assert chosen("tests/test_b.py")[1] == Choice(b, selected=True, why="its own tests/test_b.py has changed")
-    assert [each.selected for each in chosen("lock.txt", "tests/folder/data.json")] == [True, False, True]
-    assert [each.selected for each in chosen()] == [False] * 3
+    # The file is b's; c has one test of it.
+    assert chosen("tests/test_b.py") == [
+        Choice(a, selected=False, why=nothing),
+        Choice(b, selected=True, why="its own tests/test_b.py has changed"),
+        Choice(c, selected=False, why=nothing), never,
+    ]  # fmt: skip
+    assert [each.selected for each in chosen("lock.txt", "src/b/y.py")] == [True, True, True, False]
+    assert [each.selected for each in chosen("tests/folder/data.json")] == [False, False, True, False]
+    assert [each.selected for each in chosen()] == [False] * 4
 
 
 def test_an_unknown_change_selects_nothing_and_says_so() -> None:
@@ -129,6 +140,7 @@ def test_an_unknown_change_selects_nothing_and_says_so() -> None:
         ("src/cpuwheels/bisect/search.py", "full:bisect"),
         ("csrc/memgate/gate.c", "soak:kills"),
         ("tests/harness/test_draw.py", "full:parity"),
+        ("tests/parity/waivers.toml", "full:parity"),
         ("tests/integration/test_macos.py", "full:macos"),
     ],
 )
