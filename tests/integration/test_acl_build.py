@@ -124,7 +124,7 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
     } < names  # fmt: skip
     assert not any(name.endswith(".cpp") for name in names)
 
-    jobs = {str(job.get("output")) for job in read_records(folder / "jobs.jsonl")}
+    jobs = {job.output for job in read_records(folder / "jobs.jsonl")}
     assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in jobs
     assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in bench.plan().learned.read_text()
 

@@ -22,9 +22,10 @@ from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.report.write import write_report
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.pipeline.assemble import Assembly, assemble
-from cpuwheels.pipeline.build_record import compiled_record, compiler_note, precompiled_record, provenance
+from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
+from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
 from cpuwheels.source.request import request_source
@@ -115,12 +116,13 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
                 shutil.copytree(kernels.debug_folder, folder / DEBUG)
             write_report(folder, kernels, title)
 
+    compiled_with = kernel_facts(
+        toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+        kernels=kernels.key, chooser=chooser,
+    )  # fmt: skip
     return Assembly(
         inputs=inputs,
-        note=provenance(target.id, inputs.source, inputs.prepared) | compiler_note(
-            toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
-            kernels=kernels.key, chooser=chooser,
-        ),
+        provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
         made_from=made_from(wanted, kernels, chooser_digest(target, root)),
         kernels=kernels.folder,
         beside=beside_kernels(target, toolchain, root=root, store=context.store, logs=context.logs),
@@ -144,7 +146,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
         folder, audited = precompiled_binaries(donor, context.store)
     return Assembly(
         inputs=inputs,
-        note=provenance(target.id, inputs.source, inputs.prepared) | donor.kernel_note(),
+        provenance=provenance(target.id, inputs.source, inputs.prepared, donor.note),
         made_from=donor.made_from,
         kernels=folder,
         beside={},

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.kernels.memory.cgroup_limit import Hold
+    from cpuwheels.kernels.memory.ledger import JobRecord
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.memory.memgate import GateFolder
 
@@ -195,7 +196,7 @@ def most_launchers(files: int) -> int:
     return max(1, min(files + _OTHER_FILES, by_files, _MOST_LAUNCHERS))
 
 
-def learn(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+def learn(path: Path, records: Iterable[JobRecord]) -> None:
     """Bring the table of costs in the cache up to date."""
     write_costs(path, measured_costs(records, read_costs(path)))
 
@@ -205,7 +206,7 @@ def _limit(plan: CapPlan) -> int:
     return plan.jobs.cap - int(psutil.Process().memory_info().rss)
 
 
-def _use(session: Session, records: Sequence[Mapping[str, object]]) -> MemoryUse:
+def _use(session: Session, records: Sequence[JobRecord]) -> MemoryUse:
     status = session.plan.gate.status()
     jobs = session.plan.jobs
     return MemoryUse(

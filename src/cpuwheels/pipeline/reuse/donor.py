@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
-from cpuwheels.core.models import Strict
 from cpuwheels.kernels.manifest import FILE, MadeFrom
-from cpuwheels.pipeline.build_record import COMPILER_FACTS
-from cpuwheels.pipeline.package_wheel import NOTE
+from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
 from cpuwheels.pipeline.reuse.candidates import offers
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import IO
 
@@ -32,17 +28,6 @@ _SHOWN = 20
 """Differences that are listed."""
 
 
-class AuditNote(Strict):
-    """What a wheel's note says of the audit of its binaries; see `cpuwheels.pipeline.package_wheel.render_note`."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    policy: str
-    bundled_libraries: dict[str, str]
-    """Path in the wheel → soname."""
-    symbol_versions: tuple[str, ...]
-
-
 @dataclass(frozen=True)
 class Donor:
     """A wheel whose kernels are those of a source.
@@ -52,20 +37,14 @@ class Donor:
         sha256: Its digest.
         origin: Where it was, for people.
         made_from: What it says its kernels were made from.
-        note: What it says it was made from as a whole.
-        audit: What it says of its audit.
+        note: What it says it was made from as a whole, and of its audit.
     """
 
     wheel: Path
     sha256: str
     origin: str
     made_from: MadeFrom
-    note: Mapping[str, Any]
-    audit: AuditNote
-
-    def kernel_note(self) -> dict[str, Any]:
-        """Return what it says its kernels were compiled with; see `cpuwheels.pipeline.build_record.compiler_note`."""
-        return {name: self.note[name] for name in COMPILER_FACTS if name in self.note}
+    note: WheelNote
 
 
 def check_request(options: BuildOptions) -> None:
@@ -148,11 +127,12 @@ def read_donor(wheel: Path, origin: str) -> Donor:
     """
     try:
         with wheel.open("rb") as stream:
-            said, note = read_made_from(stream), json.loads(_read(stream, NOTE))
-        audit = AuditNote.model_validate(note, strict=False)
+            said, note = read_made_from(stream), read_note(stream)
     except (OSError, ValueError) as error:
         raise PrecompiledError(f"{wheel.name}: {error}", where=origin, next_step="leave out --kernels-from") from error
-    return Donor(wheel, file_digest(wheel), origin, said, note, audit)
+    if note is None:
+        raise PrecompiledError(f"{wheel.name}: it has no {NOTE}", where=origin, next_step="leave out --kernels-from")
+    return Donor(wheel, file_digest(wheel), origin, said, note)
 
 
 def read_made_from(stream: IO[bytes]) -> MadeFrom:

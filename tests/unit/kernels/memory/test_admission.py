@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cpuwheels.kernels.memory.cgroup_limit import WATCH
 from cpuwheels.kernels.memory.costs import Cost, WrongPrediction, read_costs, write_costs
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.memory.memgate import GateFolder
+from ledger_records import job
 
 GIB, MIB = 1 << 30, 1 << 20
 ATTN, NORM = "CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o", "CMakeFiles/_C.dir/csrc/cpu/layernorm.cpp.o"
@@ -42,12 +42,9 @@ def expected(plan: CapPlan) -> dict[str, tuple[float, int]]:
 
 
 def write_down(ledger: Path, output: str, peak: int, **more: object) -> None:
-    record = {
-        "output": output, "user": 2.0, "system": 0.5, "peak_bytes": peak, "tree_bytes": 0, "expected_bytes": 10 * MIB,
-        "attempt": 1, "status": 0, **more,
-    }  # fmt: skip
+    record = job(output, 0, 1, peak=peak, user=2.0, system=0.5, expected_bytes=10 * MIB, **more)
     with ledger.open("a") as stream:
-        stream.write(json.dumps(record) + "\n")
+        stream.write(record.model_dump_json() + "\n")
 
 
 def test_launchers_are_told_cap_cpus_and_costs(plan: CapPlan, tmp_path: Path):

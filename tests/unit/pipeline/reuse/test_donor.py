@@ -1,11 +1,9 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -15,18 +13,16 @@ from cpuwheels.core.errors import DigestMismatchError, DownloadError, Precompile
 from cpuwheels.core.store import Store
 from cpuwheels.kernels.manifest import FILE, MadeFrom
 from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.pipeline.package_wheel import NOTE
+from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.candidates import LocalOffer
 from cpuwheels.pipeline.reuse.donor import Donor, check_request, find_donor
 from kernel_request import kernel_request
 from loopback import Answer, Server
+from wheel_notes import wheel_note
 from wheel_writer import INFO, write_good
 
-NOTES: dict[str, Any] = {
-    "kernel_key": "k", "toolchain": {"version": "GNU 14"}, "source": {"version": "1"}, "policy": "manylinux_2_17",
-    "bundled_libraries": {"demo.libs/libnuma-1.so.1": "libnuma.so.1"}, "symbol_versions": ["GLIBC_2.17"],
-}  # fmt: skip
+NOTES = wheel_note()
 
 
 def name(version: str, tag: str = "manylinux_2_28_x86_64") -> str:
@@ -56,7 +52,7 @@ class Place:
         )  # fmt: skip
 
     def wheel(self, version: str, said: MadeFrom | None, tag: str = "manylinux_2_28_x86_64") -> Path:
-        added = {f"{INFO}/{NOTE}": json.dumps(NOTES).encode()}
+        added = {f"{INFO}/{NOTE}": NOTES.render()}
         if said is not None:
             added[f"{INFO}/{FILE}"] = said.render()
         return write_good(self.folder, name(version, tag), **added)
@@ -78,7 +74,7 @@ def test_a_wheel_with_the_same_kernels(place: Place) -> None:
     wheel = place.wheel("1.0", place.made_from())
     donor = place.find(wheel)
     assert donor.wheel == wheel
-    assert donor.kernel_note() == {"kernel_key": "k", "toolchain": {"version": "GNU 14"}}
+    assert donor.note == NOTES
 
 
 def test_a_wheel_with_other_kernels_is_refused_with_the_files_that_differ(place: Place) -> None:
@@ -112,7 +108,7 @@ def test_of_a_folder_without_any_the_nearest_is_compared(place: Place) -> None:
 def test_a_note_that_is_not_as_this_version_writes_it(place: Place) -> None:
     added = {f"{INFO}/{NOTE}": b"{}", f"{INFO}/{FILE}": place.made_from().render()}
     wheel = write_good(place.folder, name("1.0"), **added)
-    with pytest.raises(PrecompiledError, match="policy"):
+    with pytest.raises(PrecompiledError, match=r"cpuwheels\.json is of another version"):
         place.find(wheel)
 
 
@@ -215,7 +211,7 @@ class TestBinaries:
         said = place.made_from()
         bad = write_good(
             place.folder / "bad", name("1.0"), library=b"\x7fELF other",
-            **{f"{INFO}/{NOTE}": json.dumps(NOTES).encode(), f"{INFO}/{FILE}": said.render()},
+            **{f"{INFO}/{NOTE}": NOTES.render(), f"{INFO}/{FILE}": said.render()},
         )  # fmt: skip
         assert bad.read_bytes() != content
         swapped = self.with_record_of(wheel, bad)
