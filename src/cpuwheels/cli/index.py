@@ -127,6 +127,7 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
 def check_index(paths: Paths, index: str | None, repair: bool) -> None:
     """Verify everything in the index: links, digests, metadata."""
     from cpuwheels.core.errors import PublishError
+    from cpuwheels.core.text import first_lines
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.check import check_index as check
     from cpuwheels.index.check import repair_index
@@ -134,11 +135,10 @@ def check_index(paths: Paths, index: str | None, repair: bool) -> None:
     bucket = open_bucket(index or str(paths.dist / FOLDER))
     faults = repair_index(bucket) if repair else check(bucket)
     if faults:
-        more = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
         raise PublishError(
             f"the index has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
             where=bucket.name,
-            output="\n".join([*(fault.what for fault in faults[:_SHOWN]), *more]),
+            output="\n".join(first_lines([fault.what for fault in faults], _SHOWN)),
             next_step="; ".join(dict.fromkeys(fault.remedy.value for fault in faults)),
         )
     print(f"{bucket.name}: nothing is wrong")

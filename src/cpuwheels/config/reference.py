@@ -122,7 +122,7 @@ def _keys_table(schema: dict[str, object]) -> list[str]:
     assert isinstance(properties, dict)  # noqa: S101
     assert isinstance(required, list)  # noqa: S101
     rows = [
-        f"| `{name}` | {_type(entry)} | {'yes' * (name in required)} | {_first_line(entry.get('description'))} |"
+        f"| `{name}` | {_type(entry)} | {'yes' if name in required else ''} | {_first_line(entry.get('description'))} |"
         for name, entry in properties.items()
     ]
     return ["| key | type | required | meaning |", "|---|---|---|---|", *rows, ""]

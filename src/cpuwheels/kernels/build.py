@@ -12,7 +12,7 @@ from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.configure import configure
-from cpuwheels.kernels.depfile import keep_reads, kernels_key, known_reads, read_files
+from cpuwheels.kernels.depfile import kernels_key, read_files, reads_cache
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.memory.ledger import LEDGER, read_records
@@ -87,7 +87,7 @@ def get_kernels(
             (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
         store.get(KIND, key, fill)
-        keep_reads(request, store, reads)
+        reads_cache(request, store).keep(reads)
         remove_tree(work)
     report_memory(memory, reporter)
     return _kernels(store, key, reads, built=True)
@@ -96,7 +96,7 @@ def get_kernels(
 def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
     """Return the key of kernels in the store that this request would come to, and what they depend on."""
     known: dict[str, Reads] = {}
-    for reads in known_reads(request, store):
+    for reads in reads_cache(request, store).known():
         known.setdefault(kernels_key(request, reads), reads)
     return next(((key, reads) for key, reads in known.items() if store.find(KIND, key)), None)
 

@@ -75,7 +75,8 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finis
         CpuwheelsError: A stage's own error.
     """
     name, version = context.target.id, assembly.inputs.source.version
-    key = wheel_key(assembly.provenance, context.target, context.lock(TOOLS_LOCK)) + " not tried" * (not check)
+    key = wheel_key(assembly.provenance, context.target, context.lock(TOOLS_LOCK))
+    key = key if check else f"{key} not tested"
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
         if finished := find_finished(output, key):

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
+from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.manifest import FILE, MadeFrom
 from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
 from cpuwheels.pipeline.reuse.candidates import offers
@@ -109,12 +110,11 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
             next_step="give wheels that cpuwheels built, or leave out --kernels-from",
         )
     name, differences = nearest
-    more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
     raise PrecompiledError(
         f"the kernels of {name} are not those of this source: {len(differences)} "
         f"difference{'s' if len(differences) > 1 else ''}",
         where=place,
-        output="\n".join([*differences[:_SHOWN], *more]),
+        output="\n".join(first_lines(differences, _SHOWN)),
         next_step="leave out --kernels-from, and they are compiled",
     )
 
