@@ -24,7 +24,8 @@ from cpuwheels.toolchain.native_helpers import cpu_at_hand
 from cpuwheels.toolchain.select import resolve_toolchain
 from cpuwheels.verification.onednn_isa import onednn_limit
 from install_web import Web, serve_web
-from tiny_project import PROJECT, Tiny, make_repository, make_sdist
+from layout import ROOT
+from tiny_project import Tiny, make_repository, make_sdist
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -75,7 +76,7 @@ def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     base = tmp_path_factory.mktemp("tiny")
     root = base / "project"
     for name in ("cmake", "csrc", "locks", "tests/parity"):
-        shutil.copytree(PROJECT / name, root / name)
+        shutil.copytree(ROOT / name, root / name)
     shutil.copytree(HERE / "tiny_root" / "patches", root / "patches")
     sdist = make_sdist(HERE / "tiny", base / "vllm-0.1.0.tar.gz")
     repository, commit = make_repository(HERE / "tiny_onednn", base / "onednn")
@@ -107,7 +108,7 @@ def tiny_wheel(tiny: Tiny) -> Path:
 @pytest.fixture(scope="session")
 def this(tmp_path_factory: pytest.TempPathFactory) -> BuildContext:
     """A run of this project, with the stores that people use."""
-    return start(Paths(PROJECT, default_root(), tmp_path_factory.mktemp("dist")))
+    return start(Paths(ROOT, default_root(), tmp_path_factory.mktemp("dist")))
 
 
 @pytest.fixture(scope="session")

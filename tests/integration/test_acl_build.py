@@ -23,7 +23,8 @@ from cpuwheels.source.acl import get_acl
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.toolchain.helper_toolchain import native_helpers
-from tiny_project import PROJECT, make_repository
+from layout import ROOT
+from tiny_project import make_repository
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -60,11 +61,13 @@ class Bench:
     def __init__(self, this: BuildContext, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
         self.folder = folder
         self.reporter = Reporter("x86")
-        self.this = dataclasses.replace(this, store=Store(folder / "cache"), logs=folder / "logs")
+        self.context = dataclasses.replace(
+            this, store=Store(folder / "cache"), logs=folder / "logs", reporter=self.reporter
+        )
         source = PreparedSource("0.1.0", folder / "source", 0, ())
         onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
         self.request = KernelRequest(
-            root=PROJECT, target=this.target, source=source, toolchain=toolchain, environment=environment,
+            root=ROOT, target=this.target, source=source, toolchain=toolchain, environment=environment,
             onednn=onednn,
         )  # fmt: skip
         self.memgate = native_helpers(this, toolchain).memgate
@@ -73,19 +76,18 @@ class Bench:
         pin = AclPin(
             commit=commit, repositories=(str(repository),), machines=("x86_64",), options=OPTIONS | options
         )  # fmt: skip
-        return get_acl("v0.1", pin, store=self.this.store, reporter=self.reporter, logs=self.this.logs, environ={})
+        return get_acl(self.context, "v0.1", pin, environ={})
 
     def plan(self) -> CapPlan:
-        jobs = plan(self.this.paths.root, self.this.target, self.this.options)
-        return memory_cap(self.this, jobs, self.memgate)(self.folder / "gate")
+        jobs = plan(self.context.root, self.context.target, self.context.options)
+        return memory_cap(self.context, jobs, self.memgate)(self.folder / "gate")
 
     def compiled(self, acl: Acl) -> Path:
         plan = self.plan()
         open_gate(plan)
         folder = get_acl_library(
-            dataclasses.replace(self.request, acl=acl), plan, chosen_cache(self.this),
-            store=self.this.store, reporter=self.reporter, logs=self.this.logs,
-        )  # fmt: skip
+            self.context, dataclasses.replace(self.request, acl=acl), plan, chosen_cache(self.context)
+        )
         assert folder is not None
         return folder
 
@@ -104,7 +106,7 @@ def find(bench: Bench, folder: Path | None) -> list[str]:
     """Return what oneDNN's way of looking finds, after ONEDNN_AARCH64_USE_ACL and the directory's definitions."""
     place = bench.folder / "finder"
     place.mkdir(exist_ok=True)
-    (place / "CMakeLists.txt").write_text(FINDER.format(root=PROJECT))
+    (place / "CMakeLists.txt").write_text(FINDER.format(root=ROOT))
     command = [
         bench.request.environment.scripts / "cmake", "--fresh", "-S", place, "-B", place / "build", "-G", "Ninja",
         f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}", f"-DCPUWHEELS_ACL={folder or ''}",

@@ -17,7 +17,7 @@ from cpuwheels.pipeline.test_environment import this_cpu
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.onednn_isa import onednn_limit
 from cpuwheels.verification.parity.preflight import require_products
-from tiny_project import PROJECT
+from layout import ROOT
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -39,7 +39,7 @@ def test_torch_dies_there_and_the_limit_saves_it(
     this: BuildContext, without_palette: Path, python: Path, c_compiler: Path, tmp_path: Path
 ) -> None:
     isaprobe = tmp_path / "isaprobe"
-    sources = sorted((PROJECT / "csrc" / "isaprobe").glob("*.c"))
+    sources = sorted((ROOT / "csrc" / "isaprobe").glob("*.c"))
     subprocess.run([c_compiler, "-std=c17", "-o", isaprobe, *sources], check=True)
     told = subprocess.run([without_palette, isaprobe], check=True, capture_output=True, text=True).stdout
     limit = onednn_limit(CpuFeatures.model_validate_json(told), {})

@@ -13,7 +13,8 @@ from bisectbench.history import History, make_history
 
 from cpuwheels.core.store import default_root
 from cpuwheels.source.request import request_source
-from tiny_project import PROJECT, Tiny
+from layout import ROOT
+from tiny_project import Tiny
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -33,7 +34,7 @@ def history(this: BuildContext, tmp_path_factory: pytest.TempPathFactory) -> His
 
 def bisected(history: History, out: Path, *judge: str) -> dict:
     """Bisect as a user does, with the stores that people use."""
-    project = Tiny(PROJECT, history.folder, out.parent / "dist", default_root())
+    project = Tiny(ROOT, history.folder, out.parent / "dist", default_root())
     done = project.run("bisect", "--repo", history.folder, "--good", RELEASE, "--bad", "main", "--out", out, *judge)
     assert done.returncode == 0, done.stderr
     result: dict = json.loads((out / "result.json").read_text())

@@ -21,7 +21,7 @@ from cpuwheels.kernels.isa_dispatch import build_chooser
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.toolchain.select import resolve_toolchain
 from cpuwheels.verification.emulation.qemu import find_emulator
-from tiny_project import PROJECT
+from layout import ROOT
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
-TARGETS = [target for target in load_matrix(PROJECT).targets if target.chooser]
-SOURCES = [PROJECT / "csrc/chooser/choose.c", *(PROJECT / "csrc/isaprobe").glob("*.c")]
+TARGETS = [target for target in load_matrix(ROOT).targets if target.chooser]
+SOURCES = [ROOT / "csrc/chooser/choose.c", *(ROOT / "csrc/isaprobe").glob("*.c")]
 
 LESS = {
     "arm": [("cortex-a53", "(needs asimddp, asimdhp, bf16, i8mm, which this CPU lacks)")],
@@ -44,8 +44,8 @@ LESS = {
 
 @pytest.fixture(scope="module", params=TARGETS, ids=lambda target: target.id)
 def this(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> BuildContext:
-    paths = Paths(PROJECT, default_root(), tmp_path_factory.mktemp("dist"))
-    return open_context(paths, load_matrix(PROJECT), request.param, BuildOptions(), Reporter(request.param.id))
+    paths = Paths(ROOT, default_root(), tmp_path_factory.mktemp("dist"))
+    return open_context(paths, load_matrix(ROOT), request.param, BuildOptions(), Reporter(request.param.id))
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +60,7 @@ def toolchain(this: BuildContext) -> Toolchain:
 
 @pytest.fixture(scope="module")
 def chooser(this: BuildContext, toolchain: Toolchain) -> Path:
-    return build_chooser(this.target, toolchain, root=PROJECT, store=this.store, logs=this.logs)
+    return build_chooser(this, toolchain)
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +70,10 @@ def chosen(
     """What the chooser's own code says on an emulated CPU."""
     program = tmp_path_factory.mktemp("choice") / "choice"
     sources = [Path(__file__).parent / "emulation/choice.c", *(path for path in SOURCES if path.name != "main.c")]
-    includes = [f"-I{folder}" for folder in (chooser.parent, PROJECT / "csrc/chooser", PROJECT / "csrc/isaprobe")]
+    includes = [f"-I{folder}" for folder in (chooser.parent, ROOT / "csrc/chooser", ROOT / "csrc/isaprobe")]
     flags = [*toolchain.compile_flags, *toolchain.link_flags, f"-march={this.target.baseline}"]
     subprocess.run([toolchain.cc, *flags, *includes, "-o", program, *sources], check=True)
-    emulator = find_emulator(
-        this.target.machine, this.matrix.emulator, root=PROJECT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter,
-    )  # fmt: skip
+    emulator = find_emulator(this, this.target.machine)
 
     def said(cpu: str, choice: str = "") -> str:
         command = [emulator, "-L", str(toolchain.sysroot), "-cpu", cpu, program]

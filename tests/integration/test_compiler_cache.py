@@ -24,7 +24,8 @@ from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.kernels.ccache.settings import was_hit
 from cpuwheels.kernels.memory.ledger import read_records
 from cpuwheels.toolchain.debian_compiler import relocate
-from tiny_project import EPOCH, PROJECT, Tiny
+from layout import ROOT
+from tiny_project import EPOCH, Tiny
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,9 +156,9 @@ def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tm
 @pytest.fixture
 def redis(cache: Path, tmp_path: Path) -> Iterator[str]:
     """A Redis server on loopback; its URL."""
-    lock = load_lock(PROJECT, "redis-amd64")
+    lock = load_lock(ROOT, "redis-amd64")
     root = unpacked_root(
-        lock, "ccache", mirrors=mirrors(load_matrix(PROJECT).debian.mirrors, os.environ), store=Store(cache),
+        lock, "ccache", mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ), store=Store(cache),
         reporter=Reporter("tests"), finish=relocate, finish_key="redis",
     )  # fmt: skip
     with contextlib.closing(socket.socket()) as free:

@@ -14,7 +14,7 @@ from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.parity.suite import Suite
 from extension import compile_extension, python_path
-from tiny_project import PROJECT
+from layout import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -44,10 +44,7 @@ def tried(this: BuildContext) -> Library:
 @pytest.fixture(scope="module")
 def emulated(this: BuildContext, tried: Library) -> list[str | Path]:
     """What starts a program on the emulated CPU."""
-    program = find_emulator(
-        this.target.machine, this.matrix.emulator, root=PROJECT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter,
-    )  # fmt: skip
+    program = find_emulator(this, this.target.machine)
     return [program, "-cpu", str(tried.emulated)]
 
 
@@ -97,7 +94,7 @@ def verdicts(
     def verdicts(*start: str | Path) -> dict[str, tuple[str, tuple[str, ...]]]:
         python = ["/usr/bin/env", f"PYTHONPATH={python_path(environment)}", *start, environment.python]
         work = tmp_path_factory.mktemp("work")
-        suite = Suite(python, PROJECT / "tests" / "parity", work, work / "logs", "smoke", 1)
+        suite = Suite(python, ROOT / "tests" / "parity", work, work / "logs", "smoke", 1)
         result: LibraryResult = suite.run("_C_AVX2", library, lambda count, case: None)  # noqa: ARG005
         assert result.operators == tuple(sorted(OPERATORS))
         assert list(Path.cwd().glob("qemu_*.core")) == []
@@ -128,6 +125,6 @@ def test_a_library_that_cannot_even_be_loaded_is_an_error_that_says_why(
     source.write_text('__attribute__((constructor)) void load() { asm volatile("vpaddd %zmm0, %zmm0, %zmm0"); }\n')
     library = compile_extension(environment, toolchain, source, tmp_path / "_C_AVX2.abi3.so")
     python = ["/usr/bin/env", f"PYTHONPATH={python_path(environment)}", *emulated, environment.python]
-    suite = Suite(python, PROJECT / "tests" / "parity", tmp_path, tmp_path / "logs", "smoke", 1)
+    suite = Suite(python, ROOT / "tests" / "parity", tmp_path, tmp_path / "logs", "smoke", 1)
     with pytest.raises(ParityError, match=f"_C_AVX2: {ILLEGAL}"):
         suite.run("_C_AVX2", library, lambda count, case: None)  # noqa: ARG005

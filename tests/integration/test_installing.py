@@ -15,7 +15,7 @@ from cpuwheels.index.installs import ADDRESS
 from cpuwheels.wheel.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
 from documented_commands import documented
 from install_web import COMMIT, EXAMPLE, NEWEST, PYTORCH, RELEASE, TORCH, Web, installed, new_venv
-from tiny_project import PROJECT
+from layout import ROOT
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_the_newests_pages_show_what_installs_them(web: Web, venv: Path, page: s
     install(web, shown(web, page)[program], venv, NEWEST)
 
 
-@pytest.mark.parametrize("command", documented(PROJECT))
+@pytest.mark.parametrize("command", documented(ROOT))
 def test_the_documentation_shows_what_works(web: Web, venv: Path, command: str) -> None:
     before = len(web.asked)
     install(web, command, venv, NEWEST if "nightly" in command else RELEASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +18,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.macho import read_macho
 from cpuwheels.toolchain.macos import macos_toolchain
-from tiny_project import PROJECT
+from layout import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,10 +61,7 @@ SMUGGLED = 'extern "C" int smuggled(void);\nint taken = smuggled();\n'
 @pytest.fixture(scope="module")
 def zig(this: BuildContext) -> Toolchain:
     """The target's toolchain on this machine."""
-    return macos_toolchain(
-        load_matrix(PROJECT).target("macos"), root=PROJECT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter, logs=this.logs, environ={},
-    )  # fmt: skip
+    return macos_toolchain(replace(this, target=this.matrix.target("macos")), {})
 
 
 def build(zig: Toolchain, folder: Path, name: str, source: str, *extra: str | Path) -> Path:
@@ -105,7 +103,7 @@ def wheel_of(module: Path, folder: Path) -> Path:
 def audit(zig: Toolchain, torch: Path, module: Path, folder: Path):
     terms = AuditPolicy(
         "macosx_14_0", "arm64", ("libtorch.dylib",), torch, zig.library_folders, digests=(),
-        limits=limits_of(load_matrix(PROJECT).target("macos")), binutils=Binutils.of(zig), system="Darwin",
+        limits=limits_of(load_matrix(ROOT).target("macos")), binutils=Binutils.of(zig), system="Darwin",
     )  # fmt: skip
     return audit_macos_wheel(wheel_of(module, folder), folder / "out", terms, folder / "log")
 

@@ -14,8 +14,9 @@ from mutants.plant import plant, upstream_faults
 
 from cpuwheels.source.request import request_source
 from extension import compile_extension, python_path
+from layout import ROOT
 from tiny_kernels import KERNELS
-from tiny_project import PROJECT, Tiny
+from tiny_project import Tiny
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]
 
 MUTANTS = Path(__file__).parent / "mutants"
-CASES = PROJECT / "tests" / "parity"
+CASES = ROOT / "tests" / "parity"
 LEAST_CAUGHT = 0.95
 VLLM = "0.32.0"
 """The release that mutants/upstream.toml plants faults in."""
@@ -53,7 +54,7 @@ def with_pytest(environment: Environment) -> dict[str, str]:
 
 
 def test_the_harness_finds_what_it_should(environment: Environment) -> None:
-    folder = PROJECT / "tests" / "harness"
+    folder = ROOT / "tests" / "harness"
     options = ["-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", folder]
     command = [environment.python, "-m", "pytest", *options, folder]
     done = subprocess.run(command, env=with_pytest(environment), text=True, capture_output=True, check=False)

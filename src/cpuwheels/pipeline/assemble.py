@@ -104,8 +104,8 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment, store=context.store,
-            work=work / "package", log=context.logs / "metadata.log",
+            context, inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment,
+            work=work / "package",
         )  # fmt: skip
         parts = parts_of(
             package.project,

@@ -104,9 +104,8 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     wanted = inputs.request(context, toolchain)
     with context.reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
         kernels = get_kernels(
-            wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context),
-            store=context.store, reporter=context.reporter, logs=context.logs,
-        )  # fmt: skip
+            context, wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context)
+        )
     keep_class(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
@@ -125,7 +124,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
         made_from=made_from(wanted, kernels, chooser_digest(target, root)),
         kernels=kernels.folder,
-        beside=beside_kernels(target, toolchain, root=root, store=context.store, logs=context.logs),
+        beside=beside_kernels(context, toolchain),
         policy=_audit_policy(target, inputs, toolchain, kernels),
         audited=None,
         features=probe(native.isaprobe).features,
@@ -139,10 +138,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
     target = context.target
     inputs = gather(context, upstream(context, request))
     with context.reporter.stage("kernels", f"of a wheel from {place}, if they are those of this source"):
-        donor = find_donor(
-            place, inputs.kernels(context), chooser_digest(target, context.root),
-            store=context.store, reporter=context.reporter,
-        )  # fmt: skip
+        donor = find_donor(context, place, inputs.kernels(context), chooser_digest(target, context.root))
         folder, audited = precompiled_binaries(donor, context.store)
     return Assembly(
         inputs=inputs,

@@ -13,16 +13,15 @@ from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
 from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.manifest import FILE, MadeFrom
 from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
-from cpuwheels.pipeline.reuse.candidates import offers
+from cpuwheels.pipeline.reuse.candidates import candidates
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import IO
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.options import BuildOptions
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.kernels.request import KernelInputs
 
 _SHOWN = 20
@@ -65,17 +64,16 @@ def check_request(options: BuildOptions) -> None:
             )
 
 
-def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: Store, reporter: Reporter) -> Donor:
+def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser: str | None) -> Donor:
     """Return the first wheel of a place whose kernels are those of a source.
 
     Of wheels on a server only what they say of their kernels is read, until one is found.
 
     Args:
+        context: The run; its store keeps downloads.
         place: A wheel, a folder of wheels, the URL of a wheel with ``#sha256=``, or an index.
         inputs: What the source's kernels are made from.
         chooser: Digest of the sources of the module that chooses among them, if the target has one.
-        store: Where downloads are kept.
-        reporter: Told which wheel it is.
 
     Raises:
         PrecompiledError: There is none; the differences to the nearest one are listed.
@@ -84,7 +82,7 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
     """
     nearest: tuple[str, list[str]] | None = None
     faults: list[str] = []
-    for offer in offers(place, inputs.target, store=store, reporter=reporter):
+    for offer in candidates(context, place):
         try:
             with offer.peek() as stream:
                 said = read_made_from(stream)
@@ -98,7 +96,7 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
                 raise PrecompiledError(
                     f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
                 )
-            reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
+            context.reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
             return donor
         if nearest is None or len(differences) < len(nearest[1]):
             nearest = offer.name, differences

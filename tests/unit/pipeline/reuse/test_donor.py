@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
@@ -15,7 +16,7 @@ from cpuwheels.kernels.manifest import FILE, MadeFrom
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
-from cpuwheels.pipeline.reuse.candidates import LocalOffer
+from cpuwheels.pipeline.reuse.candidates import LocalCandidate
 from cpuwheels.pipeline.reuse.donor import Donor, check_request, find_donor
 from kernel_request import kernel_request
 from loopback import Answer, Server
@@ -38,8 +39,9 @@ class Place:
         self.store = Store(folder / "store")
         self.request: KernelRequest = kernel_request(folder)
         self.said: list[str] = []
-        self.reporter = Reporter("x86")
-        self.reporter.announce = self.said.append  # type: ignore[method-assign]
+        reporter = Reporter("x86")
+        reporter.announce = self.said.append  # type: ignore[method-assign]
+        self.context = build_context(folder, self.request.target, store=self.store, reporter=reporter)
         source = self.request.source.folder
         (source / "csrc" / "cpu").mkdir(parents=True, exist_ok=True)
         (source / "csrc" / "cpu" / "a.cpp").write_text("int a;\n")
@@ -58,7 +60,7 @@ class Place:
         return write_good(self.folder, name(version, tag), **added)
 
     def find(self, place: object) -> Donor:
-        return find_donor(str(place), self.request, None, store=self.store, reporter=self.reporter)
+        return find_donor(self.context, str(place), self.request, None)
 
 
 @pytest.fixture
@@ -115,11 +117,11 @@ def test_a_note_that_is_not_as_this_version_writes_it(place: Place) -> None:
 def test_a_wheel_that_changes_under_our_eyes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = place.wheel("1.0", place.made_from())
 
-    def changed(offer: LocalOffer) -> Path:
+    def changed(offer: LocalCandidate) -> Path:
         place.wheel("1.0", other(place))
         return offer.path
 
-    monkeypatch.setattr(LocalOffer, "get", changed)
+    monkeypatch.setattr(LocalCandidate, "get", changed)
     with pytest.raises(PrecompiledError, match="not what it was a moment ago"):
         place.find(wheel)
 
