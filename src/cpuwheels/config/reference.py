@@ -133,7 +133,7 @@ def layout_page(code: Path) -> str:
     parts = [
         f"# Layout of `src/{code.name}`",
         "",
-        "Each package imports only those above it. [Design](../design.md) says how they work together.",
+        "Each package imports only those above it. [Design](../design.md) explains how they work together.",
         "",
     ]
     for name in PACKAGES:

@@ -106,8 +106,8 @@ def test_the_layout_is_in_order_with_modules_scripts_and_inner_packages(code: Pa
     write(code / "core" / "inner" / "module.py", '"""Further in."""\n')
     write(code / "core" / "compat" / "arc4random.c", "int a;\n")
     assert layout_page(code).startswith(
-        "# Layout of `src/cpuwheels`\n\nEach package imports only those above it. [Design](../design.md) says how they "
-        "work together.\n\n## `core`\n\nWhat core does.\n\n- `errors.py`: Faults, and \\| codes.\n"
+        "# Layout of `src/cpuwheels`\n\nEach package imports only those above it. [Design](../design.md) explains how "
+        "they work together.\n\n## `core`\n\nWhat core does.\n\n- `errors.py`: Faults, and \\| codes.\n"
         "- `resources/probe.py`: A script.\n\n### `core/inner`\n\nInside.\n\n- `module.py`: Further in.\n\n"
         "## `config`\n"
     )
