@@ -39,6 +39,12 @@ def test_the_index_lists_every_page_once() -> None:
     )
 
 
+def test_the_glossary_is_alphabetical() -> None:
+    terms = re.findall(r"^## (.+)$", PAGES["docs/glossary.md"].read_text(encoding="utf-8"), re.MULTILINE)
+    assert terms
+    assert terms == sorted(terms, key=str.casefold)
+
+
 def test_a_broken_link_is_found(tmp_path: Path) -> None:
     (tmp_path / "other.md").write_text("# A `title`, with [a link](x)\n\n## Twice\n\n## Twice\n")
     page = tmp_path / "page.md"
