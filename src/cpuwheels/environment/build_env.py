@@ -165,7 +165,7 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
                 return made
             faults += refused
     raise TorchError(
-        f"no CPU build of torch {request.torch} is to be had for {request.target.machine}",
+        f"no CPU build of torch {request.torch} can be found for {request.target.machine}",
         where=f"Python {', '.join(interpreters)}",
         output="\n".join(dict.fromkeys(faults)),
         next_step=f"make {request.pin.index} reachable, or put torch-{request.torch}+{request.pin.local} for one "

@@ -154,7 +154,7 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
         (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return
     raise TorchError(
-        f"no CPU build of torch {request.torch} is to be had for {target.system} {target.machine}",
+        f"no CPU build of torch {request.torch} can be found for {target.system} {target.machine}",
         where="the configured places and the index in matrix.yaml",
         output="\n".join(dict.fromkeys(faults)),
         log=log,
@@ -206,7 +206,7 @@ def _alternate(request: _Wanted, reason: TorchError) -> ForeignTorch:
         raise reason
     if context.options.locked:
         raise LockedError(
-            f"torch {request.torch} for {context.target.machine} cannot be reached and --locked refuses alternates",
+            f"torch {request.torch} for {context.target.machine} cannot be reached and --locked refuses fallbacks",
             where=reason.where,
             output=reason.output,
             next_step=f"make {request.pin.index} reachable, or build without --locked",

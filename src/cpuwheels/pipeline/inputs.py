@@ -96,7 +96,7 @@ def compiler(context: BuildContext) -> tuple[Toolchain, NativeTools]:
         CpuwheelsError: The stage's own error.
     """
     with context.reporter.stage(
-        "toolchain", f"a compiler that passes the gate of {context.target.id}, and its sysroot"
+        "toolchain", f"a compiler that meets the requirements of {context.target.id}, and its sysroot"
     ):
         toolchain = resolve_toolchain(context)
         return toolchain, native_helpers(context, toolchain)

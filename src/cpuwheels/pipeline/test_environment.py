@@ -157,7 +157,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
     target = context.target
     if not options.emulation:
         raise UsageError(
-            f"a wheel for {target.machine} cannot be tried here without emulation",
+            f"a wheel for {target.machine} cannot be tested here without emulation",
             where="--no-emulation",
             next_step=f"leave the option out, or use a machine with {target.system} {target.machine}",
         )
@@ -188,6 +188,6 @@ def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedM
             next_step=f"try the wheel on a machine with {context.target.system} {context.target.machine}",
         )
     context.reporter.announce(
-        f"the emulated machine has torch {machine.torch_version}, which stands in for the {wheel.torch} that the "
+        f"the emulated machine has torch {machine.torch_version}, used in place of the {wheel.torch} that the "
         "wheel requires"
     )

@@ -103,7 +103,7 @@ def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnEr
         raise reason
     if context.options.locked:
         raise LockedError(
-            f"oneDNN {tag} cannot be reached and --locked refuses alternates",
+            f"oneDNN {tag} cannot be reached and --locked refuses fallbacks",
             where=reason.where,
             output=reason.output,
             next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
@@ -117,12 +117,12 @@ def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnEr
             fault = error
             continue
         context.reporter.announce(
-            f"oneDNN {tag} cannot be reached; building with the alternate {alternate.version} "
+            f"oneDNN {tag} cannot be reached; building with the fallback {alternate.version} "
             "instead. The build record and the wheel's metadata say so."
         )
         return OneDnn(folder, tag, alternate.version, alternate.sha256, "alternate")
     raise OneDnnError(
-        f"neither oneDNN {tag} nor an alternate can be had",
+        f"neither oneDNN {tag} nor its fallback can be fetched",
         where=reason.where,
         output="\n".join([reason.output, fault.output or fault.what]),
         next_step=f"name a clone in {REPOSITORY_VARIABLE}, or make a mirror reachable (docs/mirrors.md)",

@@ -131,7 +131,7 @@ def test_the_pinned_commit_is_taken_as_soon_as_it_can_be_had(get: Get, clone: Pa
 
 def test_locked_refuses_the_alternate(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
-    with pytest.raises(LockedError, match="--locked refuses alternates") as raised:
+    with pytest.raises(LockedError, match="--locked refuses fallbacks") as raised:
         get(pin, mirror.as_uri(), locked=True)
     assert f"it has no commit {ABSENT}" in raised.value.output
     assert REPOSITORY_VARIABLE in raised.value.next_step

@@ -131,7 +131,7 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
     if target.root is None or not features:
         missing = "a root" if target.root is None else "the emulated CPU of a library"
         raise TargetNotBuiltError(
-            f"wheels of target '{target.id}' can be tried on {target.system} {target.machine} alone",
+            f"wheels of target '{target.id}' can be tested on {target.system} {target.machine} alone",
             where=f"matrix.yaml: the target does not name {missing}",
             next_step=f"use a machine with {target.system} {target.machine}",
         )

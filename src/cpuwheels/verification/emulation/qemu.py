@@ -39,7 +39,7 @@ def find_emulator(context: BuildContext, machine: str) -> Path:
         raise ToolchainError(
             f"no emulator is pinned for {here}",
             where="matrix.yaml: emulator",
-            next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same"
+            next_step="run with --no-emulation; the libraries that this CPU can run are tested all the same"
             if this_machine() == ("Linux", machine)
             else f"use a Linux machine with {machine} or {', '.join(locks) or 'an emulator'}",
         )

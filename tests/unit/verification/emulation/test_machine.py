@@ -125,7 +125,7 @@ def test_a_root_that_does_not_run_torch_is_told(making: Making, monkeypatch: pyt
 def test_a_target_that_cannot_be_emulated_is_refused(
     making: Making, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], missing: str
 ) -> None:
-    with pytest.raises(TargetNotBuiltError, match="can be tried on Linux other alone") as caught:
+    with pytest.raises(TargetNotBuiltError, match="can be tested on Linux other alone") as caught:
         making.make(monkeypatch, fake_machine.foreign(**changes))
     assert missing in caught.value.where
 
