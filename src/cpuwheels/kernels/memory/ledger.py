@@ -13,8 +13,17 @@ LEDGER = "jobs.jsonl"
 """Name of the file in a build's folder, and beside finished kernels."""
 
 
-def read_records(path: Path) -> tuple[dict[str, object], ...]:
+def ledger_size(path: Path) -> int:
+    """Return the bytes of a ledger; 0 if there is none yet."""
+    return path.stat().st_size if path.is_file() else 0
+
+
+def read_records(path: Path, since: int = 0) -> tuple[dict[str, object], ...]:
     """Return the records of a ledger, in the order in which the jobs ended.
+
+    Args:
+        path: The ledger; there may be none yet.
+        since: Bytes to leave out, as `ledger_size` gave them before.
 
     A record has ``output`` and ``source`` (paths as the compiler was given them; no source means a link),
     ``start`` (seconds since 1970), ``wall``, ``user``, ``system`` and ``waited`` (seconds), ``peak_bytes`` (of
@@ -25,7 +34,8 @@ def read_records(path: Path) -> tuple[dict[str, object], ...]:
     Lines cut short by a kill, or written by something else, are passed over.
     """
     records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+    text = path.read_bytes()[since:].decode(errors="replace") if path.is_file() else ""
+    for line in text.splitlines():
         try:
             record = json.loads(line)
         except ValueError:
