@@ -50,7 +50,8 @@ struct gate_job {
     double expected, age;
 };
 
-/* Finds the next job that runs, from number `*next` on, which is 0 at first. Returns false if there is none. */
+/* Finds the next job that runs, from number `*next` on, which is 0 at first. Returns false if there is none.
+ */
 bool next_job(struct gate *gate, uint32_t *next, struct gate_job *job);
 
 /* Gives the room back before another attempt, so that the others can go on in it. */

@@ -51,7 +51,8 @@ static int print_status(const char *folder) {
     if (gate == NULL)
         return OWN_FAILURE;
     const struct gate_status status = read_status(gate);
-    printf("{\"running\": %u, \"waiting\": %u, \"bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 ", \"jobs\": [",
+    printf("{\"running\": %u, \"waiting\": %u, \"bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64
+           ", \"jobs\": [",
            status.running, status.waiting, status.bytes, status.peak_bytes);
     struct gate_job job;
     const char *between = "";

@@ -204,12 +204,12 @@ def progress_line(head: str, progress: Progress, elapsed: float, width: int) -> 
     least, most = _BAR_COLUMNS
     bar = max(least, min(most, width // 6))
     room = width - cell_len(head) - 1
-    beside_bar = room - bar - 1
-    if progress.fraction is None or cell_len(progress.text(elapsed, 0)) > beside_bar:
+    room_for_text = room - bar - 1
+    if progress.fraction is None or cell_len(progress.text(elapsed, 0)) > room_for_text:
         return _one_line(f"{head} {progress.text(elapsed, room)}")
     line = Table.grid(padding=(0, 1))
     shown = ProgressBar(1.0, progress.fraction, bar, complete_style="cyan")
-    line.add_row(_one_line(head), shown, _one_line(progress.text(elapsed, beside_bar)))
+    line.add_row(_one_line(head), shown, _one_line(progress.text(elapsed, room_for_text)))
     return line
 
 
