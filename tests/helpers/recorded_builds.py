@@ -107,14 +107,14 @@ def _end(start: float, cpu: float, lane: int, speed: Callable[[int, float], floa
     return now + cpu / rate
 
 
-def forecasts(build: Sequence[Made], cpus: int = 2, every: float = 1.0) -> list[Forecast]:
-    """Return what is estimated at every moment of a build, of which only the past is told."""
+def forecasts(build: Sequence[Made], cpus: int = 2, moments: int = 600) -> list[Forecast]:
+    """Return what is estimated at evenly spaced moments of a build, of which only the past is told."""
     remaining = Remaining(costs_of(build), cpus, room=1 << 40)
     total = max(made.end for made in build)
     coming = sorted(build, key=lambda made: made.end)
     found = []
-    for step in range(int(total / every)):
-        now = step * every
+    for moment in range(moments):
+        now = moment * total / moments
         while coming[0].end <= now:
             made = coming.pop(0)
             remaining.finish(made.output, made.end - made.start, cached=made.cached)
