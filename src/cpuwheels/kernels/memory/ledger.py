@@ -69,13 +69,23 @@ class JobRecord(Strict):
         return was_hit(self.note)
 
 
-def read_records(path: Path) -> tuple[JobRecord, ...]:
+def ledger_size(path: Path) -> int:
+    """Return the bytes of a ledger; 0 if there is none yet."""
+    return path.stat().st_size if path.is_file() else 0
+
+
+def read_records(path: Path, since: int = 0) -> tuple[JobRecord, ...]:
     """Return the records of a ledger, in the order in which the jobs ended.
+
+    Args:
+        path: The ledger; there may be none yet.
+        since: Bytes to leave out, as `ledger_size` gave them before.
 
     Lines cut short by a kill, or written by something else, are passed over.
     """
     records = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else ():
+    text = path.read_bytes()[since:].decode(errors="replace") if path.is_file() else ""
+    for line in text.splitlines():
         try:
             records.append(JobRecord.model_validate_json(line))
         except ValidationError:
