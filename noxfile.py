@@ -93,7 +93,7 @@ for _target in TARGETS:
 _command("kernel-bench", "Time the kernels of two wheels in turn", "kernel-bench", "x86", tags=["bench"])
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
-_command("nightly", "Build, try and publish the newest wheels", "nightly", tags=["index"])
+_command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])
 _command("matrix", "Show the targets of the nightly job; -- --github for GitHub Actions", "matrix", tags=["index"])
 _command("publish", "Add a wheel to the index by hand", "publish", tags=["index"])
 _command("check-index", "Verify everything in the index", "check-index", tags=["index"])

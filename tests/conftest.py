@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from contexts import build_context
+from cpuwheels.config.context import BuildContext
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
@@ -150,3 +151,9 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
     with Server() as running:
         yield running
+
+
+@pytest.fixture
+def context(tmp_path: Path, store: Store, reporter: Reporter, logs: Path) -> BuildContext:
+    """A run for the x86 target of this project's matrix."""
+    return build_context(tmp_path, store=store, reporter=reporter, logs=logs)

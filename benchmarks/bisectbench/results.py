@@ -106,7 +106,8 @@ def as_text(results: Results) -> str:
     ]
     for warm, title in ((False, f"caches: {results.caches}"), (True, "again, with what that left in the caches")):
         runs = results.warm if warm else results.first
-        lines += ["", title] * bool(runs)
+        if runs:
+            lines += ["", title]
         lines += [_line(run) for run in runs]
         lines += [f"  {fault}: ratio {ratio:.3f}" for fault, ratio in results.ratios(warm=warm).items()]
     if warm_ratios := results.ratios(warm=True):

@@ -9,7 +9,7 @@ import sys
 import time
 import zipfile
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict
 
@@ -20,6 +20,7 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.models import Strict
 from cpuwheels.core.store import MANIFEST
 from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
+from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001  (pydantic reads the annotation)
 from cpuwheels.pipeline.built_wheel import RECORD, read_finished
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class _Record(Strict):
     jobs: _Jobs
     memory: _Memory
     seconds: dict[str, float]
-    files: list[dict[str, Any]]
+    files: list[JobRecord]
 
 
 class Ours:

@@ -20,15 +20,15 @@ from cpuwheels.core.filesystem import remove_tree, write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values
-from cpuwheels.kernels.memory.costs import job_cost
 from cpuwheels.kernels.memory.ledger import read_records
 from cpuwheels.kernels.request import configurations
 from cpuwheels.kernels.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Mapping, Sequence
 
     from buildbench.setting import Setting
+    from cpuwheels.kernels.memory.ledger import JobRecord
 
 
 class Unsteered:
@@ -172,22 +172,21 @@ def needed_settings(setting: Setting, workspace: Workspace) -> dict[str, str]:
 def measured_run(
     began: datetime,
     usage: Usage,
-    records: Iterable[Mapping[str, object]],
+    records: Sequence[JobRecord],
     *,
     kernels: float | None,
     stages: Mapping[str, float],
 ) -> Measured:
     """Return a run of either side from what it took and memgate's records of its jobs."""
-    costs = [cost for record in records if (cost := job_cost(record))]
     return Measured(
         began=began.isoformat(timespec="seconds"),
         others_cpu=round(usage.others_cpu, 2),
         wall=round(usage.wall, 2),
         kernels=None if kernels is None else round(kernels, 2),
         cpu=round(usage.cpu, 2),
-        jobs_cpu=round(sum(cost.seconds for cost in costs), 2),
-        jobs=len(costs),
-        largest_job=max((cost.bytes for cost in costs), default=0),
+        jobs_cpu=round(sum(record.cpu_seconds for record in records), 2),
+        jobs=len(records),
+        largest_job=max((record.bytes for record in records), default=0),
         peak=usage.peak,
         group_peak=usage.group_peak,
         stages=dict(stages),

@@ -207,6 +207,17 @@ struct gate_status read_status(struct gate *gate) {
     return sum_up(gate->table);
 }
 
+bool next_job(struct gate *gate, uint32_t *next, struct gate_job *job) {
+    while (*next < gate->table->used) {
+        const struct place *place = &gate->table->places[(*next)++];
+        if (atomic_load(&place->state) != RUNNING)
+            continue;
+        *job = (struct gate_job){.expected = place->wall, .age = now() - place->since};
+        return true;
+    }
+    return false;
+}
+
 static bool is_newest(const struct table *table, const struct place *own) {
     for (uint32_t index = 0; index < table->used; index++)
         if (atomic_load(&table->places[index].state) == RUNNING && table->places[index].order > own->order)

@@ -45,6 +45,15 @@ bool report_memory(struct gate *gate, struct tree_memory memory);
 
 struct gate_status read_status(struct gate *gate);
 
+/* One job that runs, in seconds. */
+struct gate_job {
+    double expected, age;
+};
+
+/* Finds the next job that runs, from number `*next` on, which is 0 at first. Returns false if there is none.
+ */
+bool next_job(struct gate *gate, uint32_t *next, struct gate_job *job);
+
 /* Gives the room back before another attempt, so that the others can go on in it. */
 void leave_gate(struct gate *gate);
 

@@ -44,15 +44,21 @@ static bool read_room(int argc, char **argv, struct room *room) {
 }
 
 /* Writes one JSON object: how many jobs run and wait, the bytes they hold now and the most they held
- * together. */
+ * together, and of each one that runs the expected seconds, as they were read, and those since its start. */
 static int print_status(const char *folder) {
     struct settings settings;
     struct gate *gate = read_settings(folder, &settings) ? open_gate(folder, &settings, "") : NULL;
     if (gate == NULL)
         return OWN_FAILURE;
     const struct gate_status status = read_status(gate);
-    printf("{\"running\": %u, \"waiting\": %u, \"bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64 "}\n",
+    printf("{\"running\": %u, \"waiting\": %u, \"bytes\": %" PRId64 ", \"peak_bytes\": %" PRId64
+           ", \"jobs\": [",
            status.running, status.waiting, status.bytes, status.peak_bytes);
+    struct gate_job job;
+    const char *between = "";
+    for (uint32_t next = 0; next_job(gate, &next, &job); between = ", ")
+        printf("%s{\"expected\": %.17g, \"age\": %.3f}", between, job.expected, job.age);
+    printf("]}\n");
     return 0;
 }
 

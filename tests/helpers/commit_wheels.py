@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
+from wheel_notes import wheel_note
 from wheel_writer import write_raw
 
 NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
@@ -17,16 +17,12 @@ def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str =
     commit = f"{number:040x}"
     version = f"0.32.1.dev{number}+g{commit[-9:]}.cpu"
     info = f"vllm-{version}.dist-info"
-    note = {
-        "target": note_target or target,
-        "source": {"commit": commit, "epoch": 1_790_000_000 + number * 40_000},
-        "kernel_key": "k",
-    }
+    note = wheel_note(target=note_target or target, commit=commit, epoch=1_790_000_000 + number * 40_000)
     members = {
         "vllm/_C.abi3.so": b"code",
         f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-{TAGS[target]}\n".encode(),
-        f"{info}/cpuwheels.json": json.dumps(note).encode(),
+        f"{info}/cpuwheels.json": note.render(),
     }
     path = folder / f"{target}{number}" / NAME.format(n=number, c=commit[-9:], tag=TAGS[target])
     write_raw(path, members)

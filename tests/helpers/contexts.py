@@ -26,6 +26,7 @@ def build_context(
     reporter: Reporter | None = None,
     logs: Path | None = None,
     mirrors: tuple[str, ...] = (),
+    **changes: object,
 ) -> BuildContext:
     """Return a context of this project's matrix.
 
@@ -38,10 +39,12 @@ def build_context(
         reporter: Told of every step; silent if not given.
         logs: The log folder.
         mirrors: Debian mirrors in place of the matrix's.
+        changes: Other parts of the matrix to replace.
     """
     matrix = load_matrix(ROOT)
     if mirrors:
-        matrix = matrix.model_copy(update={"debian": Debian(mirrors=mirrors)})
+        changes["debian"] = Debian(mirrors=mirrors)
+    matrix = matrix.model_copy(update=changes)
     found = matrix.target(target) if isinstance(target, str) else target
     return BuildContext(
         paths=Paths(root, folder, folder / "dist"), matrix=matrix, target=found, options=options or BuildOptions(),

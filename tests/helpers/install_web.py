@@ -7,7 +7,6 @@ of all that could help a command that is wrong.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import ssl
 import subprocess
@@ -29,6 +28,7 @@ from layout import ROOT
 from nginx_server import Site, nginx
 from redirected import proxy
 from small_wheels import write_wheel
+from wheel_notes import wheel_note
 
 PYTORCH, EXAMPLE = "download.pytorch.org", "wheels.example.org"
 TORCH = "2.13.0+cpu"
@@ -143,8 +143,8 @@ def installed(venv: Path) -> dict[str, str]:
 def _publish(folder: Path, target: str, version: str, *, nightly: bool, commit: str = "") -> None:
     public = version.partition("+")[0]
     epoch = 1_790_000_000 + (40_000 if commit else 0)
-    note = {"target": target, "source": {"epoch": epoch} | ({"commit": commit} if commit else {})}
-    files = {"vllm/__init__.py": "", f"vllm-{version}.dist-info/cpuwheels.json": json.dumps(note)}
+    note = wheel_note(target=target, epoch=epoch, commit=commit or None)
+    files = {"vllm/__init__.py": "", f"vllm-{version}.dist-info/cpuwheels.json": note.render().decode()}
     wheel = write_wheel(
         folder / "dist" / target / public, "vllm", version, files, f"torch=={TORCH}", "iniconfig", tag=_TAGS[target]
     )

@@ -1,13 +1,16 @@
-"""Records of memgate's ledger, made up for tests of the report."""
+"""Records of memgate's ledger, made up for tests."""
 
 from __future__ import annotations
 
+from cpuwheels.kernels.memory.ledger import JobRecord
 
-def job(output: str, start: float, wall: float, *, lane: int = 0, peak: int = 100, **more: object) -> dict[str, object]:
-    return {
+
+def job(output: str, start: float, wall: float, *, lane: int = 0, peak: int = 100, **more: object) -> JobRecord:
+    values = {
         "output": output, "start": 1000.0 + start, "wall": wall, "user": wall * 0.9, "system": wall * 0.1,
-        "peak_bytes": peak, "tree_bytes": 0, "lane": lane, "attempt": 1, "status": 0, **more,
+        "peak_bytes": peak, "lane": lane, "status": 0, **more,
     }  # fmt: skip
+    return JobRecord.model_validate(values)
 
 
 RECORDS = [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import pytest
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fail a unit test that connects anywhere but to this machine."""
+    """Fail a unit test that connects anywhere but to this machine; Debian's packages come from where it says."""
+    monkeypatch.setattr("cpuwheels.fetch.debian.mirrors.APT_ROOT", Path("/nonexistent"))
+    monkeypatch.delenv("CPUWHEELS_DEBIAN_MIRROR", raising=False)
     connect = socket.socket.connect
 
     def guarded(self: socket.socket, address: object) -> None:

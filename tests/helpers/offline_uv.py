@@ -19,8 +19,7 @@ from torch_wheels import PYTHON, pinning, write_torch
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.build_env import Environment
 
 
@@ -65,5 +64,5 @@ def links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def made(request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path) -> Environment:
-    return build_environment(pinning(request_, write_torch(links, "2.13.0+cpu")), store, reporter, logs)
+def made(context: BuildContext, request_: EnvironmentRequest, links: Path) -> Environment:
+    return build_environment(context, pinning(request_, write_torch(links, "2.13.0+cpu")))

@@ -61,7 +61,9 @@ class Bench:
     def __init__(self, this: BuildContext, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
         self.folder = folder
         self.reporter = Reporter("x86")
-        self.this = dataclasses.replace(this, store=Store(folder / "cache"), logs=folder / "logs")
+        self.context = dataclasses.replace(
+            this, store=Store(folder / "cache"), logs=folder / "logs", reporter=self.reporter
+        )
         source = PreparedSource("0.1.0", folder / "source", 0, ())
         onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
         self.request = KernelRequest(
@@ -74,19 +76,18 @@ class Bench:
         pin = AclPin(
             commit=commit, repositories=(str(repository),), machines=("x86_64",), options=OPTIONS | options
         )  # fmt: skip
-        return get_acl("v0.1", pin, store=self.this.store, reporter=self.reporter, logs=self.this.logs, environ={})
+        return get_acl(self.context, "v0.1", pin, environ={})
 
     def plan(self) -> CapPlan:
-        jobs = plan(self.this.paths.root, self.this.target, self.this.options)
-        return memory_cap(self.this, jobs, self.memgate)(self.folder / "gate")
+        jobs = plan(self.context.root, self.context.target, self.context.options)
+        return memory_cap(self.context, jobs, self.memgate)(self.folder / "gate")
 
     def compiled(self, acl: Acl) -> Path:
         plan = self.plan()
         open_gate(plan)
         folder = get_acl_library(
-            dataclasses.replace(self.request, acl=acl), plan, chosen_cache(self.this),
-            store=self.this.store, reporter=self.reporter, logs=self.this.logs,
-        )  # fmt: skip
+            self.context, dataclasses.replace(self.request, acl=acl), plan, chosen_cache(self.context)
+        )
         assert folder is not None
         return folder
 
@@ -125,7 +126,7 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
     } < names  # fmt: skip
     assert not any(name.endswith(".cpp") for name in names)
 
-    jobs = {str(job.get("output")) for job in read_records(folder / "jobs.jsonl")}
+    jobs = {job.output for job in read_records(folder / "jobs.jsonl")}
     assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in jobs
     assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in bench.plan().learned.read_text()
 

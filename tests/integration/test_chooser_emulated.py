@@ -60,7 +60,7 @@ def toolchain(this: BuildContext) -> Toolchain:
 
 @pytest.fixture(scope="module")
 def chooser(this: BuildContext, toolchain: Toolchain) -> Path:
-    return build_chooser(this.target, toolchain, root=ROOT, store=this.store, logs=this.logs)
+    return build_chooser(this, toolchain)
 
 
 @pytest.fixture(scope="module")
@@ -73,10 +73,7 @@ def chosen(
     includes = [f"-I{folder}" for folder in (chooser.parent, ROOT / "csrc/chooser", ROOT / "csrc/isaprobe")]
     flags = [*toolchain.compile_flags, *toolchain.link_flags, f"-march={this.target.baseline}"]
     subprocess.run([toolchain.cc, *flags, *includes, "-o", program, *sources], check=True)
-    emulator = find_emulator(
-        this.target.machine, this.matrix.emulator, root=ROOT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter,
-    )  # fmt: skip
+    emulator = find_emulator(this, this.target.machine)
 
     def said(cpu: str, choice: str = "") -> str:
         command = [emulator, "-L", str(toolchain.sysroot), "-cpu", cpu, program]

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING
 import pytest
 from elftools.elf.elffile import ELFFile
 
+from contexts import build_context
 from cpuwheels.audit.linux import check_floor
 from cpuwheels.config.matrix import Library, Target, load_matrix
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.elf import read_elf
-from cpuwheels.core.store import Store
 from cpuwheels.kernels.isa_dispatch import build_chooser
 from cpuwheels.verification.load.loader import Loader, Module
 from extension import compile_extension
@@ -85,7 +85,7 @@ def target() -> Target:
 @pytest.fixture(scope="module")
 def chooser(target: Target, toolchain: Toolchain, tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("store")
-    return build_chooser(target, toolchain, root=ROOT, store=Store(base / "cache"), logs=base / "logs")
+    return build_chooser(build_context(base, target), toolchain)
 
 
 @pytest.fixture(scope="module")
@@ -230,7 +230,7 @@ def test_it_exports_nothing_else_and_is_stripped(chooser: Path) -> None:
 def test_the_same_bytes_from_other_folders(chooser: Path, target: Target, toolchain: Toolchain, tmp_path: Path) -> None:
     root = tmp_path / "another project"
     shutil.copytree(ROOT / "csrc", root / "csrc")
-    again = build_chooser(target, toolchain, root=root, store=Store(tmp_path / "cache"), logs=tmp_path / "logs")
+    again = build_chooser(build_context(tmp_path, target, root=root), toolchain)
     assert again != chooser
     assert again.read_bytes() == chooser.read_bytes()
 
@@ -239,6 +239,4 @@ def test_warnings_are_errors_here(target: Target, toolchain: Toolchain, tmp_path
     strict = tmp_path / "cc"
     strict.write_text(f'#!/bin/sh\nexec {toolchain.cc} "$@" -Werror -Wconversion -Wshadow\n')
     strict.chmod(0o755)
-    build_chooser(
-        target, replace(toolchain, cc=strict), root=ROOT, store=Store(tmp_path / "cache"), logs=tmp_path / "logs"
-    )
+    build_chooser(build_context(tmp_path, target), replace(toolchain, cc=strict))

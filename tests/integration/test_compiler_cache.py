@@ -90,11 +90,11 @@ def build(tiny: Tiny, tree: Path, *options: str, env: dict[str, str] | None = No
     wheel = tiny.build("--source", tree, *options, env=env)
     (kernels,) = (tiny.cache / "kernels").iterdir()
     records = read_records(kernels / "jobs.jsonl")
-    jobs = [job for job in records if job["source"] and CMAKES_OWN not in str(job["output"])]
+    jobs = [job for job in records if job.source and CMAKES_OWN not in job.output]
     return Built(
         digest=hashlib.sha256(wheel.read_bytes()).hexdigest(),
-        hits={str(job["output"]) for job in jobs if was_hit(job)},
-        compiled={str(job["output"]) for job in jobs if not was_hit(job)},
+        hits={job.output for job in jobs if job.cached},
+        compiled={job.output for job in jobs if not job.cached},
     )
 
 
@@ -130,7 +130,7 @@ def test_everything_is_had_again_and_nothing_learned_from_it(cached: Tiny, first
     (report,) = cached.dist.rglob("report.html")
     assert f"<b>{len(again.hits)} of " in report.read_text()
     record = json.loads(report.with_name("record.json").read_text())
-    assert sum(was_hit(job) for job in record["files"] if CMAKES_OWN not in job["output"]) == len(again.hits)
+    assert sum(was_hit(job["note"]) for job in record["files"] if CMAKES_OWN not in job["output"]) == len(again.hits)
 
 
 def test_another_commit(cached: Tiny, first: Built, tmp_path: Path) -> None:

@@ -44,10 +44,7 @@ def tried(this: BuildContext) -> Library:
 @pytest.fixture(scope="module")
 def emulated(this: BuildContext, tried: Library) -> list[str | Path]:
     """What starts a program on the emulated CPU."""
-    program = find_emulator(
-        this.target.machine, this.matrix.emulator, root=ROOT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter,
-    )  # fmt: skip
+    program = find_emulator(this, this.target.machine)
     return [program, "-cpu", str(tried.emulated)]
 
 

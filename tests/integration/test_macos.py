@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import zipfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -60,10 +61,7 @@ SMUGGLED = 'extern "C" int smuggled(void);\nint taken = smuggled();\n'
 @pytest.fixture(scope="module")
 def zig(this: BuildContext) -> Toolchain:
     """The target's toolchain on this machine."""
-    return macos_toolchain(
-        load_matrix(ROOT).target("macos"), root=ROOT, mirrors=this.matrix.debian.mirrors, store=this.store,
-        reporter=this.reporter, logs=this.logs, environ={},
-    )  # fmt: skip
+    return macos_toolchain(replace(this, target=this.matrix.target("macos")), {})
 
 
 def build(zig: Toolchain, folder: Path, name: str, source: str, *extra: str | Path) -> Path:

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
@@ -205,22 +206,25 @@ def test_launchers_killed_at_random_leave_no_trace(gate: Gate):
 
 def test_status(gate: Gate):
     gate.settings(cpus=1, mib=1000)
+    gate.expect(**{"a.o": (35.48, 50)})
     job = gate.hold("a.o", 100, 1.0)
     time.sleep(0.1)
     waiting = [gate.sleep(f"{number}.o", 0, build="") for number in range(3)]
     time.sleep(1.6)
     during = status(gate)
     assert (during["running"], during["waiting"]) == (1, 3)
+    assert [running["expected"] for running in during["jobs"]] == [35.48]
+    assert 1.5 < during["jobs"][0]["age"] < 2.5
     assert 100 * MIB < during["bytes"] <= during["peak_bytes"] < 200 * MIB
     finish(job, *waiting)
     after = status(gate)
-    assert (after["running"], after["waiting"], after["bytes"]) == (0, 0, 0)
+    assert (after["running"], after["waiting"], after["bytes"], after["jobs"]) == (0, 0, 0, [])
     assert after["peak_bytes"] == during["peak_bytes"]
     finish(gate.sleep("next.o", 0, build="another"))
     assert status(gate)["peak_bytes"] < 100 * MIB
 
 
-def status(gate: Gate) -> dict[str, int]:
+def status(gate: Gate) -> dict[str, Any]:
     done = subprocess.run([gate.memgate, "--status", gate.folder], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

@@ -11,9 +11,9 @@ import pytest
 from cpuwheels.audit.validate import Expectations, validate_wheel
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.platform_policy import load_policy
-from cpuwheels.wheel.contents import compare_contents, load_explanations, metadata_names
 from cpuwheels.wheel.core_metadata import read_project
 from layout import ROOT
+from wheel_contents import compare_contents, load_explanations, metadata_names
 
 DATA = ROOT / "tests" / "data"
 VERSION = "0.32.0"

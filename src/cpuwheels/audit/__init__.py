@@ -1,1 +1,1 @@
-"""The audit: whether a wheel keeps its platform policy, and what is wrong with it."""
+"""The audit: platform tag, glibc floor, needed libraries, symbols and instructions of a wheel's binaries."""

@@ -18,6 +18,7 @@ from cpuwheels.audit.unwind_table import read_functions
 from cpuwheels.core.capture import blocks, capture
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.text import first_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -145,11 +146,10 @@ def check_instructions(
         stream.writelines(f"{it.file}: {it.forms} forms of instructions judged by -march={it.march}\n" for it in judged)
         stream.writelines(f"{line}\n" for line in findings)
     if findings:
-        more = [f"and {len(findings) - _SHOWN} more, see the log"] * (len(findings) > _SHOWN)
         raise AuditError(
             f"instructions beyond what their library may hold, in {len(findings)} functions",
             where=where,
-            output="\n".join([*findings[:_SHOWN], *more]),
+            output="\n".join(first_lines(findings, _SHOWN, "see the log")),
             log=log,
             next_step="compile them for less; or name what asks the CPU first under 'guarded', or the instruction set "
             "under 'march' of the library in matrix.yaml if every CPU that it needs has it",

@@ -27,6 +27,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import AuditError, CommandError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
+from cpuwheels.core.text import first_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -133,9 +134,8 @@ def check_floor(facts: dict[str, ElfFacts], policy: Policy, *, where: Path, log:
     for name, elf in facts.items():
         for needed in elf.versions:
             if policy.forbids(needed.version):
-                symbols = ", ".join(needed.symbols[:_SHOWN_SYMBOLS])
-                more = f" and {len(needed.symbols) - _SHOWN_SYMBOLS} more" * (len(needed.symbols) > _SHOWN_SYMBOLS)
-                lines.append(f"{name}: {needed.library} {needed.version} ({symbols}{more})")
+                symbols = first_names(needed.symbols, _SHOWN_SYMBOLS)
+                lines.append(f"{name}: {needed.library} {needed.version} ({symbols})")
     if lines:
         raise AuditError(
             f"{len(lines)} symbol versions are newer than {policy.name} allows",

@@ -19,6 +19,7 @@ from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.macho import is_macho, read_macho
 from cpuwheels.core.process import run
+from cpuwheels.core.text import first_names
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 
 if TYPE_CHECKING:
@@ -160,8 +161,7 @@ def import_faults(facts: MachOFacts, offered: Providers) -> Iterator[str]:
         if wanted.weak or not offered.offers(wanted):
             missing.setdefault(wanted.library or "the process", []).append(wanted.name)
     for library, names in sorted(missing.items()):
-        more = f" and {len(names) - _SHOWN_SYMBOLS} more" * (len(names) > _SHOWN_SYMBOLS)
-        yield f"takes from {library} what is not known to be there: {', '.join(names[:_SHOWN_SYMBOLS])}{more}"
+        yield f"takes from {library} what is not known to be there: {first_names(names, _SHOWN_SYMBOLS)}"
 
 
 def _write_tagged(path: Path, members: dict[str, bytes], modes: dict[str, int], platform: str) -> None:

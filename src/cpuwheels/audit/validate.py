@@ -7,7 +7,7 @@ import fnmatch
 import io
 import re
 import zipfile
-from collections import Counter
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 from email.parser import BytesParser
 from typing import TYPE_CHECKING
@@ -28,8 +28,10 @@ if TYPE_CHECKING:
     from cpuwheels.config.platform_policy import Policy
 
 
-_FACTS: dict[str, ElfFacts] = {}
-"""By digest, what binaries of this process's earlier wheels are: the wheels of a bisection share most of them."""
+_FACTS: OrderedDict[str, ElfFacts] = OrderedDict()
+"""By digest, what the latest binaries of this process are: the wheels of a bisection share most of them."""
+
+_MOST_FACTS = 32
 
 
 @dataclass(frozen=True)
@@ -203,9 +205,13 @@ def _read_binary(content: bytes, forbidden: Sequence[str]) -> Entry:
     paths = _held(content, forbidden)
     if digest not in _FACTS:
         try:
-            _FACTS[digest] = read_elf(io.BytesIO(content))
+            facts = read_elf(io.BytesIO(content))
         except ValueError as error:
             return Entry(digest, len(content), None, paths, str(error))
+        _FACTS[digest] = facts
+        if len(_FACTS) > _MOST_FACTS:
+            _FACTS.popitem(last=False)
+    _FACTS.move_to_end(digest)
     return Entry(digest, len(content), _FACTS[digest], paths)
 
 

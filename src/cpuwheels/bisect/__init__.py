@@ -1,1 +1,1 @@
-"""Bisection: which commit made something bad, found with as little building as possible."""
+"""Bisection: the first commit with a bad wheel, found with as little compilation as possible."""

@@ -99,7 +99,7 @@ def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: 
     repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
     if options.repo and repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
         reporter.announce(
-            f"{repository.name} has changes that are not committed; they are part of no commit that is tried"
+            f"{repository.name} has changes that are not committed; they are part of no commit that is tested"
         )
     return repository
 
@@ -122,7 +122,7 @@ def _tell_range(
     if history.merges and not options.all_parents:
         reporter.info(f"{history.merges} of them are merges, each taken as one change; --all-parents looks into them")
     if state.probes:
-        reporter.info(f"going on: {len(state.probes)} commits were tried before")
+        reporter.info(f"going on: {len(state.probes)} commits were tested before")
 
 
 def _tell_left(left: Left, wanted: Sequence[str], repository: Repository, reporter: Reporter) -> None:

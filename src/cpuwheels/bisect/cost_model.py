@@ -5,9 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from cpuwheels.bisect.fingerprints import kernel_classes
+from cpuwheels.core.direct_mode import latest_reads
 from cpuwheels.kernels.build import KIND as KERNELS
 from cpuwheels.kernels.depfile import KIND as READS
 from cpuwheels.kernels.depfile import Reads
@@ -85,18 +84,4 @@ def costs_of(repository: Repository, commits: Sequence[str], store: Store, targe
     """
     marks = {path.name: path for path in store.path(CLASSES, target).glob("[!.]*")}
     at_hand = [name for name, path in marks.items() if store.path(KERNELS, path.read_text().strip()).is_dir()]
-    return Costs(kernel_classes(repository, commits, [*_latest_reads(store), None]), at_hand)
-
-
-def _latest_reads(store: Store) -> list[Reads]:
-    """Return what the latest builds depended on, each once."""
-    paths = sorted((store.root / READS).glob("*/*.json"), key=lambda path: -path.stat().st_mtime)
-    found: dict[str, Reads] = {}
-    for path in paths:
-        if len(found) == _LATEST:
-            break
-        try:
-            found.setdefault(path.name, Reads.model_validate_json(path.read_bytes()))
-        except (OSError, ValidationError):
-            continue
-    return list(found.values())
+    return Costs(kernel_classes(repository, commits, [*latest_reads(store, READS, Reads, _LATEST), None]), at_hand)

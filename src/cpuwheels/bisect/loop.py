@@ -29,7 +29,7 @@ class Bisection:
         cost: Seconds that trying a commit is expected to take.
         keep: Called with the state after every probe.
         tell: Called with the commits left and the commits that are tried next.
-        at_once: Commits tried side by side.
+        at_once: Commits tested side by side.
     """
 
     history: History

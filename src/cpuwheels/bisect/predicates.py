@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-import threading
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from cpuwheels.bisect.search import Verdict
+from cpuwheels.core.concurrency import ended_after
 from cpuwheels.core.errors import BisectError
-from cpuwheels.core.process import end_command_of, run, signal_name
+from cpuwheels.core.process import run, signal_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cpuwheels.core.console import Reporter
@@ -101,7 +100,7 @@ class CommandJudge:
         }
         log = folder / "command.log"
         waiting()
-        with reporter.stage("command", f"log: {log}"), _ended_after(self.limit) as late:
+        with reporter.stage("command", f"log: {log}"), ended_after(self.limit) as late:
             done = run(["sh", "-c", self.command], log=log, env=env, cwd=self.cwd, check=False)
         if late.is_set():
             return Judgement(Verdict.BAD, f"no end within {self.limit:g} s")
@@ -135,27 +134,3 @@ def verdict_of(status: int, where: str) -> Verdict:
         where=where,
         next_step="if a crash is what you look for, let the command turn it into one: '… || exit 1'",
     )
-
-
-@contextmanager
-def _ended_after(seconds: float | None) -> Iterator[threading.Event]:
-    """End the command that this thread waits for after a time; the event says whether that was needed."""
-    late, thread = threading.Event(), threading.get_ident()
-
-    def end() -> None:
-        late.set()
-        while not done.wait(0.1):
-            end_command_of(thread)
-
-    done = threading.Event()
-    timer = threading.Timer(seconds, end) if seconds is not None else None
-    if timer:
-        timer.daemon = True
-        timer.start()
-    try:
-        yield late
-    finally:
-        done.set()
-        if timer:
-            timer.cancel()
-            timer.join()

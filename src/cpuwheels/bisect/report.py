@@ -6,7 +6,6 @@ import json
 from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from rich.text import Text
 from cpuwheels.bisect.git_log import git_log
 from cpuwheels.bisect.result import SHOWN, is_kernel_file
 from cpuwheels.core.console import clock
+from cpuwheels.core.templates import templates
 from cpuwheels.verification.parity.reports import write_files
 
 if TYPE_CHECKING:
@@ -64,11 +64,7 @@ def probe_table(outcome: Outcome) -> Table:
 
 def result_page(outcome: Outcome) -> str:
     """Return a self-contained page."""
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.bisect", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"seconds": clock}
+    environment = templates("cpuwheels.bisect")
     environment.tests |= {"kernel_file": is_kernel_file}
     return environment.get_template("result.html.j2").render(
         outcome=outcome, found=outcome.found, question=outcome.state.question, probes=outcome.state.probes,

@@ -33,7 +33,9 @@ def check_options(options: BisectOptions) -> None:
             next_step="give a command with --run, or an operator with --parity or --bench",
         )
     if options.bench and options.jobs > 1:
-        raise UsageError("speeds cannot be judged side by side", where="--jobs", next_step="leave it out with --bench")
+        raise UsageError(
+            "speeds cannot be compared side by side", where="--jobs", next_step="leave it out with --bench"
+        )
     if options.run:
         _check_command(options.run)
     if options.kernels_from:

@@ -118,7 +118,7 @@ class Outcome:
             files = [f"  {name}{' (kernels)' if is_kernel_file(name) else ''}" for name in self.found.files]
             lines += [*files[:SHOWN], f"  and {len(files) - SHOWN} more files"] if len(files) > SHOWN else files
         else:
-            lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be judged:"]
+            lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be tested:"]
             lines += [f"  {suspect.commit[:12]} {suspect.subject}" for suspect in self.suspects]
         return [*lines, f"to see it again: {self.again()}"]
 

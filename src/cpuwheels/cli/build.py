@@ -43,11 +43,11 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--sha256", help="Digest of the sdist, for a version that matrix.yaml does not pin."),
             click.option(
                 "--toolchain", type=click.Choice(["auto", "host", "debian"]), default="auto", show_default=True,
-                help="A host compiler that passes the target's gate, else the pinned one from Debian.",
+                help="A host compiler that meets the target's requirements, else the pinned one from Debian.",
             ),
             click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
             click.option("--jobs", help="Upper bound for compilations at once; MAX_JOBS is another."),
-            click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content."),
+            click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
             click.option(
                 "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,

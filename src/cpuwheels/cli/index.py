@@ -35,7 +35,7 @@ _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index
 def publish(
     paths: Paths, wheel: Path, index: str | None, commit: str | None, target: str | None, nightly: bool
 ) -> None:
-    """Add WHEEL, with the reports beside it, to the index."""
+    """Add WHEEL, with the reports next to it, to the index."""
     from cpuwheels.core.units import format_size
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.publish_wheel import publish_wheel
@@ -75,10 +75,10 @@ class _Nightly(TypedDict):
 @click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Begin nothing more after this time.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
-@click.option("--locked", is_flag=True, help="Refuse alternates and inputs not pinned by content.")
+@click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @click.pass_obj
 def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
-    """Build, try and publish the newest wheels, and take out the oldest."""
+    """Build, test and publish the newest wheels, and take out the oldest."""
     from rich.console import Console
 
     from cpuwheels.core.console import Reporter
@@ -122,11 +122,12 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
 
 @click.command("check-index")
 @_INDEX
-@click.option("--repair", is_flag=True, help="Write pages anew that do not say what their wheels are.")
+@click.option("--repair", is_flag=True, help="Rewrite pages that do not match their wheels.")
 @click.pass_obj
 def check_index(paths: Paths, index: str | None, repair: bool) -> None:
     """Verify everything in the index: links, digests, metadata."""
     from cpuwheels.core.errors import PublishError
+    from cpuwheels.core.text import first_lines
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.check import check_index as check
     from cpuwheels.index.check import repair_index
@@ -134,11 +135,10 @@ def check_index(paths: Paths, index: str | None, repair: bool) -> None:
     bucket = open_bucket(index or str(paths.dist / FOLDER))
     faults = repair_index(bucket) if repair else check(bucket)
     if faults:
-        more = [f"and {len(faults) - _SHOWN} more"] if len(faults) > _SHOWN else []
         raise PublishError(
             f"the index has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
             where=bucket.name,
-            output="\n".join([*(fault.what for fault in faults[:_SHOWN]), *more]),
+            output="\n".join(first_lines([fault.what for fault in faults], _SHOWN)),
             next_step="; ".join(dict.fromkeys(fault.remedy.value for fault in faults)),
         )
     print(f"{bucket.name}: nothing is wrong")
@@ -149,7 +149,7 @@ def check_index(paths: Paths, index: str | None, repair: bool) -> None:
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
 @click.pass_obj
 def serve_index(paths: Paths, index: Path | None, port: int) -> None:
-    """Serve the index on this machine, for trying and for bisecting."""
+    """Serve the index on this machine, for testing and for bisecting."""
     from cpuwheels.index.serve import serve
 
     serve((index or paths.dist / FOLDER).expanduser().resolve(), port, lambda address: print(address, flush=True))

@@ -57,14 +57,14 @@ class _Speed(TypedDict):
 @click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option("--smoke", "level", flag_value="smoke", type=str, help="Few cases: a minute.")
 @click.option("--deep", "level", flag_value="deep", type=str, help="Also sizes drawn by hypothesis.")
-@click.option("--operator", "operators", multiple=True, help="Try only this operator; may be repeated.")
+@click.option("--operator", "operators", multiple=True, help="Test only this operator; may be repeated.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
 @click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
-@click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Try no CPU that this machine lacks.")
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: beside the wheel).")
+@click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Test on this machine's CPU alone.")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
 @click.pass_obj
 def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
-    """Install the wheel of TARGET into a clean environment and try every operator of its kernel libraries."""
+    """Install the wheel of TARGET into a clean environment and test every operator of its kernel libraries."""
     from rich.console import Console
 
     from cpuwheels.core.console import Reporter
@@ -157,7 +157,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
 @click.option(
     "--least", type=click.FloatRange(min=0), default=LEAST_RATIO, show_default=True, help="Smallest ratio that passes."
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: beside the wheel).")
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: next to the wheel).")
 @click.pass_obj
 def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> None:
     """Time the kernels of TARGET's wheel and of another in turn."""

@@ -1,1 +1,1 @@
-"""The configuration: ``matrix.yaml``, locks and patch series as models; options, paths, and this machine's kind."""
+"""The configuration as strict models: matrix.yaml, locks, patch series, options, and the context of a run."""

@@ -96,7 +96,7 @@ class BisectOptions:
         level: How many cases of the operator decide.
         branch: Where dates are looked up.
         all_parents: Whether what was merged is searched too, and not only merges.
-        jobs: Commits tried side by side.
+        jobs: Commits tested side by side.
         timeout: Seconds after which a command is ended and counts as bad.
         requirements: Whether the command's environment has all that the wheel requires, or torch alone.
         log: A bisection's file or ``git bisect log`` whose verdicts are believed.

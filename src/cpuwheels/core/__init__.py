@@ -1,1 +1,1 @@
-"""What every stage uses: errors, processes, the store, files, digests, binaries, threads; nothing of vLLM."""
+"""The base of all other packages, without knowledge of vLLM: errors, processes, the store, files, binaries."""

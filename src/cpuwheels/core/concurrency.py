@@ -81,3 +81,31 @@ def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
     finally:
         stop.set()
         thread.join()
+
+
+@contextlib.contextmanager
+def ended_after(seconds: float | None) -> Iterator[threading.Event]:
+    """End the commands that this thread waits for after a time; the event says whether that was needed.
+
+    Args:
+        seconds: From the start of the block; None for no limit.
+    """
+    late, thread = threading.Event(), threading.get_ident()
+
+    def stop() -> None:
+        late.set()
+        while not done.wait(_PAUSE_SECONDS):
+            end_command_of(thread)
+
+    done = threading.Event()
+    timer = threading.Timer(seconds, stop) if seconds is not None else None
+    if timer:
+        timer.daemon = True
+        timer.start()
+    try:
+        yield late
+    finally:
+        done.set()
+        if timer:
+            timer.cancel()
+            timer.join()

@@ -5,11 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass
+from math import floor
 from typing import TYPE_CHECKING
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.markup import escape
+from rich.progress_bar import ProgressBar
+from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.core.units import format_size
@@ -17,8 +21,18 @@ from cpuwheels.core.units import format_size
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from rich.console import RenderableType
+
 PLAIN_INTERVAL = 30.0
 """Seconds between progress lines where there is no terminal."""
+
+_GAP = "  "
+
+_BAR_COLUMNS = (10, 30)
+"""Least and most columns of a bar; in between it is a sixth of the terminal."""
+
+_LEAST_DETAIL = 16
+"""Columns below which a detail is left out instead of cut."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +43,7 @@ class Progress:
         done: Files (or bytes) finished.
         total: Files (or bytes) in all; 0 when not known yet.
         unit: ``files`` or ``bytes``.
+        part: Done part of the work, from 0 to 1, where that is not the same as ``done`` of ``total``.
         memory: Resident bytes of the stage's processes now, or None.
         eta: Seconds still to go, or None.
         detail: What is being worked on.
@@ -37,20 +52,44 @@ class Progress:
     done: int
     total: int
     unit: str = "files"
+    part: float | None = None
     memory: int | None = None
     eta: float | None = None
     detail: str = ""
 
-    def text(self, elapsed: float) -> str:
-        """Return the progress on one line."""
-        parts = [self._amount(), f"elapsed {clock(elapsed)}"]
-        if self.eta is not None:
-            parts.append(f"about {clock(self.eta)} to go")
+    @property
+    def fraction(self) -> float | None:
+        """Done part of the work, from 0 to 1, or None if it is not known."""
+        if self.part is None and self.total:
+            return min(1.0, self.done / self.total)
+        return self.part
+
+    def text(self, elapsed: float, width: int | None = None) -> str:
+        """Return the progress on one line, the most important first.
+
+        Args:
+            elapsed: Seconds since the stage began.
+            width: Columns that there are for it, if they are limited; what does not fit is left out from the end,
+                but for the first two.
+        """
+        important = [self._percent(), "" if self.eta is None else f"about {_rough_clock(self.eta)} to go"]
+        others = [self._amount(), f"elapsed {clock(elapsed)}"]
         if self.memory is not None:
-            parts.append(f"memory {format_size(self.memory)}")
-        if self.detail:
-            parts.append(self.detail)
-        return "  ".join(filter(None, parts))
+            others.append(f"memory {format_size(self.memory)}")
+        line = _GAP.join(filter(None, important))
+        for part in filter(None, others):
+            longer = f"{line}{_GAP}{part}" if line else part
+            if width is not None and line and cell_len(longer) > width:
+                return line
+            line = longer
+        if not self.detail:
+            return line
+        if width is None or width - cell_len(line + _GAP) >= min(cell_len(self.detail), _LEAST_DETAIL):
+            line = f"{line}{_GAP}{self.detail}"
+        return line
+
+    def _percent(self) -> str:
+        return "" if self.fraction is None else f"{floor(100 * self.fraction + 1e-6)}%"
 
     def _amount(self) -> str:
         if self.unit == "bytes":
@@ -124,7 +163,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def _live_line(self) -> Iterator[None]:
-        if not self.console.is_terminal or self._live is not None:
+        if not self.console.is_terminal or self.console.is_dumb_terminal or self._live is not None:
             yield
             return
         with Live(get_renderable=self._now, console=self.console, transient=True, refresh_per_second=4) as live:
@@ -134,11 +173,10 @@ class Reporter:
             finally:
                 self._live = None
 
-    def _now(self) -> Text:
+    def _now(self) -> RenderableType:
         """Return the live line: time goes on in it even while nothing reports progress."""
-        elapsed = time.monotonic() - self._began
-        text = self._progress.text(elapsed) if self._progress else f"elapsed {clock(elapsed)}"
-        return Text(f"[{self.target}] {self._stage}: {text}", overflow="ellipsis", no_wrap=True)
+        progress, elapsed = self._progress or Progress(0, 0), time.monotonic() - self._began
+        return progress_line(f"[{self.target}] {self._stage}:", progress, elapsed, self.console.width)
 
     @staticmethod
     def _noted(message: str) -> str:
@@ -152,6 +190,37 @@ class Reporter:
 
     def _print(self, console: Console, markup: str) -> None:
         console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
+
+
+def progress_line(head: str, progress: Progress, elapsed: float, width: int) -> RenderableType:
+    """Return one line of a terminal: with a bar if the whole is known and percent and time fit next to it.
+
+    Args:
+        head: What it begins with.
+        progress: Shown behind it.
+        elapsed: Seconds since the stage began.
+        width: Columns of the terminal.
+    """
+    least, most = _BAR_COLUMNS
+    bar = max(least, min(most, width // 6))
+    room = width - cell_len(head) - 1
+    room_for_text = room - bar - 1
+    if progress.fraction is None or cell_len(progress.text(elapsed, 0)) > room_for_text:
+        return _one_line(f"{head} {progress.text(elapsed, room)}")
+    line = Table.grid(padding=(0, 1))
+    shown = ProgressBar(1.0, progress.fraction, bar, complete_style="cyan")
+    line.add_row(_one_line(head), shown, _one_line(progress.text(elapsed, room_for_text)))
+    return line
+
+
+def _one_line(text: str) -> Text:
+    return Text(text, overflow="ellipsis", no_wrap=True)
+
+
+def _rough_clock(seconds: float) -> str:
+    """Return a guessed duration: like `clock`, but without a part of a second that nobody can know."""
+    whole = round(seconds)
+    return f"{whole} s" if whole < 60 else clock(whole)  # noqa: PLR2004  (a minute)
 
 
 def clock(seconds: float) -> str:

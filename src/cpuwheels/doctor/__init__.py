@@ -1,1 +1,1 @@
-"""Everything a build needs, checked before it starts: asking is apart from judging."""
+"""The doctor: what a build needs, checked before it starts."""

@@ -42,7 +42,7 @@ def _used(target: Target, survey: Sequence[tuple[str, str, bool]], choice: Toolc
     name = "toolchain"
     gate = f"{target.compiler.family} {target.compiler.minimum} or newer"
     if uses_pinned(target, survey, choice, runs=runs):
-        reason = "asked for" if choice == "debian" else f"no compiler of this machine passes the gate ({gate})"
+        reason = "asked for" if choice == "debian" else f"no compiler of this machine meets the requirements ({gate})"
         return Check(name, "ok", f"the pinned one, locks/{target.toolchain}.yaml: {reason}")
     accepted = next((command for command, _, good in survey if good), None)
     if accepted is not None and choice != "debian":
@@ -56,6 +56,6 @@ def _used(target: Target, survey: Sequence[tuple[str, str, bool]], choice: Toolc
     return Check(
         name,
         "fail",
-        f"no compiler of this machine passes the gate of {target.id} ({gate})",
+        f"no compiler of this machine meets the requirements of {target.id} ({gate})",
         f"install one and name it in CXX{pinned}",
     )

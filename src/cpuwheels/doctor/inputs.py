@@ -85,7 +85,7 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
     if pin.alternates:
         archive = pin.alternates[0]
         alternate = Need(
-            f"the alternate oneDNN {archive.version}",
+            f"the fallback oneDNN {archive.version}",
             "the matrix products",
             is_stored(archive.sha256, context.store),
             _urls(mirrored(archive.debian, context.mirrors)),

@@ -1,1 +1,1 @@
-"""Python environments: those that build, those that test a wheel, and the torch in them."""
+"""Python environments: the one that builds, those in which a wheel is tested, and the torch in each."""

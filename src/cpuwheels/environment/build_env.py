@@ -11,15 +11,15 @@ from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import compile_imported
-from cpuwheels.environment.torch_cross import install_stand_in
+from cpuwheels.environment.torch_cross import install_stub
 from cpuwheels.environment.torch_index import TorchOffer, torch_requirement
 from cpuwheels.environment.torch_install import install_torch, refuse_unpinned, torch_digest
 from cpuwheels.fetch.uv import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
-    from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
     from cpuwheels.environment.torch_cross import ForeignTorch
 
@@ -128,7 +128,7 @@ class EnvironmentRequest:
         )
 
 
-def build_environment(request: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path) -> Environment:
+def build_environment(context: BuildContext, request: EnvironmentRequest) -> Environment:
     """Return the environment, making it if it is not there.
 
     The interpreter is the first of the request's for which both Python and a CPU torch are to be had.
@@ -144,6 +144,7 @@ def build_environment(request: EnvironmentRequest, store: Store, reporter: Repor
             where=request.lock,
             next_step="restore it from git or run nox -s lock",
         )
+    store = context.store
     if stored := stored_environment(request, store):
         return _allowed(stored, request)
     interpreters = found_interpreters(request.pythons)
@@ -159,12 +160,12 @@ def build_environment(request: EnvironmentRequest, store: Store, reporter: Repor
             folder = store.path("environments", request.key(version))
             if (folder / _MARKER).is_file():
                 return _allowed(_read(folder), request)
-            made, refused = _make(request, version, interpreter, folder, reporter=reporter, logs=logs)
+            made, refused = _make(context, request, version, interpreter, folder)
             if made is not None:
                 return made
             faults += refused
     raise TorchError(
-        f"no CPU build of torch {request.torch} is to be had for {request.target.machine}",
+        f"no CPU build of torch {request.torch} can be found for {request.target.machine}",
         where=f"Python {', '.join(interpreters)}",
         output="\n".join(dict.fromkeys(faults)),
         next_step=f"make {request.pin.index} reachable, or put torch-{request.torch}+{request.pin.local} for one "
@@ -179,15 +180,9 @@ def _allowed(environment: Environment, request: EnvironmentRequest) -> Environme
 
 
 def _make(
-    request: EnvironmentRequest,
-    version: str,
-    interpreter: Path,
-    folder: Path,
-    *,
-    reporter: Reporter,
-    logs: Path,
+    context: BuildContext, request: EnvironmentRequest, version: str, interpreter: Path, folder: Path
 ) -> tuple[Environment | None, list[str]]:
-    log = logs / "environment.log"
+    reporter, log = context.reporter, context.logs / "environment.log"
     with storage_errors(folder.parent):
         remove_tree(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +193,7 @@ def _make(
         python = folder / "bin" / "python"
         run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
         if request.foreign is not None:
-            install_stand_in(site_packages(folder), request.foreign)
+            install_stub(site_packages(folder), request.foreign)
             compile_imported(python, _IMPORTED, log)
             environment = _seal_foreign(folder, python, version, request.foreign)
             return environment, []

@@ -7,6 +7,7 @@ torch; where none of them has one, from the Debian root that the matrix names as
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 import tempfile
@@ -24,16 +25,16 @@ from cpuwheels.core.filesystem import link_or_copy, remove_tree
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_index import cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import content_key, unpacked_root
 from cpuwheels.toolchain.debian_compiler import patchelf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.environment.torch_index import TorchOffer
 
 KIND = "torch"
@@ -42,6 +43,7 @@ LIBRARIES = ("libtorch", "libtorch_cpu", "libc10")
 """What upstream's modules are linked to, by PyTorch's names; distributors add a version to them."""
 
 _LAYOUT = 2
+_LOG = "torch.log"
 _FACTS = "facts.json"
 _WANTED = ("torch/include/", "torch/lib/", "torch/version.py", "torch.libs/")
 _HEADERS = ("ATen", "c10", "caffe2", "torch")
@@ -71,73 +73,64 @@ class ForeignTorch:
 
 
 @dataclass(frozen=True)
-class ForeignRequest:
+class _Wanted:
     """Which torch is needed.
 
     Attributes:
+        context: The run, for a target that is not of this machine's kind.
         torch: Version that the source pins, without a local label.
         pin: Where builds of it are.
-        target: The platform.
-        pythons: Versions of Python, in order of preference; the headers and libraries are the same for all.
-        root: The project's folder, with ``locks/``.
-        mirrors: Debian mirrors.
-        locked: Whether what is not pinned by content, and alternates, are refused.
     """
 
+    context: BuildContext
     torch: str
     pin: TorchPin
-    target: Target
-    pythons: tuple[str, ...]
-    root: Path
-    mirrors: tuple[str, ...]
-    locked: bool = False
 
 
 def foreign_torch(
-    request: ForeignRequest, *, store: Store, reporter: Reporter, logs: Path, environ: Mapping[str, str]
+    context: BuildContext, torch: str, pin: TorchPin, environ: Mapping[str, str] = os.environ
 ) -> ForeignTorch:
     """Return the torch of a target, fetching it if the store does not have it.
 
     Args:
-        request: Which one.
-        store: Where it is kept.
-        reporter: Told where it comes from, and of an alternate, aloud.
-        logs: Folder for pip's log.
+        context: The run, for a target that is not of this machine's kind.
+        torch: Version that the source pins, without a local label.
+        pin: Where builds of it are.
         environ: Names package indexes and folders, and pip's configuration.
 
     Raises:
         TorchError: No place has a CPU build, and there is no alternate.
-        LockedError: ``locked``, and what there is is an alternate or not pinned by content.
+        LockedError: The run is locked, and what there is is an alternate or not pinned by content.
         DownloadError: The alternate cannot be fetched.
     """
-    key = make_key(layout=_LAYOUT, torch=request.torch, pin=request.pin, target=request.target.id)
+    wanted = _Wanted(context, torch, pin)
+    key = make_key(layout=_LAYOUT, torch=torch, pin=pin, target=context.target.id)
 
     def make(folder: Path) -> None:
-        _unpack_wheel(request, folder, reporter, logs / "torch.log", environ)
+        _unpack_wheel(wanted, folder, environ)
 
     try:
-        folder = store.get(KIND, key, make)
+        folder = context.store.get(KIND, key, make)
     except TorchError as error:
-        return _alternate(request, error, store, reporter, logs / "torch.log")
+        return _alternate(wanted, error)
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-    if request.locked and not facts["pinned"]:
+    if context.options.locked and not facts["pinned"]:
         raise refuse_unpinned(f"torch {facts['version']}")
     return ForeignTorch(folder=folder / "torch", **facts)
 
 
-def _unpack_wheel(
-    request: ForeignRequest, folder: Path, reporter: Reporter, log: Path, environ: Mapping[str, str]
-) -> None:
+def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) -> None:
     """Unpack the CPU wheel that the first willing place has."""
-    wanted = torch_requirement(request.torch, request.pin, request.target)
+    target, log = request.context.target, request.context.logs / _LOG
+    wanted = torch_requirement(request.torch, request.pin, target)
     faults: list[str] = []
-    for offer in torch_offers(request.pin, environ, pip_configs(environ), request.target.system):
+    for offer in torch_offers(request.pin, environ, pip_configs(environ), target.system):
         with tempfile.TemporaryDirectory(dir=folder) as fresh:
-            wheel = _download(request, wanted, offer, Path(fresh), log, faults)
+            wheel = _download(request, wanted, offer, Path(fresh), faults)
             if wheel is None:
                 continue
             digest = file_digest(wheel)
-            known = {pinned.sha256 for pinned in request.pin.wheels if pinned.machine == request.target.machine}
+            known = {pinned.sha256 for pinned in request.pin.wheels if pinned.machine == target.machine}
             if known and digest not in known:
                 faults.append(f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}")
                 continue
@@ -149,7 +142,9 @@ def _unpack_wheel(
             faults.append(f"{offer.location} ({offer.named_by}): a CUDA {cuda} build")
             continue
         if not known:
-            reporter.announce(f"{wanted} for {request.target.machine} is not pinned by content; from {offer.location}")
+            request.context.reporter.announce(
+                f"{wanted} for {target.machine} is not pinned by content; from {offer.location}"
+            )
         facts = {
             "version": str(parse_wheel_filename(wheel.name)[1]),
             "digest": digest,
@@ -159,18 +154,16 @@ def _unpack_wheel(
         (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return
     raise TorchError(
-        f"no CPU build of torch {request.torch} is to be had for {request.target.system} {request.target.machine}",
+        f"no CPU build of torch {request.torch} can be found for {target.system} {target.machine}",
         where="the configured places and the index in matrix.yaml",
         output="\n".join(dict.fromkeys(faults)),
         log=log,
-        next_step=f"make {request.pin.index_for(request.target.system)} reachable, or put the wheel into a folder and "
+        next_step=f"make {request.pin.index_for(target.system)} reachable, or put the wheel into a folder and "
         "name it in UV_FIND_LINKS or PIP_FIND_LINKS",
     )
 
 
-def _download(
-    request: ForeignRequest, wanted: str, offer: TorchOffer, folder: Path, log: Path, faults: list[str]
-) -> Path | None:
+def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, faults: list[str]) -> Path | None:
     """Let pip, which takes any platform's wheels, fetch torch from one place."""
     place = ["--no-index", "--find-links", offer.location]
     if offer.kind == "index":
@@ -178,12 +171,15 @@ def _download(
     command: list[str | Path] = [
         sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
         *("--retries", "0", "--timeout", "15", "--only-binary", ":all:", "--implementation", "cp", "--dest", folder),
-        *(part for platform in platforms(request.target) for part in ("--platform", platform)),
+        *(part for platform in platforms(request.context.target) for part in ("--platform", platform)),
     ]  # fmt: skip
     said = ""
-    for python in request.pythons:
+    for python in request.context.matrix.python:
         done = run(
-            [*command, "--python-version", python, *place, wanted], log=log, env=offer_environment(), check=False
+            [*command, "--python-version", python, *place, wanted],
+            log=request.context.logs / _LOG,
+            env=offer_environment(),
+            check=False,
         )
         if wheel := next(folder.glob("torch-*.whl"), None):
             return wheel
@@ -203,29 +199,30 @@ def platforms(target: Target) -> list[str]:
     return [*tags, f"manylinux2014_{target.machine}"]
 
 
-def _alternate(
-    request: ForeignRequest, reason: TorchError, store: Store, reporter: Reporter, log: Path
-) -> ForeignTorch:
-    alternate = request.pin.alternate(request.target.machine)
+def _alternate(request: _Wanted, reason: TorchError) -> ForeignTorch:
+    context = request.context
+    alternate = request.pin.alternate(context.target.machine)
     if alternate is None:
         raise reason
-    if request.locked:
+    if context.options.locked:
         raise LockedError(
-            f"torch {request.torch} for {request.target.machine} cannot be reached and --locked refuses alternates",
+            f"torch {request.torch} for {context.target.machine} cannot be reached and --locked refuses fallbacks",
             where=reason.where,
             output=reason.output,
             next_step=f"make {request.pin.index} reachable, or build without --locked",
         ) from reason
-    lock = load_lock(request.root, alternate.root)
+    lock = load_lock(context.root, alternate.root)
     content = content_key(lock)
 
     def make(folder: Path) -> None:
-        root = unpacked_root(lock, ROOTS, mirrors=request.mirrors, store=store, reporter=reporter)
-        _lay_out(root, folder / "torch", alternate.root, log)
+        root = unpacked_root(
+            lock, ROOTS, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter
+        )
+        _lay_out(root, folder / "torch", alternate.root, context.logs / _LOG)
 
-    folder = store.get(KIND, make_key(layout=_LAYOUT, root=content), make)
-    reporter.announce(
-        f"no wheel of torch {request.torch} for {request.target.machine} can be reached; building against Debian's "
+    folder = context.store.get(KIND, make_key(layout=_LAYOUT, root=content), make)
+    context.reporter.announce(
+        f"no wheel of torch {request.torch} for {context.target.machine} can be reached; building against Debian's "
         f"{alternate.version} instead. The build record and the wheel's metadata say so."
     )
     return ForeignTorch(
@@ -234,8 +231,8 @@ def _alternate(
     )  # fmt: skip
 
 
-def install_stand_in(site_packages: Path, torch: ForeignTorch) -> None:
-    """Put what answers for torch into a build environment (``torch_stand_in/``).
+def install_stub(site_packages: Path, torch: ForeignTorch) -> None:
+    """Put what answers for torch into a build environment (``resources/torch_stub/``).
 
     Upstream looks for torch's OpenMP library beside the package, and links the one that it finds there.
     """

@@ -2,32 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
-
-from packaging.version import Version
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import LockedError
 from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
-from cpuwheels.environment.torch_cross import ForeignRequest, foreign_torch
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
+from cpuwheels.environment.torch_cross import foreign_torch
+from cpuwheels.environment.torch_index import torch_pin
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.config.matrix import Matrix
-    from cpuwheels.config.pins import TorchPin
     from cpuwheels.environment.build_env import Environment
 
 TOOLS_LOCK = "build-tools.txt"
-
-
-def torch_pin(matrix: Matrix, torch: str) -> TorchPin:
-    """Return what the matrix says of a torch version; of one that it does not know, where to look for it."""
-    if torch in matrix.torch:
-        return matrix.torch[torch]
-    newest = matrix.torch[max(matrix.torch, key=Version)]
-    return newest.model_copy(update={"wheels": (), "alternates": ()})
 
 
 def check_torch(context: BuildContext, torch: str) -> None:
@@ -62,16 +49,12 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
         TorchError: No place has a CPU build of it.
         LockedError: It is not pinned by content, and the run is locked.
     """
-    pin, target, locked = torch_pin(context.matrix, torch), context.target, context.options.locked
-    store, reporter, logs, pythons = context.store, context.reporter, context.logs, context.matrix.python
-    foreign = None
-    if is_foreign(target):
-        asked = ForeignRequest(torch, pin, target, pythons, context.root, debian_mirrors(context), locked=locked)
-        foreign = foreign_torch(asked, store=store, reporter=reporter, logs=logs, environ=os.environ)
+    pin = torch_pin(context.matrix, torch)
     request = EnvironmentRequest(
-        torch=torch, pin=pin, target=target, pythons=pythons, lock=context.lock(TOOLS_LOCK), locked=locked,
-        foreign=foreign,
+        torch=torch, pin=pin, target=context.target, pythons=context.matrix.python, lock=context.lock(TOOLS_LOCK),
+        locked=context.options.locked,
+        foreign=foreign_torch(context, torch, pin) if is_foreign(context.target) else None,
     )  # fmt: skip
-    environment = build_environment(request, store, reporter, logs)
-    reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
+    environment = build_environment(context, request)
+    context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
     return environment

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 import httpx
+from packaging.version import Version
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cpuwheels.config.matrix import Target
+    from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.pins import TorchPin
 
 INDEX_VARIABLES = (
@@ -149,3 +150,11 @@ def cuda_of(torch_folder: Path) -> str | None:
     match = re.search(r"^cuda(?::[^=]*)?\s*=\s*(?P<value>.+)$", text, re.MULTILINE)
     value = match["value"].strip() if match else "None"
     return None if value == "None" else value.strip("'\"")
+
+
+def torch_pin(matrix: Matrix, torch: str) -> TorchPin:
+    """Return what the matrix says of a torch version; of one that it does not know, where to look for it."""
+    if torch in matrix.torch:
+        return matrix.torch[torch]
+    newest = matrix.torch[max(matrix.torch, key=Version)]
+    return newest.model_copy(update={"wheels": (), "alternates": ()})

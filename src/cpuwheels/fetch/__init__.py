@@ -1,1 +1,1 @@
-"""Fetching: files pinned by content, git commits, package indexes, and uv."""
+"""Downloads that are checked by content: files, git commits, package indexes, and environments made by uv."""

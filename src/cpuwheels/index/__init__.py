@@ -1,1 +1,1 @@
-"""The wheel index: static files that any web server or bucket serves."""
+"""The wheel index: static files in a folder or a bucket, published, checked and served."""

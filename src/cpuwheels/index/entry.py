@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import zipfile
 from datetime import UTC, datetime
 from email.parser import BytesParser
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from pydantic import Field
@@ -19,11 +18,13 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Strict
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.vllm_wheels import PROJECT
-from cpuwheels.pipeline.package_wheel import NOTE
+from cpuwheels.pipeline.provenance import read_note
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cpuwheels.pipeline.provenance import WheelNote
 
 VARIANT = "cpu"
 """Name of the wheels' device in URLs and in ``metadata.json``, as https://wheels.vllm.ai has it."""
@@ -97,14 +98,18 @@ def read_entry(
     try:
         project, version, _, _ = parse_wheel_filename(wheel.name)
         with zipfile.ZipFile(wheel) as archive:
-            names = archive.namelist()
-            info = dist_info_of(names)
+            info = dist_info_of(archive.namelist())
             metadata, tags = (archive.read(f"{info}/{name}") for name in ("METADATA", "WHEEL"))
-            note: dict[str, Any] = json.loads(archive.read(f"{info}/{NOTE}")) if f"{info}/{NOTE}" in names else {}
         digest = file_digest(wheel)
         size = wheel.stat().st_size
     except (OSError, KeyError, ValueError, zipfile.BadZipFile, InvalidWheelFilename) as error:
         raise PublishError(f"{wheel.name} is not a wheel: {error}", where=wheel, next_step="build it again") from error
+    try:
+        note = read_note(wheel)
+    except ValueError as error:
+        raise PublishError(
+            f"{wheel.name} cannot be published: {error}", where=wheel, next_step="build it again with this version"
+        ) from error
     faults = [*tag_faults(wheel.name, tags), *metadata_faults(wheel.name, metadata)]
     if project != PROJECT:
         faults.insert(0, f"it is a wheel of {project}")
@@ -116,14 +121,13 @@ def read_entry(
             next_step=f"publish wheels of {PROJECT} as they were built",
         )
     published = now or datetime.now(UTC)
-    epoch = note.get("source", {}).get("epoch")
     return Entry(
         filename=wheel.name, sha256=digest, size=size, metadata_sha256=_digest(metadata),
         requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
         version=str(version), target=_target(note, target, wheel),
         commit=_commit(note, commit, wheel, needed=version.is_devrelease),
-        kernels=str(note.get("kernel_key", "")), uploaded=stamp(published),
-        made=stamp(datetime.fromtimestamp(epoch, UTC) if isinstance(epoch, int) else published),
+        kernels=note.kernel_key if note else "", uploaded=stamp(published),
+        made=stamp(datetime.fromtimestamp(note.source.epoch, UTC) if note else published),
     ), metadata  # fmt: skip
 
 
@@ -136,8 +140,8 @@ def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def _target(note: dict[str, Any], given: str | None, wheel: Path) -> str:
-    said = note.get("target")
+def _target(note: WheelNote | None, given: str | None, wheel: Path) -> str:
+    said = note and note.target
     if said and given and said != given:
         raise PublishError(
             f"{wheel.name} was built for target {said}, not {given}", where="--target", next_step="leave it out"
@@ -151,8 +155,8 @@ def _target(note: dict[str, Any], given: str | None, wheel: Path) -> str:
     )
 
 
-def _commit(note: dict[str, Any], given: str | None, wheel: Path, *, needed: bool) -> str | None:
-    said = note.get("source", {}).get("commit")
+def _commit(note: WheelNote | None, given: str | None, wheel: Path, *, needed: bool) -> str | None:
+    said = note and note.source.commit
     if given is not None and not FULL_HASH.fullmatch(given):
         raise PublishError(f"{given!r} is no full hash", where="--commit", next_step="give all 40 digits")
     if said and given and said != given:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.templates import templates
 from cpuwheels.index.installs import installs_of, newest_installs
 from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
-from cpuwheels.index.simple_pages import templates
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML as PARITY
 
@@ -31,7 +31,7 @@ def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
         newest: The wheels of the newest view.
     """
     targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
-    text = templates().get_template("root.html.j2").render(
+    text = templates("cpuwheels.index").get_template("root.html.j2").render(
         installs=newest_installs(commits, newest), newest=f"{NIGHTLY}/" if newest else "", rows=commits.newest,
         targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
         report=_report, parity_report=PARITY, speed_report=SPEED,
@@ -48,7 +48,7 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
     """
     listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
     first, newest = listed[0], view == NIGHTLY
-    text = templates().get_template("view.html.j2").render(
+    text = templates("cpuwheels.index").get_template("view.html.j2").render(
         newest=newest, installs=installs_of(listed, None if newest else view), page=lasting_view,
         version=first.version.partition("+")[0] if first.commit is None else first.version,
         commit=first.commit, made=first.made, entries=listed, words=WORDS,

@@ -26,7 +26,7 @@ def publish_wheel(
     target: str | None = None,
     nightly: bool = False,
 ) -> Published:
-    """Publish a wheel with the reports beside it.
+    """Publish a wheel with the reports next to it.
 
     Args:
         bucket: Where the index is kept.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from cpuwheels.core.units import format_size
+from cpuwheels.core.templates import templates
 from cpuwheels.fetch.vllm_wheels import PROJECT
 from cpuwheels.index.entry import VARIANT, Entry
 from cpuwheels.index.layout import HTML, JSON, METADATA_JSON, link, project_folder, wheel_path
@@ -51,16 +50,6 @@ def page_text(page: Strict) -> str:
     return page.model_dump_json(indent=1) + "\n"
 
 
-def templates() -> Environment:
-    """Return the templates of the index's pages; sizes are written for people by the filter ``size``."""
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.index", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
-    environment.filters["size"] = format_size
-    return environment
-
-
 def read_view(page: bytes) -> list[Entry]:
     """Return the entries of a view's JSON page.
 
@@ -84,7 +73,11 @@ def _anchor(folder: str, entry: Entry) -> tuple[str, str, dict[str, str]]:
 
 
 def _html(title: str, anchors: Sequence[tuple[str, str, dict[str, str]]]) -> str:
-    return templates().get_template("simple.html.j2").render(api_version=API_VERSION, title=title, anchors=anchors)
+    return (
+        templates("cpuwheels.index")
+        .get_template("simple.html.j2")
+        .render(api_version=API_VERSION, title=title, anchors=anchors)
+    )
 
 
 def _project(folder: str, entries: Sequence[Entry]) -> dict[str, Any]:

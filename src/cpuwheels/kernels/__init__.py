@@ -1,1 +1,1 @@
-"""The kernels: upstream's extension modules, configured, compiled and collected into the store."""
+"""The kernel stage: upstream's extension modules configured, compiled and collected into the store."""

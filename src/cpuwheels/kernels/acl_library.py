@@ -10,8 +10,7 @@ from cpuwheels.source.acl import KIND, NAME
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.kernels.ccache.settings import CompilerCache
     from cpuwheels.kernels.memory.admission import CapPlan
     from cpuwheels.kernels.request import KernelRequest
@@ -21,13 +20,7 @@ LIBRARIES = ("arm_compute", "arm_compute_graph")
 
 
 def get_acl_library(
-    request: KernelRequest,
-    plan: CapPlan,
-    cache: CompilerCache | None,
-    *,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
+    context: BuildContext, request: KernelRequest, plan: CapPlan, cache: CompilerCache | None
 ) -> Path | None:
     """Return the folder that oneDNN takes as ``ACL_ROOT_DIR``, or None if these kernels go without.
 
@@ -37,4 +30,4 @@ def get_acl_library(
     if acl is None or acl.folder is None or acl.commit is None:
         return None
     project = Project(KIND, f"{NAME} {acl.tag}", acl.folder, acl.commit, acl.options, LIBRARIES)
-    return get_project(project, request, plan, cache, store=store, reporter=reporter, logs=logs)
+    return get_project(context, project, request, plan, cache)

@@ -12,7 +12,7 @@ from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.configure import configure
-from cpuwheels.kernels.depfile import keep_reads, kernels_key, known_reads, read_files
+from cpuwheels.kernels.depfile import kernels_key, read_files, reads_cache
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.memory.ledger import LEDGER, read_records
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
     from cpuwheels.kernels.ccache.settings import CompilerCache
@@ -45,23 +46,19 @@ _MEMORY_USE = TypeAdapter(MemoryUse)
 
 
 def get_kernels(
+    context: BuildContext,
     request: KernelRequest,
     *,
     cap: Callable[[Path], CapPlan],
     cache: Callable[[], CompilerCache | None],
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
 ) -> Kernels:
     """Return the kernels of a request, building them if the store does not have them.
 
     Args:
+        context: The run; its store keeps kernels and unfinished builds.
         request: Their inputs.
         cap: Returns how a build in a folder is kept below its cap.
         cache: Returns the compiler cache, if one is to be used; only asked when something must be compiled.
-        store: Where kernels and unfinished builds are kept.
-        reporter: Told of every step.
-        logs: Folder for the logs of each step.
 
     Raises:
         ConfigureError: CMake stopped.
@@ -69,8 +66,9 @@ def get_kernels(
         MemoryCapError: One file is known to need more memory than there is.
         OutOfMemoryError: A compiler was killed for memory.
     """
+    store = context.store
     if found := _find(request, store):
-        reporter.info(f"kernels {found[0]} are in the store; nothing to compile")
+        context.reporter.info(f"kernels {found[0]} are in the store; nothing to compile")
         return _kernels(store, *found, built=False)
     build = request.key()
     with store.lock("kernel-build", build):
@@ -78,50 +76,48 @@ def get_kernels(
             return _kernels(store, *found, built=False)
         work = store.work(KIND, build)
         workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
-        memory = _build(request, workspaces, cap(workspaces[0].gate), cache(), store, reporter, logs)
+        memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
         reads = read_files(request, workspaces)
         key = kernels_key(request, reads)
 
         def fill(folder: Path) -> None:
-            collect(request, workspaces, folder, logs / "collect.log")
+            collect(request, workspaces, folder, context.logs / "collect.log")
             (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
         store.get(KIND, key, fill)
-        keep_reads(request, store, reads)
+        reads_cache(request, store).keep(reads)
         remove_tree(work)
-    report_memory(memory, reporter)
+    report_memory(memory, context.reporter)
     return _kernels(store, key, reads, built=True)
 
 
 def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
     """Return the key of kernels in the store that this request would come to, and what they depend on."""
     known: dict[str, Reads] = {}
-    for reads in known_reads(request, store):
+    for reads in reads_cache(request, store).known():
         known.setdefault(kernels_key(request, reads), reads)
     return next(((key, reads) for key, reads in known.items() if store.find(KIND, key)), None)
 
 
 def _build(
+    context: BuildContext,
     request: KernelRequest,
     workspaces: Sequence[Workspace],
     plan: CapPlan,
     cache: CompilerCache | None,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
 ) -> MemoryUse:
     """Configure and compile in workspaces, going on where an earlier run was interrupted."""
     first = workspaces[0]
     first.prepare(request)
     open_gate(plan)
-    first.link_acl(get_acl_library(request, plan, cache, store=store, reporter=reporter, logs=logs))
+    first.link_acl(get_acl_library(context, request, plan, cache))
     name = unused_name(request)
     learned = plan.learned.with_name(name)
     unused = read_unused(learned, plan.seed.with_name(name))
     if not first.unused.is_file() or read_unused(first.unused) != unused:
         write_unused(first.unused, unused)
     launchers = Launchers.of(plan.gate, first.ledger, cache, request)
-    used = [_compile(request, workspace, launchers, plan, reporter, logs) for workspace in workspaces]
+    used = [_compile(context, request, workspace, launchers, plan) for workspace in workspaces]
     if request.onednn and not read_unused(first.unused):
         write_unused(learned, still_unused(unused, unused_files(first)))
     return replace(
@@ -130,14 +126,10 @@ def _build(
 
 
 def _compile(
-    request: KernelRequest,
-    workspace: Workspace,
-    launchers: Launchers,
-    plan: CapPlan,
-    reporter: Reporter,
-    logs: Path,
+    context: BuildContext, request: KernelRequest, workspace: Workspace, launchers: Launchers, plan: CapPlan
 ) -> MemoryUse:
     """Configure and compile one workspace."""
+    reporter, logs = context.reporter, context.logs
     workspace.prepare(request)
     open_gate(plan)
     suffix = f"-{workspace.configuration.name}" if workspace.configuration.name else ""

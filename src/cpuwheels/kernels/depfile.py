@@ -1,9 +1,7 @@
 """Which of upstream's files a build of kernels depended on: what the compiler really read.
 
 vLLM lands dozens of commits a day, and few of them touch a file that the CPU kernels are made from. Kernels are
-therefore named by what was read for them, as a compiler cache does it in its direct mode. Before a build the reads
-of earlier builds are tried, with this source's content of the same files; the first that leads to kernels in the
-store is right, because then the compiler would read the same files again.
+therefore named by what was read for them (`cpuwheels.core.direct_mode`).
 """
 
 from __future__ import annotations
@@ -12,12 +10,10 @@ import os
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
 from cpuwheels.core.capture import capture
-from cpuwheels.core.digests import entry_digest, make_key, text_digest, tree_files
+from cpuwheels.core.digests import make_key, text_digest, tree_files
+from cpuwheels.core.direct_mode import ABSENT, DirectModeCache, content_digest
 from cpuwheels.core.errors import CompileError
-from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
 
 if TYPE_CHECKING:
@@ -34,9 +30,6 @@ CONFIGURED = ("CMakeLists.txt", "cmake")
 
 GENERATORS = "csrc/**/*.py"
 """Programs that upstream's CMake runs to write headers."""
-
-ABSENT = "absent"
-"""In place of a digest, of what a tree does not have."""
 
 
 class Reads(Strict):
@@ -60,10 +53,7 @@ class Reads(Strict):
 
     def contents(self, source: Path) -> dict[str, str]:
         """Return the digest of each file in a tree; what is not there counts as absent."""
-        paths = {name: source / name for name in self.files}
-        return {
-            name: entry_digest(path) if path.is_file() or path.is_symlink() else ABSENT for name, path in paths.items()
-        }
+        return {name: content_digest(source / name) for name in self.files}
 
     def names(self, source: Path) -> dict[str, tuple[str, ...] | None]:
         """Return the sorted names in each folder in a tree, None for one that is not there."""
@@ -103,26 +93,9 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
     return Reads(files=tuple(sorted(found | configured)), folders=tuple(sorted(folders)))
 
 
-def known_reads(request: KernelRequest, store: Store) -> Iterator[Reads]:
-    """Yield the reads of earlier builds that differ in the source only, the latest first."""
-    folder = store.path(KIND, request.key_beside_source())
-    for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
-        try:
-            yield Reads.model_validate_json(path.read_bytes())
-        except (OSError, ValidationError):
-            continue  # removed meanwhile, or damaged: the next build writes it again
-
-
-def keep_reads(request: KernelRequest, store: Store, reads: Reads) -> None:
-    """Keep what a build depended on, for those after it.
-
-    Raises:
-        StoreError: The store cannot be written.
-    """
-    text = reads.model_dump_json(indent=1) + "\n"
-    folder = store.path(KIND, request.key_beside_source())
-    with storage_errors(store.root):
-        write_atomic(folder / f"{text_digest(text)[:16]}.json", text)
+def reads_cache(request: KernelRequest, store: Store) -> DirectModeCache[Reads]:
+    """Return what earlier builds that differ in the source only have read."""
+    return DirectModeCache(store, KIND, request.key_beside_source(), Reads)
 
 
 def _below(line: str, workspace: Workspace) -> str | None:

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.kernels.ccache.settings import CompilerCache
     from cpuwheels.kernels.memory.admission import CapPlan
     from cpuwheels.kernels.request import KernelRequest
@@ -69,25 +68,16 @@ class Project:
 
 
 def get_project(
-    project: Project,
-    request: KernelRequest,
-    plan: CapPlan,
-    cache: CompilerCache | None,
-    *,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
+    context: BuildContext, project: Project, request: KernelRequest, plan: CapPlan, cache: CompilerCache | None
 ) -> Path:
     """Return a folder with the project's headers, as they lie in its tree, and its archives in ``build/``.
 
     Args:
+        context: The run; its store keeps the result, and an unfinished build.
         project: What is compiled.
         request: The kernels that need it, for their toolchain and tools.
         plan: The cap; its gate is open.
         cache: The compiler cache, if one is to be used.
-        store: Where the result is kept, and an unfinished build.
-        reporter: Told of every step.
-        logs: Folder for the logs of each step.
 
     Raises:
         ConfigureError: CMake stopped.
@@ -96,7 +86,7 @@ def get_project(
         OutOfMemoryError: A compiler was killed for memory.
     """
     key = project.key(request)
-    kind = f"{project.kind}-built"
+    kind, store, reporter, logs = f"{project.kind}-built", context.store, context.reporter, context.logs
 
     def make(folder: Path) -> None:
         work = _Work(project, store.work(project.kind, key))

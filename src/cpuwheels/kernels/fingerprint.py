@@ -59,7 +59,7 @@ def folder_class(folder: Path, reads: Reads) -> str:
     listing: dict[str, str] = {}
     for part in PARTS:
         place = folder / part
-        names = [f"{part}/{name}" for name in tree_names(place)] if place.is_dir() else [part] * place.is_file()
+        names = [part] if place.is_file() else [f"{part}/{name}" for name in tree_names(place)]
         listing |= {name: _entry(f"{folder}/{name}") if name in counted else "" for name in names}
     return class_digest(listing, reads)
 

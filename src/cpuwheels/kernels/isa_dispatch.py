@@ -18,8 +18,8 @@ from cpuwheels.kernels.result import MODULES
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Library, Target
-    from cpuwheels.core.store import Store
     from cpuwheels.toolchain.result import Toolchain
 
 KIND = "choosers"
@@ -66,39 +66,37 @@ def chooser_key(target: Target, toolchain: Toolchain, root: Path) -> str:
     return make_key(sources=chooser_digest(target, root), toolchain=toolchain.digest)
 
 
-def beside_kernels(target: Target, toolchain: Toolchain, *, root: Path, store: Store, logs: Path) -> dict[str, Path]:
-    """Return what a target's wheel holds beside its kernels, by its name there: the chooser, if it has one.
+def beside_kernels(context: BuildContext, toolchain: Toolchain) -> dict[str, Path]:
+    """Return what a target's wheel holds besides its kernels, by its name there: the chooser, if it has one.
 
     Raises:
         MatrixError: The target's chooser and libraries do not go together.
         CompileError: It does not compile.
     """
-    if target.chooser is None:
+    if context.target.chooser is None:
         return {}
-    chooser = build_chooser(target, toolchain, root=root, store=store, logs=logs)
+    chooser = build_chooser(context, toolchain)
     return {f"{MODULES}/{chooser.name}": chooser}
 
 
-def build_chooser(target: Target, toolchain: Toolchain, *, root: Path, store: Store, logs: Path) -> Path:
+def build_chooser(context: BuildContext, toolchain: Toolchain) -> Path:
     """Return the chooser of a target, compiling it if the store does not have it.
 
     Args:
-        target: Has a chooser.
+        context: The run; its target has a chooser.
         toolchain: Compiles for the target's machine and floor.
-        root: The project's folder, with ``csrc/``.
-        store: Where the module is kept.
-        logs: Folder for the compiler's output.
 
     Raises:
         MatrixError: The target's chooser and libraries do not go together.
         CompileError: It does not compile.
     """
+    target, root = context.target, context.root
     table = render_table(target)
     name = file_name(str(target.chooser))
 
     def make(folder: Path) -> None:
         (folder / _TABLE).write_text(table, encoding="utf-8")
-        module, log = folder / name, logs / "chooser.log"
+        module, log = folder / name, context.logs / "chooser.log"
         try:
             run(_command(target, toolchain, root / "csrc", folder, module), log=log)
             run([toolchain.strip, "--strip-unneeded", module], log=log)
@@ -112,7 +110,7 @@ def build_chooser(target: Target, toolchain: Toolchain, *, root: Path, store: St
             ) from error
         module.chmod(0o755)
 
-    return store.get(KIND, chooser_key(target, toolchain, root), make) / name
+    return context.store.get(KIND, chooser_key(target, toolchain, root), make) / name
 
 
 def render_table(target: Target) -> str:

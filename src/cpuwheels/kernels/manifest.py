@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any, Literal
 
+from cpuwheels.core.direct_mode import ABSENT
 from cpuwheels.core.models import Strict
-from cpuwheels.kernels.depfile import ABSENT, Reads
+from cpuwheels.kernels.depfile import Reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,12 +16,13 @@ from cpuwheels.kernels.eta import Remaining
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.core.console import Reporter
     from cpuwheels.kernels.launchers import Launchers
     from cpuwheels.kernels.memory.admission import Session
+    from cpuwheels.kernels.memory.memgate import GateJob
     from cpuwheels.kernels.request import KernelRequest
     from cpuwheels.kernels.workspace import Workspace
 
@@ -88,7 +88,7 @@ def run_ninja(
         OutOfMemoryError: A compiler was killed for memory.
         CompileError: A file did not compile or link.
     """
-    watch = _Watch(reporter, session, build)
+    watch = _Watch(reporter, session, build, targets)
     command = session.command([ninja, "-C", build, f"-j{session.window}", *targets])
     try:
         with beside(watch.show):
@@ -147,32 +147,57 @@ def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
 class _Watch:
     """Reads ninja's lines and shows progress all along, also while one long file compiles."""
 
-    def __init__(self, reporter: Reporter, session: Session, build: Path) -> None:
+    def __init__(self, reporter: Reporter, session: Session, build: Path, targets: Sequence[str]) -> None:
         self.failure: list[str] = []
-        todo = {name: cost.seconds for name, cost in session.expected.items() if not (build / name).exists()}
-        self._remaining = Remaining(todo, session.plan.jobs.jobs)
+        links = {name: cost for name, cost in session.links.items() if name.partition(".")[0] in targets}
+        costs = {**session.expected, **links}
+        self._costs = {name: cost for name, cost in costs.items() if not (build / name).exists()}
+        self._remaining = Remaining(self._costs, session.plan.jobs.jobs, session.room)
         self._reporter = reporter
         self._session = session
         self._done = self._total = 0
-        self._began = time.monotonic()
         self._detail = ""
 
     def line(self, line: str) -> None:
         if match := _STATUS.fullmatch(line):
             self._done, self._total = int(match["done"]), int(match["total"])
             self._detail = match["what"].rsplit("/", 1)[-1]
-            self._remaining.done(match["what"].rsplit(" ", 1)[-1])
         if line.startswith("FAILED:") or self.failure:
             self.failure.append(line)
 
     def show(self, stop: threading.Event) -> None:
         while not stop.wait(_SAMPLE_SECONDS):
-            self._reporter.progress(
-                Progress(
-                    self._done,
-                    self._total,
-                    memory=self._session.memory(),
-                    eta=self._remaining.eta(time.monotonic() - self._began),
-                    detail=self._detail,
-                )
-            )
+            self._reporter.progress(self._now())
+
+    def _now(self) -> Progress:
+        status = self._session.plan.gate.status()
+        made = self._made()
+        estimate = self._remaining.estimate(self._running(status.jobs if status else (), made))
+        return Progress(
+            self._done,
+            self._total,
+            part=estimate.part if estimate else None,
+            memory=status.bytes if status else None,
+            eta=estimate.seconds if estimate else None,
+            detail=self._detail,
+        )
+
+    def _made(self) -> set[str]:
+        """Tell the estimate what is there, and return it."""
+        made = set()
+        for record in self._session.records():
+            if record.status == 0:
+                self._remaining.finish(record.output, record.wall, cached=record.cached)
+                made.add(record.output)
+        return made
+
+    def _running(self, jobs: Sequence[GateJob], made: Collection[str]) -> dict[str, float]:
+        """Return which files the jobs at the gate make, and for how many seconds: the gate knows what each one costs.
+
+        Which of two files that cost the same it is makes no difference.
+        """
+        ages: dict[float, list[float]] = {}
+        for job in jobs:
+            ages.setdefault(job.expected, []).append(job.age)
+        missing = (name for name in self._costs if name not in made)
+        return {name: of.pop() for name in missing if (of := ages.get(self._costs[name].seconds))}

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.kernels.memory.admission import MemoryUse
+    from cpuwheels.kernels.memory.ledger import JobRecord
 
 MODULES = "vllm"
 LIBRARIES = "libraries"
@@ -26,7 +27,7 @@ class Kernels:
         folder: Holds ``vllm/<module>.abi3.so``, the libraries that modules have in common as
             ``libraries/lib<name>.so`` and, if asked for, ``debug/<file>.debug``.
         modules: Module names, sorted.
-        jobs: One record for each compilation and link; `read_records` says what stands in it.
+        jobs: One record for each compilation and link.
         built: Whether this run compiled them.
         memory: What the build that compiled them did with its memory.
         reads: What of the source they depend on.
@@ -35,7 +36,7 @@ class Kernels:
     key: str
     folder: Path
     modules: tuple[str, ...]
-    jobs: tuple[dict[str, object], ...]
+    jobs: tuple[JobRecord, ...]
     built: bool
     memory: MemoryUse
     reads: Reads

@@ -7,11 +7,10 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.environment.torch_environment import TOOLS_LOCK
-from cpuwheels.kernels.manifest import FILE
 from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_finished, read_finished, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
-from cpuwheels.pipeline.package_wheel import build_wheel
+from cpuwheels.pipeline.package_wheel import Package, package_wheel
 from cpuwheels.pipeline.test_environment import install_bench
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.built_wheel import Finished
     from cpuwheels.pipeline.inputs import Inputs
     from cpuwheels.pipeline.package_wheel import BuiltWheel
+    from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.pipeline.test_environment import InstallBench
 
 
@@ -39,7 +39,7 @@ class Assembly:
 
     Attributes:
         inputs: The source and the build environment.
-        note: What the wheel is made from; see `cpuwheels.pipeline.build_record.provenance`.
+        provenance: What the wheel is made from.
         made_from: What its kernels are made from; written into the wheel.
         kernels: Folder with the kernels as they lie in the wheel.
         beside: Name in the wheel → extension module that is not among them.
@@ -51,7 +51,7 @@ class Assembly:
     """
 
     inputs: Inputs
-    note: Mapping[str, Any]
+    provenance: Provenance
     made_from: MadeFrom
     kernels: Path
     beside: Mapping[str, Path]
@@ -75,7 +75,8 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finis
         CpuwheelsError: A stage's own error.
     """
     name, version = context.target.id, assembly.inputs.source.version
-    key = wheel_key(assembly.note, context.target, context.lock(TOOLS_LOCK)) + " not tried" * (not check)
+    key = wheel_key(assembly.provenance, context.target, context.lock(TOOLS_LOCK))
+    key = key if check else f"{key} not tested"
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
         if finished := find_finished(output, key):
@@ -90,7 +91,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finis
             tried = _checked(context, assembly, built, bench) if check else []
             assembly.write_beside(staged)
             write_record(
-                staged / RECORD, inputs={**assembly.note, "wheel_key": key}, source=assembly.inputs.source,
+                staged / RECORD, made_from=assembly.provenance, wheel_key=key, source=assembly.inputs.source,
                 environment=assembly.inputs.environment, made=assembly.record, wheel=built.as_record(), tried=tried,
                 timings=context.reporter.timings, announcements=context.reporter.announcements,
                 beside=[path.name for path in staged.iterdir() if path != built.path],
@@ -103,18 +104,21 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment, store=context.store,
-            work=work / "package", log=context.logs / "metadata.log",
+            context, inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment,
+            work=work / "package",
         )  # fmt: skip
         parts = parts_of(
             package.project,
             package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
         )  # fmt: skip
-        built = build_wheel(
-            parts, python=inputs.environment.python, backend=inputs.environment.key(), epoch=inputs.source.epoch,
-            note=assembly.note, policy=assembly.policy, audited=assembly.audited,
-            add={FILE: assembly.made_from.render()}, store=context.store, work=work / "wheel", out=staged,
-            log=context.logs / "wheel.log", forbidden_paths=(context.paths.cache, context.root),
+        built = package_wheel(
+            context,
+            Package(
+                parts=parts, environment=inputs.environment, epoch=inputs.source.epoch,
+                provenance=assembly.provenance, made_from=assembly.made_from, policy=assembly.policy,
+                audited=assembly.audited,
+            ),
+            work=work / "wheel", out=staged,
         )  # fmt: skip
         for moved in built.moved_requirements:
             context.reporter.info(

@@ -22,9 +22,10 @@ from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.report.write import write_report
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.pipeline.assemble import Assembly, assemble
-from cpuwheels.pipeline.build_record import compiled_record, compiler_note, precompiled_record, provenance
+from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
+from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
 from cpuwheels.source.request import request_source
@@ -103,9 +104,8 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     wanted = inputs.request(context, toolchain)
     with context.reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
         kernels = get_kernels(
-            wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context),
-            store=context.store, reporter=context.reporter, logs=context.logs,
-        )  # fmt: skip
+            context, wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context)
+        )
     keep_class(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
@@ -115,15 +115,16 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
                 shutil.copytree(kernels.debug_folder, folder / DEBUG)
             write_report(folder, kernels, title)
 
+    compiled_with = kernel_facts(
+        toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
+        kernels=kernels.key, chooser=chooser,
+    )  # fmt: skip
     return Assembly(
         inputs=inputs,
-        note=provenance(target.id, inputs.source, inputs.prepared) | compiler_note(
-            toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
-            kernels=kernels.key, chooser=chooser,
-        ),
+        provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
         made_from=made_from(wanted, kernels, chooser_digest(target, root)),
         kernels=kernels.folder,
-        beside=beside_kernels(target, toolchain, root=root, store=context.store, logs=context.logs),
+        beside=beside_kernels(context, toolchain),
         policy=_audit_policy(target, inputs, toolchain, kernels),
         audited=None,
         features=probe(native.isaprobe).features,
@@ -137,14 +138,11 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
     target = context.target
     inputs = gather(context, upstream(context, request))
     with context.reporter.stage("kernels", f"of a wheel from {place}, if they are those of this source"):
-        donor = find_donor(
-            place, inputs.kernels(context), chooser_digest(target, context.root),
-            store=context.store, reporter=context.reporter,
-        )  # fmt: skip
+        donor = find_donor(context, place, inputs.kernels(context), chooser_digest(target, context.root))
         folder, audited = precompiled_binaries(donor, context.store)
     return Assembly(
         inputs=inputs,
-        note=provenance(target.id, inputs.source, inputs.prepared) | donor.kernel_note(),
+        provenance=provenance(target.id, inputs.source, inputs.prepared, donor.note),
         made_from=donor.made_from,
         kernels=folder,
         beside={},

@@ -10,7 +10,6 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.filesystem import write_atomic
-from cpuwheels.source.acl import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,88 +18,16 @@ if TYPE_CHECKING:
     from cpuwheels.environment.build_env import Environment
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
-    from cpuwheels.source.acl import Acl
-    from cpuwheels.source.onednn import OneDnn
-    from cpuwheels.source.patched import PreparedSource
+    from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
-
-FORMAT = 1
-"""Version of the record's layout; raised when a field changes its meaning."""
-
-
-def provenance(target: str, source: Source, prepared: PreparedSource) -> dict[str, Any]:
-    """Return what of upstream a wheel is made from, with digests, the same for every build of the same key.
-
-    It goes into the wheel itself, so it holds nothing of the machine, the time or the place of the build.
-    """
-    return {
-        "format": FORMAT,
-        "target": target,
-        "source": {
-            "version": source.version,
-            "digest": source.digest,
-            "epoch": source.epoch,
-            **({"commit": source.commit} if source.commit else {}),
-        },
-        "patches": [asdict(patch) for patch in prepared.patches],
-    }
-
-
-COMPILER_FACTS = ("toolchain", "torch", "onednn", "acl", "alternates", "kernel_key", "chooser_key")
-"""What `compiler_note` says."""
-
-
-def compiler_note(
-    *,
-    toolchain: Toolchain,
-    environment: Environment,
-    onednn: OneDnn | None,
-    acl: Acl | None,
-    kernels: str,
-    chooser: str | None = None,
-) -> dict[str, Any]:
-    """Return what the kernels of a wheel are compiled with, for the same place as `provenance`.
-
-    Args:
-        toolchain: The compiler.
-        environment: With torch.
-        onednn: Linked into them, if at all.
-        acl: Likewise.
-        kernels: Their key.
-        chooser: Key of the module that chooses among them, if there is one.
-    """
-    return {
-        "toolchain": {"version": f"{toolchain.family} {toolchain.version}", "digest": toolchain.digest},
-        "torch": {"version": environment.torch_version, "digest": environment.torch_digest},
-        "onednn": onednn
-        and {
-            "tag": onednn.tag,
-            "version": onednn.version,
-            "digest": onednn.digest,
-            "kind": onednn.kind,
-        },
-        "acl": {"tag": acl.tag, "version": acl.commit, "kind": acl.kind} if acl else None,
-        "alternates": alternates(onednn, acl, environment),
-        "kernel_key": kernels,
-        **({"chooser_key": chooser} if chooser else {}),
-    }
-
-
-def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment) -> list[str]:
-    """Return what was built with something else than the matrix's first choice, or without."""
-    found = [f"torch {environment.torch_version} from {environment.torch_from}"] if environment.torch_alternate else []
-    if onednn is not None and onednn.kind == "alternate":
-        found.append(f"oneDNN {onednn.version} in place of {onednn.tag}")
-    if acl is not None and acl.kind == "absent":
-        found.append(f"no {NAME} in place of {acl.tag}")
-    return found
 
 
 def write_record(
     path: Path,
     *,
-    inputs: Mapping[str, Any],
+    made_from: Provenance,
+    wheel_key: str,
     source: Source,
     environment: Environment,
     made: Mapping[str, Any],
@@ -114,7 +41,8 @@ def write_record(
 
     Args:
         path: Where.
-        inputs: From `provenance` and `compiler_note`.
+        made_from: What the wheel is made from.
+        wheel_key: Key of the wheel.
         source: For its origin.
         environment: For its tools.
         made: From `compiled_record` or `precompiled_record`.
@@ -126,7 +54,8 @@ def write_record(
         beside: Names of what lies beside the wheel.
     """
     record = {
-        **inputs,
+        **made_from.as_dict(),
+        "wheel_key": wheel_key,
         "origin": {
             "source": source.origin,
             "version_from": source.version_from,
@@ -168,7 +97,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
         },
         "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
         "memory": asdict(kernels.memory),
-        "files": sorted(kernels.jobs, key=lambda job: str(job.get("output"))),
+        "files": [job.model_dump() for job in sorted(kernels.jobs, key=lambda job: job.output)],
     }
 
 

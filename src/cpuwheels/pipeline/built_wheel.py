@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, ValidationError
 
@@ -12,9 +12,8 @@ from cpuwheels.core.errors import WheelError
 from cpuwheels.core.models import Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from cpuwheels.config.matrix import Target
+    from cpuwheels.pipeline.provenance import Provenance
 
 RECORD = "record.json"
 
@@ -66,17 +65,17 @@ class Finished(Strict):
     """What was announced when it was made."""
 
 
-def wheel_key(note: Mapping[str, Any], target: Target, tools: Path) -> str:
+def wheel_key(provenance: Provenance, target: Target, tools: Path) -> str:
     """Return the key of a wheel: a digest of its kernels' key and everything else that its bytes depend on.
 
     This program's own code is part of it, since it packs and checks the wheel.
 
     Args:
-        note: The provenance that is written into the wheel: digests of source and kernels, epoch.
+        provenance: What is written into the wheel: digests of source and kernels, epoch.
         target: Floor, libraries and what is left out of the wheel.
         tools: Lock of the tools that pack it.
     """
-    return make_key(note=note, target=target, tools=file_digest(tools), code=code_digest())
+    return make_key(provenance=provenance, target=target, tools=file_digest(tools), code=code_digest())
 
 
 def find_finished(output: Path, key: str) -> Finished | None:

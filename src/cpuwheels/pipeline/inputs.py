@@ -10,7 +10,6 @@ from cpuwheels.config.host import markers
 from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.errors import OneDnnError
 from cpuwheels.environment.torch_environment import check_torch, torch_environment
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.kernels.request import KernelInputs, KernelRequest
 from cpuwheels.source.acl import NAME, choose_acl, get_acl
 from cpuwheels.source.onednn import choose_onednn, get_onednn
@@ -80,7 +79,7 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
         context.reporter.info(f"vLLM {source.version} ({source.origin}; version from {source.version_from})")
         root = context.root
         patches = [patch for patch in load_series(root).patches if patch.is_for(source.version, context.target.id)]
-        prepared = prepare_source(source, patches, root / "patches", context.store, context.reporter)
+        prepared = prepare_source(context, source, patches)
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))
         check_torch(context, pins.torch)
         return Upstream(
@@ -97,7 +96,7 @@ def compiler(context: BuildContext) -> tuple[Toolchain, NativeTools]:
         CpuwheelsError: The stage's own error.
     """
     with context.reporter.stage(
-        "toolchain", f"a compiler that passes the gate of {context.target.id}, and its sysroot"
+        "toolchain", f"a compiler that meets the requirements of {context.target.id}, and its sysroot"
     ):
         toolchain = resolve_toolchain(context)
         return toolchain, native_helpers(context, toolchain)
@@ -109,19 +108,16 @@ def gather(context: BuildContext, found: Upstream) -> Inputs:
     Raises:
         CpuwheelsError: A stage's own error.
     """
-    store, reporter, logs, locked = context.store, context.reporter, context.logs, context.options.locked
+    reporter = context.reporter
     with reporter.stage("environment", f"Python with torch {found.torch} and the locked build tools"):
         environment = torch_environment(context, found.torch)
     onednn = acl = None
     if found.onednn is not None:
         with reporter.stage("onednn", f"oneDNN {found.onednn[0]}"):
-            onednn = get_onednn(
-                *found.onednn, debian_mirrors(context),
-                store=store, reporter=reporter, logs=logs, locked=locked,
-            )  # fmt: skip
+            onednn = get_onednn(context, *found.onednn)
     if found.acl is not None:
         with reporter.stage("acl", f"{NAME} {found.acl[0]}"):
-            acl = get_acl(*found.acl, store=store, reporter=reporter, logs=logs, locked=locked)
+            acl = get_acl(context, *found.acl)
     return Inputs(found.source, found.prepared, environment, onednn, acl)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,8 @@ from cpuwheels.audit.validate import Expectations, validate_wheel
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.kernels.manifest import FILE as MANIFEST
+from cpuwheels.pipeline.provenance import NOTE, wheel_note
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
 from cpuwheels.wheel.dist_info_cache import KeptDescription
@@ -26,13 +27,35 @@ if TYPE_CHECKING:
 
     from cpuwheels.audit.instructions import Judged
     from cpuwheels.audit.policy import Audited, AuditPolicy, Bundled
-    from cpuwheels.core.store import Store
-    from cpuwheels.wheel.core_metadata import Project
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.kernels.manifest import MadeFrom
+    from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.wheel.overlay import Parts
     from cpuwheels.wheel.requirements import MovedRequirement
 
-NOTE = "cpuwheels.json"
-"""File below ``.dist-info`` that says what the wheel was made from."""
+
+@dataclass(frozen=True)
+class Package:
+    """What a wheel is packaged from.
+
+    Attributes:
+        parts: What it is made of; they have to say all of the metadata.
+        environment: The build environment, with the build backend.
+        epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
+        provenance: What it is made from; written into it.
+        made_from: What its kernels are made from; likewise.
+        policy: What its binaries are audited against.
+        audited: Key and result of an audit of these binaries, if they come from a finished wheel.
+    """
+
+    parts: Parts
+    environment: Environment
+    epoch: int
+    provenance: Provenance
+    made_from: MadeFrom
+    policy: AuditPolicy
+    audited: tuple[str, Audited] | None = None
 
 
 @dataclass(frozen=True)
@@ -68,88 +91,81 @@ class BuiltWheel:
         return record
 
 
-def build_wheel(
-    parts: Parts,
-    *,
-    python: Path,
-    backend: str,
-    epoch: int,
-    note: Mapping[str, Any],
-    policy: AuditPolicy,
-    store: Store,
-    work: Path,
-    out: Path,
-    log: Path,
-    audited: tuple[str, Audited] | None = None,
-    add: Mapping[str, bytes] | None = None,
-    forbidden_paths: Sequence[Path] = (),
-) -> BuiltWheel:
-    """Build, audit, canonicalize and validate the wheel.
+def package_wheel(context: BuildContext, package: Package, *, work: Path, out: Path) -> BuiltWheel:
+    """Package a wheel.
 
     Args:
-        parts: What the wheel is made of; it has to say all of the metadata.
-        python: Interpreter of the build environment.
-        backend: Names the build environment.
-        epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
-        note: What the wheel was made from (kernel key, alternates, toolchain, source digest); written into
-            the wheel as ``cpuwheels.json``, so it must not hold times or paths.
-        policy: What its binaries are audited against.
-        store: Where audited binaries and compressed files are kept.
+        context: The run; its store keeps audited binaries and compressed files.
+        package: What the wheel is packaged from.
         work: For the steps between; emptied.
         out: Where the wheel goes, in one rename.
-        log: Log file of the step.
-        audited: Key and result of an audit of these binaries, if they come from a finished wheel.
-        add: More files below ``.dist-info``.
-        forbidden_paths: Folders of this machine whose names no binary may hold, besides ``work``.
 
     Raises:
         WheelError: The build fails, or the wheel lacks a file or a piece of metadata.
         AuditError: The wheel breaks the target's policy, or something else is wrong with it.
     """
-    python, work, out = python.absolute(), work.absolute(), out.absolute()
-    platform = f"linux-{policy.machine}" if policy.system == "Linux" else None
-    project = parts.project
-    kept_description = KeptDescription(parts, f"{backend} {platform or sys.platform}", store)
+    work, log = work.absolute(), context.logs / "wheel.log"
+    raw, files = _build(context, package, work, log)
+    key, audited = package.audited or audited_binaries(
+        raw, package.policy, store=context.store, work=work / "audit", log=log
+    )
+    kept = kept_wheel(context.store, key)
+    wheel = _canonicalise(package, raw, files, audited, kept, out.absolute())
+    _validate(package, wheel, (work, context.paths.cache, context.root), log)
+    if kept is None:
+        keep_wheel(context.store, key, wheel)
+    return _built(package, wheel, audited)
+
+
+def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tuple[Path, Mapping[str, Path]]:
+    """Return a wheel as the build backend writes it, and the package's files that it lacks if it is a kept one."""
+    parts, environment = package.parts, package.environment
+    platform = f"linux-{package.policy.machine}" if package.policy.system == "Linux" else None
+    kept = KeptDescription(parts, f"{environment.key()} {platform or sys.platform}", context.store)
     with storage_errors(work):
-        raw = kept_description.wheel(work / "raw")
-    package = parts.package if raw else {}
+        raw = kept.wheel(work / "raw")
+    files = parts.package if raw else {}
     if raw is None:
         overlay = write_overlay(work / "overlay", parts)
-        raw = build_overlay(overlay, python=python, epoch=epoch, out=work / "raw", log=log, platform=platform)
-        kept_description.keep(raw)
-    check_complete(raw, parts.files - package.keys(), project)
-    key, found = audited or audited_binaries(raw, policy, store=store, work=work / "audit", log=log)
-    path = out / audited_name(raw, found)
-    kept = kept_wheel(store, key)
-    with Streams([wheel for wheel in (found.path, kept) if wheel is not None]) as streams:
-        canonicalize(
-            raw, path, epoch=epoch, add={NOTE: render_note(note, found, project), **(add or {})}, instead=found.path,
-            streams=streams, files=package,
+        raw = build_overlay(
+            overlay, python=environment.python.absolute(), epoch=package.epoch, out=work / "raw", log=log,
+            platform=platform,
         )  # fmt: skip
-    expected = Expectations(
-        policy=policy.elf_policy(),
-        excluded=policy.excluded,
-        modules=tuple(sorted(name for name in parts.files if name.endswith(".so"))),
-        forbidden_paths=tuple(str(folder) for folder in (work, *forbidden_paths)),
-    )
-    require_valid(path, expected, log=log)
-    if kept is None:
-        keep_wheel(store, key, path)
-    return BuiltWheel(
-        path=path,
-        sha256=file_digest(path),
-        size=path.stat().st_size,
-        tags=tuple(sorted(str(tag) for tag in parse_wheel_filename(path.name)[3])),
-        policy=found.policy,
-        versions=found.versions,
-        bundled=found.bundled,
-        moved_requirements=project.moved,
-        instructions=found.instructions,
+        kept.keep(raw)
+    check_complete(raw, parts.files - files.keys(), parts.project)
+    return raw, files
+
+
+def _canonicalise(
+    package: Package, raw: Path, files: Mapping[str, Path], audited: Audited, kept: Path | None, out: Path
+) -> Path:
+    """Write the wheel with its audited binaries and our notes; what an earlier wheel compressed is copied."""
+    wheel = out / audited_name(raw, audited)
+    note = wheel_note(package.provenance, audited, package.parts.project.moved)
+    with Streams([each for each in (audited.path, kept) if each is not None]) as streams:
+        canonicalize(
+            raw, wheel, epoch=package.epoch, add={NOTE: note.render(), MANIFEST: package.made_from.render()},
+            instead=audited.path, streams=streams, files=files,
+        )  # fmt: skip
+    return wheel
+
+
+def _validate(package: Package, wheel: Path, forbidden: Sequence[Path], log: Path) -> None:
+    """Raise, and remove the wheel, if anything is wrong with it."""
+    require_valid(
+        wheel,
+        Expectations(
+            policy=package.policy.elf_policy(),
+            excluded=package.policy.excluded,
+            modules=tuple(sorted(name for name in package.parts.files if name.endswith(".so"))),
+            forbidden_paths=tuple(str(folder) for folder in forbidden),
+        ),
+        log=log,
     )
 
 
 def require_valid(wheel: Path, expected: Expectations, *, log: Path | None = None) -> None:
-    """Raise, and take the wheel away, if anything is wrong with it.
+    """Raise, and remove the wheel, if anything is wrong with it.
 
     Raises:
         AuditError: Every fault is listed.
@@ -165,15 +181,15 @@ def require_valid(wheel: Path, expected: Expectations, *, log: Path | None = Non
         )
 
 
-def render_note(note: Mapping[str, Any], audited: Audited, project: Project) -> bytes:
-    """Return the content of ``cpuwheels.json``: the caller's facts and what the wheel's making added."""
-    facts = {
-        **note,
-        "bundled_libraries": {library.path: library.soname for library in audited.bundled},
-        "moved_requirements": [
-            {"declared": move.original, "now": move.replacement, "extra": move.extra} for move in project.moved
-        ],
-        "policy": audited.policy,
-        "symbol_versions": list(audited.versions),
-    }
-    return (json.dumps(facts, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+def _built(package: Package, wheel: Path, audited: Audited) -> BuiltWheel:
+    return BuiltWheel(
+        path=wheel,
+        sha256=file_digest(wheel),
+        size=wheel.stat().st_size,
+        tags=tuple(sorted(str(tag) for tag in parse_wheel_filename(wheel.name)[3])),
+        policy=audited.policy,
+        versions=audited.versions,
+        bundled=audited.bundled,
+        moved_requirements=package.parts.project.moved,
+        instructions=audited.instructions,
+    )

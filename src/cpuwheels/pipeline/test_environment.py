@@ -11,9 +11,9 @@ from packaging.version import Version
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import TorchError, UsageError
 from cpuwheels.environment.test_env import layered_environment, separate_environment
-from cpuwheels.environment.torch_environment import TOOLS_LOCK, torch_environment, torch_pin
+from cpuwheels.environment.torch_environment import TOOLS_LOCK, torch_environment
+from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.native_helpers import cpu_at_hand, probe
@@ -61,11 +61,7 @@ def emulated(context: BuildContext) -> EmulatedMachine:
     Raises:
         CpuwheelsError: As `emulated_machine`.
     """
-    return emulated_machine(
-        context.target, context.matrix.emulator, root=context.root,
-        mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
-        logs=context.logs,
-    )  # fmt: skip
+    return emulated_machine(context)
 
 
 def install_bench(
@@ -144,10 +140,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.
     if wanted and options.emulation and options.level != "smoke":
-        emulator = find_emulator(
-            context.target.machine, context.matrix.emulator, root=context.root,
-            mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
-        )  # fmt: skip
+        emulator = find_emulator(context, context.target.machine)
         users = limit.environment() if limit and limit.from_user else {}
         for library in wanted:
             name = str(library.emulated)
@@ -164,7 +157,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
     target = context.target
     if not options.emulation:
         raise UsageError(
-            f"a wheel for {target.machine} cannot be tried here without emulation",
+            f"a wheel for {target.machine} cannot be tested here without emulation",
             where="--no-emulation",
             next_step=f"leave the option out, or use a machine with {target.system} {target.machine}",
         )
@@ -195,6 +188,6 @@ def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedM
             next_step=f"try the wheel on a machine with {context.target.system} {context.target.machine}",
         )
     context.reporter.announce(
-        f"the emulated machine has torch {machine.torch_version}, which stands in for the {wheel.torch} that the "
+        f"the emulated machine has torch {machine.torch_version}, used in place of the {wheel.torch} that the "
         "wheel requires"
     )

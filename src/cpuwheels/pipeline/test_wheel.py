@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def check_wheel(
     paths: Paths, matrix: Matrix, name: str, wheel: Path, options: ParityOptions, reporter: Reporter
 ) -> Parity:
-    """Try the kernels of a wheel in a clean environment with the torch it requires.
+    """Test the kernels of a wheel in a clean environment with the torch it requires.
 
     Args:
         paths: Folders to read and write.

@@ -1,1 +1,1 @@
-"""vLLM sources: found by version or path, pinned by content, unpacked safely, never changed afterwards."""
+"""The source stage: vLLM, oneDNN and Arm Compute Library, pinned, unpacked and patched."""

@@ -13,9 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import AclPin
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ACL_REPO"
 NAME = "Arm Compute Library"
@@ -55,39 +54,29 @@ def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) ->
     return next(((tag, meant[tag]) for tag in tags if tag in meant), (tags[0], newest))
 
 
-def get_acl(
-    tag: str,
-    pin: AclPin,
-    *,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    locked: bool = False,
-    environ: Mapping[str, str] = os.environ,
-) -> Acl:
+def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[str, str] = os.environ) -> Acl:
     """Return Arm Compute Library's sources, or the decision to do without.
 
     They come from the store, else from ``CPUWHEELS_ACL_REPO`` (a local clone or a remote), else from the pin's
     repositories. Without a pinned commit the tag is asked for in each run.
 
     Args:
+        context: The run; everything that is not pinned by content is announced, and refused if the run is locked.
         tag: GIT_TAG in upstream's CMake.
         pin: The commit behind it, if known, and repositories.
-        store: Where sources are kept.
-        reporter: Told aloud of everything that is not as pinned by content.
-        logs: Folder for git's log.
-        locked: Refuse that.
         environ: Where ``CPUWHEELS_ACL_REPO`` is looked up.
 
     Raises:
-        LockedError: ``locked`` is set, and the commit is not known or cannot be had.
+        LockedError: The run is locked, and the commit is not known or cannot be had.
     """
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
+    reporter, locked = context.reporter, context.options.locked
     try:
         found = settle(
-            source, pin.commit, store=store, reporter=reporter, logs=logs, locked=locked, where="matrix.yaml: acl"
-        )
+            source, pin.commit, store=context.store, reporter=reporter, logs=context.logs, locked=locked,
+            where="matrix.yaml: acl",
+        )  # fmt: skip
     except AclError as error:
         if locked:
             raise LockedError(

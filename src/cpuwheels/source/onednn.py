@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from cpuwheels.config.pins import OneDnnPin
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import DownloadError, LockedError, OneDnnError
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.download import Pinned, fetch, mirrored
 from cpuwheels.fetch.git_archive import GitSource, repositories_of, settle
 from cpuwheels.fetch.tarball import unpack_tar
@@ -18,10 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import OneDnnAlternate
-    from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import CpuwheelsError
-    from cpuwheels.core.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ONEDNN_REPO"
 
@@ -45,30 +45,16 @@ class OneDnn:
     kind: Literal["pinned", "tag", "alternate"]
 
 
-def get_onednn(
-    tag: str,
-    pin: OneDnnPin,
-    mirrors: Sequence[str],
-    *,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    locked: bool = False,
-    environ: Mapping[str, str] = os.environ,
-) -> OneDnn:
+def get_onednn(context: BuildContext, tag: str, pin: OneDnnPin, *, environ: Mapping[str, str] = os.environ) -> OneDnn:
     """Return oneDNN's sources.
 
     The commit comes from the store, else from ``CPUWHEELS_ONEDNN_REPO`` (a local clone or a remote), else
     from the pin's repositories. Where none of them can be reached an alternate takes its place.
 
     Args:
+        context: The run; if it is locked, alternates are refused.
         tag: GIT_TAG in upstream's CMake.
         pin: The commit behind it, repositories and alternates.
-        mirrors: Debian mirrors for the alternates.
-        store: Where sources are kept.
-        reporter: Told of an alternate, aloud.
-        logs: Folder for git's log.
-        locked: Refuse alternates.
         environ: Where ``CPUWHEELS_ONEDNN_REPO`` is looked up.
 
     Raises:
@@ -79,10 +65,11 @@ def get_onednn(
     source = GitSource("oneDNN", "onednn", tag, repositories, REPOSITORY_VARIABLE, OneDnnError)
     try:
         found = settle(
-            source, pin.commit, store=store, reporter=reporter, logs=logs, locked=locked, where="matrix.yaml: onednn"
-        )
+            source, pin.commit, store=context.store, reporter=context.reporter, logs=context.logs,
+            locked=context.options.locked, where="matrix.yaml: onednn",
+        )  # fmt: skip
     except OneDnnError as error:
-        return _alternate(tag, pin, mirrors, error, store=store, reporter=reporter, locked=locked)
+        return _alternate(context, tag, pin, error)
     return OneDnn(found.folder, tag, found.commit, found.commit, found.kind)
 
 
@@ -111,51 +98,42 @@ def onednn_pins(pins: Mapping[str, OneDnnPin], machine: str) -> dict[str, OneDnn
     return own or {tag: pin for tag, pin in pins.items() if not pin.machines}
 
 
-def _alternate(
-    tag: str,
-    pin: OneDnnPin,
-    mirrors: Sequence[str],
-    reason: OneDnnError,
-    *,
-    store: Store,
-    reporter: Reporter,
-    locked: bool,
-) -> OneDnn:
+def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnError) -> OneDnn:
     if not pin.alternates:
         raise reason
-    if locked:
+    if context.options.locked:
         raise LockedError(
-            f"oneDNN {tag} cannot be reached and --locked refuses alternates",
+            f"oneDNN {tag} cannot be reached and --locked refuses fallbacks",
             where=reason.where,
             output=reason.output,
             next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
         ) from reason
     fault: CpuwheelsError = reason
     for alternate in pin.alternates:
-        make = partial(_unpack, alternate, mirrors, store, reporter)
+        make = partial(_unpack, context, alternate)
         try:
-            folder = store.get("onednn", make_key(archive=alternate.sha256, layout=1), make)
+            folder = context.store.get("onednn", make_key(archive=alternate.sha256, layout=1), make)
         except DownloadError as error:
             fault = error
             continue
-        reporter.announce(
-            f"oneDNN {tag} cannot be reached; building with the alternate {alternate.version} "
+        context.reporter.announce(
+            f"oneDNN {tag} cannot be reached; building with the fallback {alternate.version} "
             "instead. The build record and the wheel's metadata say so."
         )
         return OneDnn(folder, tag, alternate.version, alternate.sha256, "alternate")
     raise OneDnnError(
-        f"neither oneDNN {tag} nor an alternate can be had",
+        f"neither oneDNN {tag} nor its fallback can be fetched",
         where=reason.where,
         output="\n".join([reason.output, fault.output or fault.what]),
         next_step=f"name a clone in {REPOSITORY_VARIABLE}, or make a mirror reachable (docs/mirrors.md)",
     ) from fault
 
 
-def _unpack(alternate: OneDnnAlternate, mirrors: Sequence[str], store: Store, reporter: Reporter, folder: Path) -> None:
+def _unpack(context: BuildContext, alternate: OneDnnAlternate, folder: Path) -> None:
     name = f"oneDNN {alternate.version} sources"
     archive = fetch(
-        Pinned(name, mirrored(alternate.debian, mirrors), alternate.sha256, alternate.size),
-        store,
-        on_bytes=lambda done, total: reporter.download(name, done, total),
+        Pinned(name, mirrored(alternate.debian, debian_mirrors(context)), alternate.sha256, alternate.size),
+        context.store,
+        on_bytes=lambda done, total: context.reporter.download(name, done, total),
     )
     unpack_tar(archive, folder)

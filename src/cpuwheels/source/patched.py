@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.patch_series import Patch
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.source.result import Source
+
+PATCHES = "patches"
+"""Folder of the patch files, below the project's."""
 
 _APPLIED = ".cpuwheels-patches.json"
 
@@ -41,21 +43,18 @@ class PreparedSource:
     patches: tuple[AppliedPatch, ...]
 
 
-def prepare_source(
-    source: Source, patches: Sequence[Patch], folder: Path, store: Store, reporter: Reporter
-) -> PreparedSource:
+def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patch]) -> PreparedSource:
     """Return the source with patches applied.
 
     Args:
+        context: The run; its project has the patch files.
         source: Upstream's tree.
         patches: Those for this version and target, in order.
-        folder: Where the patch files are.
-        store: Where prepared sources are kept.
-        reporter: Told what became of each patch.
 
     Raises:
         PatchError: A patch is missing, or neither applies nor is already upstream.
     """
+    folder = context.root / PATCHES
     digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
     names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
     key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
@@ -69,8 +68,8 @@ def prepare_source(
         applied = apply_series(patches, folder, tree)
         (tree / _APPLIED).write_text(json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
 
-    tree = store.get("prepared", key, make, of=source.folder)
+    tree = context.store.get("prepared", key, make, of=source.folder)
     applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))
     for patch in applied:
-        reporter.info(f"patch {patch.file}: {patch.state}")
+        context.reporter.info(f"patch {patch.file}: {patch.state}")
     return PreparedSource(source.version, tree, source.epoch, applied)

@@ -8,6 +8,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import SourceError
+from cpuwheels.core.text import first_lines
 from cpuwheels.fetch.git import FULL_HASH
 
 if TYPE_CHECKING:
@@ -67,11 +68,10 @@ class Repository:
         if found.returncode == 0:
             return found.output.strip()
         if _HASH.fullmatch(text) and len(candidates := self._beginning_with(text)) > 1:
-            more = [f"and {len(candidates) - _SHOWN} more"] * (len(candidates) > _SHOWN)
             raise SourceError(
                 f"{len(candidates)} commits begin with {text}",
                 where=self.name,
-                output="\n".join([*candidates[:_SHOWN], *more]),
+                output="\n".join(first_lines(candidates, _SHOWN)),
                 next_step="give more digits",
             )
         raise self._unknown(text)

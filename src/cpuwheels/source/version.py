@@ -70,10 +70,8 @@ def describe(git: Git, commit: str | None = None) -> Described:
             raise _unknown(git, counted.output)
         tag, distance = NO_TAG, int(counted.output)
         shallow = git.ask("rev-parse", "--is-shallow-repository").output.strip() == "true"
-        how = (
-            f"no release tag found: {distance} commits from {NO_TAG}"
-            + " of a shallow clone, whose count depends on its depth" * shallow
-        )
+        depth = " of a shallow clone, whose count depends on its depth" if shallow else ""
+        how = f"no release tag found: {distance} commits from {NO_TAG}{depth}"
     # Neither this machine's variables nor a pyproject.toml in the working folder may change a version.
     scheme = {"local_scheme": "no-local-version" if dirty else "node-and-date"}
     config = VcsEnvironment().build_config_from_data(relative_to=git.folder / "pyproject.toml", data=scheme)

@@ -1,1 +1,1 @@
-"""Compilers, and the sysroot they build against: the glibc floor is the target's, not the builder's."""
+"""The toolchain stage: a compiler, a sysroot lowered to the target's glibc floor, and the native helpers."""

@@ -16,7 +16,7 @@ from cpuwheels.core.process import run
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.core.store import Store
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.toolchain.probe import Compiler
 
 KIND = "compat"
@@ -37,15 +37,14 @@ def sources_digest() -> str:
     return text_digest("\0".join(f"{name}\0{text}" for name, text in sources().items()))
 
 
-def compat_library(compiler: Compiler, flags: tuple[str, ...], *, inputs: str, store: Store, logs: Path) -> Path:
+def compat_library(context: BuildContext, compiler: Compiler, flags: tuple[str, ...], inputs: str) -> Path:
     """Return the static library, compiling it first if it is not in the store.
 
     Args:
+        context: The run; its store keeps the library.
         compiler: Compiles it.
         flags: The target's compile flags.
         inputs: Key of the compiler and the sysroot.
-        store: Where it is kept.
-        logs: Folder for the log of making it.
 
     Raises:
         ToolchainError: The compiler fails.
@@ -57,7 +56,7 @@ def compat_library(compiler: Compiler, flags: tuple[str, ...], *, inputs: str, s
         names = list(sources())
         objects = [name.replace(".c", ".o") for name in names]
         compile_all: list[str | Path] = [compiler.cc, *flags, "-O2", "-fPIC", "-fvisibility=hidden", "-c", *names]
-        log = logs / "compat.log"
+        log = context.logs / "compat.log"
         try:
             run(compile_all, log=log, cwd=folder)
             run([compiler.tools["ar"], "rcsD", NAME, *objects], log=log, cwd=folder)
@@ -73,4 +72,4 @@ def compat_library(compiler: Compiler, flags: tuple[str, ...], *, inputs: str, s
             (folder / name).unlink()
 
     key = make_key(recipe=RECIPE, sources=sources_digest(), inputs=inputs)
-    return store.get(KIND, key, make) / NAME
+    return context.store.get(KIND, key, make) / NAME

@@ -17,33 +17,30 @@ from cpuwheels.config.host import gnu_triple, runs_here, this_machine
 from cpuwheels.core.capture import capture
 from cpuwheels.core.elf import is_elf
 from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.toolchain.probe import Compiler, RefusedError, probe, unusable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.matrix import Target
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 KIND = "toolchains"
 RECIPE = 1
 """Raised when relocation changes what the compiler makes or where it looks."""
 
 
-def unpacked_compiler(
-    lock: DebianLock, target: Target, *, mirrors: Sequence[str], store: Store, reporter: Reporter
-) -> tuple[Compiler, Path]:
+def unpacked_compiler(context: BuildContext, lock: DebianLock) -> tuple[Compiler, Path]:
     """Return the lock's compiler, unpacked and able to run, and the folder it is in.
 
     Raises:
         ToolchainError: It cannot be made to run here, or the target refuses it.
         DownloadError: A package cannot be fetched.
     """
+    target = context.target
     require_runnable(lock, target)
-    root = unpacked_programs(lock, KIND, mirrors=mirrors, store=store, reporter=reporter)
+    root = unpacked_programs(context, lock, KIND)
     pattern = f"usr/bin/{gnu_triple(target)}-g++-*"
     found = sorted(root.glob(pattern))
     if not found:
@@ -59,7 +56,7 @@ def unpacked_compiler(
         raise unusable(error, cxx) from error
 
 
-def unpacked_programs(lock: DebianLock, kind: str, *, mirrors: Sequence[str], store: Store, reporter: Reporter) -> Path:
+def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Path:
     """Return the folder with a lock's packages in the store, whose programs run there.
 
     Raises:
@@ -67,7 +64,7 @@ def unpacked_programs(lock: DebianLock, kind: str, *, mirrors: Sequence[str], st
         DownloadError: A package cannot be fetched.
     """
     return unpacked_root(
-        lock, kind, mirrors=mirrors, store=store, reporter=reporter,
+        lock, kind, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
         finish=relocate, finish_key=f"relocation {RECIPE}",
     )  # fmt: skip
 

@@ -33,10 +33,7 @@ def native_helpers(context: BuildContext, toolchain: Toolchain | None = None) ->
         toolchain = _own_toolchain(context)
     elif toolchain is None:
         toolchain = resolve_toolchain(context)
-    return native_tools(
-        context.root, toolchain.cc, (*toolchain.compile_flags, *toolchain.link_flags), toolchain.digest,
-        store=context.store, logs=context.logs,
-    )  # fmt: skip
+    return native_tools(context, toolchain.cc, (*toolchain.compile_flags, *toolchain.link_flags), toolchain.digest)
 
 
 def helpers_choice(choice: ToolchainChoice) -> ToolchainChoice:

@@ -23,52 +23,38 @@ from cpuwheels.toolchain.result import Toolchain
 from cpuwheels.toolchain.zig_wrappers import PACKAGES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 RECIPE = 1
 """Raised when Apple's clang is given other flags."""
 
 
-def macos_toolchain(
-    target: Target,
-    *,
-    root: Path,
-    mirrors: Sequence[str],
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    environ: Mapping[str, str],
-) -> Toolchain:
+def macos_toolchain(context: BuildContext, environ: Mapping[str, str]) -> Toolchain:
     """Return the toolchain to build a macOS target with on this machine.
 
     Args:
-        target: What is built; it names the locks of zig, of Python's headers and of the binutils.
-        root: The project's folder, with ``locks/``.
-        mirrors: Debian mirrors, for Python's headers and the binutils.
-        store: Where all is kept.
-        reporter: Told what is taken, and which compilers of a Mac are refused.
-        logs: Folder for log files.
+        context: The run; its target names the locks of zig, of Python's headers and of the binutils.
         environ: May name a compiler of a Mac.
 
     Raises:
         ToolchainError: A lock is not named, or no compiler will do.
         DownloadError: A package cannot be fetched.
     """
+    target, root = context.target, context.root
     if target.zig is None or target.python_headers is None:
         raise ToolchainError(
             f"target '{target.id}' names no lock of zig and of Python's headers",
             where="matrix.yaml: zig, python_headers",
             next_step="name both there",
         )
-    found = zig.installed_zig(root / "locks" / f"{target.zig}.txt", target, store=store, reporter=reporter, logs=logs)
+    found = zig.installed_zig(context, context.lock(f"{target.zig}.txt"))
     lock = load_lock(root, target.python_headers)
-    headers = python_headers(lock, mirrors=mirrors, store=store, reporter=reporter)
-    judges = _judges(target, root=root, mirrors=mirrors, store=store, reporter=reporter)
+    headers = python_headers(context, lock)
+    judges = _judges(context)
     refused: tuple[str, ...] = ()
     maps: list[tuple[Path, str]] = [(headers, "/python")]
     if zig.is_needed(target):
@@ -103,12 +89,13 @@ def macos_toolchain(
     )
 
 
-def _judges(target: Target, *, root: Path, mirrors: Sequence[str], store: Store, reporter: Reporter) -> dict[str, Path]:
+def _judges(context: BuildContext) -> dict[str, Path]:
     """Return the programs that instructions are judged with, as attributes; none where they do not run."""
-    lock = load_lock(root, target.binutils) if target.binutils else None
+    target = context.target
+    lock = load_lock(context.root, target.binutils) if target.binutils else None
     if lock is None or not runs_here(lock):
         return {}
-    folder = unpacked_programs(lock, KIND, mirrors=mirrors, store=store, reporter=reporter) / "usr" / "bin"
+    folder = unpacked_programs(context, lock, KIND) / "usr" / "bin"
     found = {}
     for attribute, name in {"objdump": "objdump", "assembler": "as"}.items():
         path = next(iter(sorted(folder.glob(f"*-{name}"))), None)

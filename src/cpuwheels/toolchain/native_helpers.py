@@ -22,6 +22,7 @@ from cpuwheels.toolchain.amx import Amx  # noqa: TC001  (pydantic reads the anno
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
 
 KIND = "native"
@@ -59,31 +60,30 @@ class CpuFeatures(Strict):
     """None if the processor announces no AMX."""
 
 
-def native_tools(root: Path, cc: Path, flags: Sequence[str], digest: str, *, store: Store, logs: Path) -> NativeTools:
+def native_tools(context: BuildContext, cc: Path, flags: Sequence[str], digest: str) -> NativeTools:
     """Return the helpers, compiling them if the store does not have them.
 
     They are linked statically where that works: a launcher that starts 500 times should start fast, and it
     must also run where the toolchain's C library is newer than the machine's.
 
     Args:
-        root: The project's folder, with ``csrc/``.
+        context: The run; its project has the sources, and its store keeps the programs.
         cc: C compiler whose programs run on this machine.
         flags: Options it needs, such as ``--sysroot`` and ``-B``.
         digest: Names the compiler's content.
-        store: Where the programs are kept.
-        logs: Folder for the compiler's output.
 
     Raises:
         ToolchainError: They do not compile, or do not run on this machine.
     """
+    root, log = context.root, context.logs / "native.log"
     key = make_key(sources=tree_digest(root / "csrc", list(PROGRAMS)), compiler=digest, flags=_FLAGS)
 
     def make(folder: Path) -> None:
         for program in PROGRAMS:
-            _compile(root / "csrc" / program, [cc, *flags, *_FLAGS], folder / program, logs / "native.log")
-        _check_runs(folder / "memgate", logs / "native.log")
+            _compile(root / "csrc" / program, [cc, *flags, *_FLAGS], folder / program, log)
+        _check_runs(folder / "memgate", log)
 
-    folder = store.get(KIND, key, make)
+    folder = context.store.get(KIND, key, make)
     return NativeTools(*(folder / program for program in PROGRAMS))
 
 

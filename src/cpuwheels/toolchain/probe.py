@@ -77,7 +77,7 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
     if faults := objections(identity, target):
         raise RefusedError(f"{identity}: {'; '.join(faults)}")
     if not cc.is_file():
-        raise RefusedError(f"{identity}: there is no C compiler {cc.name} beside it")
+        raise RefusedError(f"{identity}: there is no C compiler {cc.name} next to it")
     if (c_identity := _identity(cc, flags, "c")) != identity:
         raise RefusedError(f"{identity}: its C compiler {cc} is another one, {c_identity}")
     static_library = None if target.sysroot is None else _named_file(cxx, flags, "libstdc++.a")
@@ -89,7 +89,7 @@ def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> C
     tools = {name: _named_program(cxx, flags, name) for name in TOOLS}
     absent = (name for name, path in tools.items() if not (path.is_absolute() and path.is_file()))
     if missing := [name for name in absent if name not in _WITHOUT.get(identity.family, ())]:
-        raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) beside it or on PATH")
+        raise RefusedError(f"{identity}: no {' or '.join(missing)} (binutils) next to it or on PATH")
     c_list, cxx_list = (_headers(cxx, flags, language) for language in ("c", "c++"))
     include = _named_file(cxx, flags, "include")
     fixed_list = _headers(cxx, (*flags, _NO_SYSROOT), "c") if target.sysroot else ()

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import content_key, unpacked_root
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 KIND = "sysroots"
 RECIPE = 1
@@ -31,7 +30,7 @@ def headers_key(lock: DebianLock) -> str:
     return make_key(content=content_key(lock), python_headers=RECIPE)
 
 
-def python_headers(lock: DebianLock, *, mirrors: Sequence[str], store: Store, reporter: Reporter) -> Path:
+def python_headers(context: BuildContext, lock: DebianLock) -> Path:
     """Return the folder with a lock's Python headers, unpacking them if need be.
 
     Raises:
@@ -39,7 +38,7 @@ def python_headers(lock: DebianLock, *, mirrors: Sequence[str], store: Store, re
         DownloadError: A package cannot be fetched.
     """
     root = unpacked_root(
-        lock, KIND, mirrors=mirrors, store=store, reporter=reporter,
+        lock, KIND, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
         finish=lambda fresh, _: settle(fresh), finish_key=headers_key(lock),
     )  # fmt: skip
     return _folder(root)

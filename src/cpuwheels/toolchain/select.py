@@ -11,7 +11,6 @@ from cpuwheels.config.host import runs_here
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import ToolchainError
-from cpuwheels.fetch.debian.mirrors import mirrors
 from cpuwheels.fetch.debian.root import content_key
 from cpuwheels.toolchain import debian_compiler
 from cpuwheels.toolchain.compat_library import compat_library, sources_digest
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.options import ToolchainChoice
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 FLAGS_RECIPE = 2
 """Raised when the flags change in a way that changes what is built."""
@@ -69,22 +66,18 @@ def resolve_toolchain(context: BuildContext, environ: Mapping[str, str] | None =
         UsageError: ``CPUWHEELS_DEBIAN_MIRROR`` is not a URL.
     """
     environ = os.environ if environ is None else environ
-    target, root, store, reporter = context.target, context.root, context.store, context.reporter
-    sources = mirrors(context.matrix.debian.mirrors, environ)
+    target, root = context.target, context.root
     if target.compiler.family == "AppleClang":
-        return macos_toolchain(
-            target, root=root, mirrors=sources, store=store, reporter=reporter, logs=context.logs, environ=environ
-        )
-    choice = context.options.toolchain
-    picked = _pick(target, choice, root=root, sources=sources, store=store, reporter=reporter, environ=environ)
+        return macos_toolchain(context, environ)
+    picked = _pick(context, environ)
     if target.sysroot is None:
         return _result(target, picked, Flags(), sysroot=None, digest=picked.digest, maps=picked.maps)
     lock = load_lock(root, target.sysroot)
     policy = load_policy(target.floor, target.machine)
-    sysroot = unpacked_sysroot(lock, policy, mirrors=sources, store=store, reporter=reporter)
+    sysroot = unpacked_sysroot(context, lock, policy)
     inputs = make_key(compiler=picked.digest, sysroot=sysroot_key(lock, policy))
     c_flags = compile_flags(sysroot, picked.compiler, picked.flags)
-    compat = compat_library(picked.compiler, c_flags, inputs=inputs, store=store, logs=context.logs)
+    compat = compat_library(context, picked.compiler, c_flags, inputs)
     flags = floor_flags(sysroot, picked.compiler, compat, picked.flags)
     digest = make_key(recipe=FLAGS_RECIPE, inputs=inputs, compat=sources_digest())
     maps = (*picked.maps, (sysroot.root, "/sysroot"), (compat.parent, "/toolchain/compat"))
@@ -113,16 +106,8 @@ def _pinned(target: Target, root: Path) -> DebianLock | None:
     return None if target.toolchain is None else load_lock(root, target.toolchain)
 
 
-def _pick(
-    target: Target,
-    choice: ToolchainChoice,
-    *,
-    root: Path,
-    sources: tuple[str, ...],
-    store: Store,
-    reporter: Reporter,
-    environ: Mapping[str, str],
-) -> _Picked:
+def _pick(context: BuildContext, environ: Mapping[str, str]) -> _Picked:
+    target, choice, reporter = context.target, context.options.toolchain, context.reporter
     refused: list[str] = []
     if choice != "debian":
         for verdict in verdicts(target, environ):
@@ -132,7 +117,7 @@ def _pick(
                 reporter.info(f"compiler of this machine: {verdict}")
                 return _host(verdict.compiler, tuple(refused))
             refused.append(str(verdict))
-    lock = _pinned(target, root)
+    lock = _pinned(target, context.root)
     if choice == "host" or lock is None or (choice == "auto" and not runs_here(lock)):
         raise _none_good(target, refused, lock)
     for line in refused:
@@ -140,7 +125,7 @@ def _pick(
     if choice == "auto" and not refused:
         commands = ", ".join(host_commands(target))
         reporter.info(f"this machine has no {commands}; using the pinned locks/{target.toolchain}.yaml")
-    compiler, folder = debian_compiler.unpacked_compiler(lock, target, mirrors=sources, store=store, reporter=reporter)
+    compiler, folder = debian_compiler.unpacked_compiler(context, lock)
     return _Picked(
         kind="debian",
         compiler=compiler,

@@ -7,17 +7,16 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import ToolchainError
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import content_key, unpacked_root
 from cpuwheels.toolchain import glibc_floor
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.platform_policy import Policy
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 KIND = "sysroots"
 
@@ -58,9 +57,7 @@ def sysroot_key(lock: DebianLock, policy: Policy) -> str:
     return make_key(content=content_key(lock), floor=glibc_floor.RECIPE, policy=policy.versions)
 
 
-def unpacked_sysroot(
-    lock: DebianLock, policy: Policy, *, mirrors: Sequence[str], store: Store, reporter: Reporter
-) -> Sysroot:
+def unpacked_sysroot(context: BuildContext, lock: DebianLock, policy: Policy) -> Sysroot:
     """Return a lock's root, unpacked and lowered to a policy.
 
     Raises:
@@ -70,9 +67,9 @@ def unpacked_sysroot(
     root = unpacked_root(
         lock,
         KIND,
-        mirrors=mirrors,
-        store=store,
-        reporter=reporter,
+        mirrors=debian_mirrors(context),
+        store=context.store,
+        reporter=context.reporter,
         finish=lambda fresh, _: glibc_floor.apply_floor(fresh, policy),
         finish_key=sysroot_key(lock, policy),
     )

@@ -26,9 +26,8 @@ from cpuwheels.toolchain.requirements import Identity, identify
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 KIND = "toolchains"
 STUBS = "ziglang/lib/libc/darwin"
@@ -61,29 +60,27 @@ def is_needed(target: Target) -> bool:
     return target.compiler.family == "AppleClang" and platform.system() != target.system
 
 
-def installed_zig(lock: Path, target: Target, *, store: Store, reporter: Reporter, logs: Path) -> Zig:
+def installed_zig(context: BuildContext, lock: Path) -> Zig:
     """Return zig as the compiler of a target, installing it if it is not in the store.
 
     Args:
+        context: The run.
         lock: Requirements file with its version and hashes.
-        target: What is built.
-        store: Where it is kept.
-        reporter: Told of the installation.
-        logs: Folder for uv's output.
 
     Raises:
         ToolchainError: The lock is missing, it cannot be installed, or it does not run on this machine.
     """
+    target = context.target
     if not lock.is_file():
         raise ToolchainError(
             f"the lock of {target.id}'s cross compiler is missing: {lock.name}",
             where=lock,
             next_step="restore it from git or run nox -s lock",
         )
-    log = logs / "zig.log"
+    log = context.logs / "zig.log"
 
     def make(folder: Path) -> None:
-        reporter.info(f"installing zig from locks/{lock.name}")
+        context.reporter.info(f"installing zig from locks/{lock.name}")
         _install(lock, folder / zig_wrappers.PACKAGES, log)
         (folder / "bin").mkdir()
         for name, text in zig_wrappers.programs().items():
@@ -92,7 +89,7 @@ def installed_zig(lock: Path, target: Target, *, store: Store, reporter: Reporte
             program.chmod(0o755)
 
     inputs = {"lock": file_digest(lock), "programs": zig_wrappers.programs()}
-    folder = store.get(KIND, make_key(zig=zig_wrappers.RECIPE, machine=platform.machine(), **inputs), make)
+    folder = context.store.get(KIND, make_key(zig=zig_wrappers.RECIPE, machine=platform.machine(), **inputs), make)
     flags = target_flags(target)
     return Zig(
         compiler=_compiler(folder, flags),

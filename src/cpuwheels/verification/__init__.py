@@ -1,1 +1,1 @@
-"""Verification: a finished wheel is loaded, computes, is timed, serves, and is built a second time."""
+"""Checks of a finished wheel: loading, parity, benchmark, serving, emulation and reproducibility."""

@@ -111,7 +111,7 @@ def parts_of(
         raise WheelError("no kernels to put into the wheel", where=kernels, next_step="build them first")
     if both := sorted(kernel_files.keys() & (beside or {}).keys()):
         raise WheelError(
-            f"{both[0]} is both a kernel and a module beside the kernels",
+            f"{both[0]} is both a kernel and an additional module",
             where=kernel_files[both[0]],
             next_step="give the target's libraries other names than its chooser in matrix.yaml",
         )

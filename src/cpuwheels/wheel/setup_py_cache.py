@@ -2,9 +2,8 @@
 
 Asking takes longer than the rest of a wheel's making, and the answers rarely change: metadata, which files are
 packed, and the few that ``setup.py`` writes itself. They depend on the files that it reads and on the names of
-all files, not on the content of those that setuptools only copies. As with the files that compilers read
-(`cpuwheels.kernels.depfile`), the reads of earlier builds are tried with this source's content; the first that leads
-to answers in the store is right, because then ``setup.py`` would read the same files again.
+all files, not on the content of those that setuptools only copies; so they are found by what was read for earlier ones
+(`cpuwheels.core.direct_mode`).
 """
 
 from __future__ import annotations
@@ -15,15 +14,13 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from cpuwheels.core.digests import code_digest, entry_digest, make_key, text_digest, tree_names
-from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.digests import code_digest, make_key, text_digest, tree_names
+from cpuwheels.core.direct_mode import DirectModeCache, content_digest
 from cpuwheels.core.models import Strict
 from cpuwheels.core.store import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.core.store import Store
@@ -87,6 +84,7 @@ class KeptAnswers:
         self._store = store
         self._names = sorted(set(names) - {MANIFEST})
         self._beside = make_key(layout=_LAYOUT, beside=beside, code=code_digest())
+        self._reads = DirectModeCache(store, READS, self._beside, _Reads)
         self._listing = text_digest("\n".join(f"{name}\0{_kind(f'{source}/{name}')}" for name in self._names))
 
     def find(self, work: Path) -> Answers | None:
@@ -95,7 +93,7 @@ class KeptAnswers:
         Args:
             work: For files whose permissions in the package are others than in the source.
         """
-        keys = dict.fromkeys(self._key(reads) for reads in self._known_reads())
+        keys = dict.fromkeys(self._key(reads) for reads in self._reads.known())
         entry = next((found for key in keys if (found := self._store.find(KIND, key))), None)
         if entry is None:
             return None
@@ -136,22 +134,12 @@ class KeptAnswers:
                 shutil.copy2(answers.files[name], folder / _OWN / name)
 
         self._store.get(KIND, self._key(reads), make)
-        text = reads.model_dump_json(indent=1) + "\n"
-        with storage_errors(self._store.root):
-            write_atomic(self._store.path(READS, self._beside) / f"{text_digest(text)[:16]}.json", text)
+        self._reads.keep(reads)
         return ""
 
     def _key(self, reads: _Reads) -> str:
-        rows = (f"{name}\0{_content(self._source / name)}" for name in reads.files)
+        rows = (f"{name}\0{content_digest(self._source / name)}" for name in reads.files)
         return make_key(beside=self._beside, names=self._listing, read=text_digest("\n".join(rows)))
-
-    def _known_reads(self) -> Iterator[_Reads]:
-        folder = self._store.path(READS, self._beside)
-        for path in sorted(folder.glob("*.json"), key=lambda path: -path.stat().st_mtime):
-            try:
-                yield _Reads.model_validate_json(path.read_bytes())
-            except (OSError, ValidationError):
-                continue  # removed meanwhile, or damaged: the next build that asks writes it again
 
     def _same(self, name: str, path: Path) -> bool:
         origin = self._source / name
@@ -174,7 +162,3 @@ def _kind(path: str) -> str:
     """
     mode = os.lstat(path).st_mode
     return f"{mode & 0o170000:o} {'x' if mode & 0o100 else '-'}"
-
-
-def _content(path: Path) -> str:
-    return entry_digest(path) if path.is_file() or path.is_symlink() else "absent"

@@ -28,6 +28,7 @@ from cpuwheels.wheel.setup_py_cache import Answers, KeptAnswers, Notes
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
     from cpuwheels.environment.build_env import Environment
 
@@ -57,24 +58,29 @@ def local_version(version: str, label: str) -> str:
 
 
 def upstream_package(
-    source: Path, *, version: str, environment: Environment, store: Store, work: Path, log: Path, device: str = "cpu"
+    context: BuildContext,
+    source: Path,
+    *,
+    version: str,
+    environment: Environment,
+    work: Path,
+    device: str = "cpu",
 ) -> UpstreamPackage:
     """Ask the source's own ``setup.py`` for metadata and package files, or find what it would say in the store.
 
     Args:
+        context: The run; its store keeps answers.
         source: The prepared (patched) source tree in the store; only read.
         version: Version without the device's label, such as ``0.32.0`` or ``0.32.1.dev5+g0123abc``.
         environment: The build environment.
-        store: Where answers are kept.
         work: Emptied, then filled with a private copy of the source and the results.
-        log: Log file of the step.
         device: Upstream's name of the device, which is also the version's label.
 
     Raises:
         WheelError: ``setup.py`` fails, or gives another version.
         StoreError: ``work`` cannot be written.
     """
-    work = work.absolute()
+    work, store, log = work.absolute(), context.store, context.logs / "metadata.log"
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)

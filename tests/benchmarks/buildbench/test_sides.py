@@ -21,12 +21,13 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.digests import file_digest
 from kernel_request import kernel_request
+from ledger_records import job
 
 RECORD = {
     "jobs": {"at_once": 2, "compiled_in_this_run": True},
     "memory": {"cap": 100, "how": "a watch", "peak": 90, "jobs": 2},
     "seconds": {"kernels": 12.5},
-    "files": [{"output": "a.o", "user": 1.0, "system": 0.5, "peak_bytes": 7}],
+    "files": [job("a.o", 0, 1, user=1.0, system=0.5, peak=7).model_dump()],
     "else": 1,
 }
 USAGE = Usage(wall=20, cpu=30, peak=5, group_peak=6, others_cpu=0.5)
@@ -92,7 +93,7 @@ def test_a_build_of_something_else_does_not_stand(setting: Setting) -> None:
 
 
 def test_every_attempt_of_a_job_counts() -> None:
-    records = [*RECORD["files"], {"output": "a.o", "user": 2, "system": 0, "peak_bytes": 9}, {"output": "half"}]
+    records = [job("a.o", 0, 1, user=1.0, system=0.5, peak=7), job("a.o", 1, 1, user=2.0, system=0.0, peak=9)]
     found = measured_run(datetime(2026, 11, 21, tzinfo=UTC), USAGE, records, kernels=12.345, stages={})
     assert (found.jobs, found.jobs_cpu, found.largest_job) == (2, 3.5, 9)
     assert (found.wall, found.cpu, found.peak, found.group_peak, found.kernels) == (20, 30, 5, 6, 12.35)

@@ -49,7 +49,7 @@ def test_without_a_terminal_progress_is_told_from_time_to_time(tmp_path: Path, m
         reporter.progress(Progress(1, 10))
         now = 31.0
         reporter.progress(Progress(5, 10))
-    assert shown(screen) == "[x86 a] kernels: 5/10 files  elapsed 31.0 s\n"
+    assert shown(screen) == "[x86 a] kernels: 50%  5/10 files  elapsed 31.0 s\n"
     assert "5/10 files" in (tmp_path / LOG).read_text()
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import ast
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -7,7 +8,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
-from cpuwheels.config.reference import exit_codes_page, reference_files, targets_table, with_table, write_reference
+from cpuwheels.config.reference import (
+    PACKAGES,
+    exit_codes_page,
+    layout_page,
+    reference_files,
+    targets_table,
+    with_table,
+    write_reference,
+)
 from cpuwheels.core import errors
 from cpuwheels.core.errors import MatrixError
 
@@ -24,6 +33,19 @@ def root(tmp_path: Path, project_root: Path) -> Path:
     return tmp_path
 
 
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "src" / "cpuwheels"
+    for package in PACKAGES:
+        write(folder / package / "__init__.py", f'"""What {package} does.\n\nMore."""\n')
+    return folder
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
 def test_written_once_and_stale_when_changed(root: Path) -> None:
     matrix = load_matrix(root)
     written = write_reference(root, matrix, only_check=False)
@@ -31,7 +53,7 @@ def test_written_once_and_stale_when_changed(root: Path) -> None:
     assert write_reference(root, matrix, only_check=True) == []
     (root / "docs" / "reference" / "matrix.md").write_text("edited by hand\n")
     (root / "docs" / "reference" / "lock.schema.json").unlink()
-    with pytest.raises(MatrixError, match="no longer fit the models") as raised:
+    with pytest.raises(MatrixError, match="no longer fit models and docstrings") as raised:
         write_reference(root, matrix, only_check=True)
     assert "docs/reference/matrix.md" in raised.value.what
     assert "docs/reference/lock.schema.json" in raised.value.what
@@ -75,3 +97,73 @@ def test_every_key_of_the_schemas_is_described(root: Path) -> None:
         assert definition["additionalProperties"] is False
         for key in definition["properties"]:
             assert f"| `{key}` |" in page
+
+
+def test_the_layout_is_in_order_with_modules_scripts_and_inner_packages(code: Path) -> None:
+    write(code / "core" / "errors.py", '"""Faults,\nand | codes.\n\nNot shown."""\n')
+    write(code / "core" / "resources" / "probe.py", '"""A script."""\n')
+    write(code / "core" / "inner" / "__init__.py", '"""Inside."""\n')
+    write(code / "core" / "inner" / "module.py", '"""Further in."""\n')
+    write(code / "core" / "compat" / "arc4random.c", "int a;\n")
+    assert layout_page(code).startswith(
+        "# Layout of `src/cpuwheels`\n\nEach package imports only those above it. [Design](../design.md) explains how "
+        "they work together.\n\n## `core`\n\nWhat core does.\n\n- `errors.py`: Faults, and \\| codes.\n"
+        "- `resources/probe.py`: A script.\n\n### `core/inner`\n\nInside.\n\n- `module.py`: Further in.\n\n"
+        "## `config`\n"
+    )
+    headings = [line for line in layout_page(code).splitlines() if line.startswith("## ")]
+    assert headings == [f"## `{package}`" for package in PACKAGES]
+
+
+@pytest.mark.parametrize(
+    "name", ["fetch/__init__.py", "fetch/inner/__init__.py", "fetch/git.py", "fetch/resources/a.py"]
+)
+def test_a_package_or_module_without_a_docstring_is_an_error(root: Path, code: Path, name: str) -> None:
+    write(code / name, "A = 1\n")
+    with pytest.raises(MatrixError, match="has no docstring") as raised:
+        reference_files(root, load_matrix(root), code)
+    assert str(raised.value.where) == str(code / name)
+
+
+def test_a_package_without_a_place_in_the_order_is_an_error(code: Path) -> None:
+    write(code / "extra" / "__init__.py", '"""Extra."""\n')
+    with pytest.raises(MatrixError, match="differ: extra\n"):
+        layout_page(code)
+    shutil.rmtree(code / "extra")
+    shutil.rmtree(code / "doctor")
+    with pytest.raises(MatrixError, match="differ: doctor\n"):
+        layout_page(code)
+
+
+def test_a_changed_docstring_makes_the_layout_stale(root: Path, code: Path) -> None:
+    matrix = load_matrix(root)
+    write_reference(root, matrix, only_check=False, code=code)
+    write(code / "wheel" / "__init__.py", '"""Something else."""\n')
+    with pytest.raises(MatrixError, match=r"docs/reference/layout\.md no longer fit"):
+        write_reference(root, matrix, only_check=True, code=code)
+
+
+PEERS = {"index", "doctor", "bisect"}
+"""They do not import one another."""
+
+
+def test_each_package_imports_only_those_above_it(project_root: Path) -> None:
+    code = project_root / "src" / "cpuwheels"
+    forbidden = []
+    for module in code.rglob("*.py"):
+        package = module.relative_to(code).parts[0]
+        if package not in PACKAGES:  # the package's own __init__ and __main__
+            continue
+        for name in imported(module):
+            other = name.split(".")[1] if name.startswith("cpuwheels.") else package
+            if other == package or other not in PACKAGES:
+                continue
+            if PACKAGES.index(other) > PACKAGES.index(package) or {package, other} <= PEERS:
+                forbidden.append(f"{module.relative_to(code)}: {name}")
+    assert forbidden == []
+
+
+def imported(module: Path) -> list[str]:
+    nodes = list(ast.walk(ast.parse(module.read_text())))
+    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
+    return names + [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]

@@ -17,6 +17,7 @@ from small_wheels import write_wheel
 from torch_wheels import PYTHON, pinning, write_torch
 
 if TYPE_CHECKING:
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
 
@@ -27,16 +28,15 @@ def left_in(store: Store) -> list[str]:
 
 
 def test_made_once_and_then_without_anything(
+    context: BuildContext,
     request_: EnvironmentRequest,
     links: Path,
-    store: Store,
     reporter: Reporter,
-    logs: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     wheel = write_torch(links, "2.13.0+cpu")
     wanted = pinning(request_, wheel)
-    made = build_environment(replace(wanted, locked=True), store, reporter, logs)
+    made = build_environment(context, replace(wanted, locked=True))
     assert made.torch_version == "2.13.0+cpu"
     assert made.torch_from == f"{links} (named by PIP_FIND_LINKS)"
     assert made.python_version == PYTHON
@@ -46,36 +46,36 @@ def test_made_once_and_then_without_anything(
     assert reporter.announcements == []
     wheel.unlink()
     monkeypatch.setenv("UV_OFFLINE", "1")
-    assert build_environment(wanted, store, reporter, logs) == made
+    assert build_environment(context, wanted) == made
 
 
 def test_a_wheel_that_is_not_pinned_is_announced(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, reporter: Reporter
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    build_environment(request_, store, reporter, logs)
+    build_environment(context, request_)
     (announcement,) = reporter.announcements
     assert "not pinned by content" in announcement
     assert str(links) in announcement
 
 
 def test_locked_refuses_a_wheel_that_is_not_pinned(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     write_torch(links, "2.13.0+cpu")
     with pytest.raises(LockedError, match=r"torch==2\.13\.0\+cpu.* is not pinned") as raised:
-        build_environment(replace(request_, locked=True), store, reporter, logs)
+        build_environment(context, replace(request_, locked=True))
     assert "--locked" in raised.value.next_step
     assert left_in(store) == []
 
 
 def test_other_builds_are_named_and_nothing_is_installed(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     write_torch(links, "2.13.0+cu130", "nvidia-cublas", cuda="13.0")
     write_torch(links, "2.12.0+cpu")
     with pytest.raises(TorchError, match=r"no CPU build of torch 2\.13\.0") as raised:
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     assert "torch-2.13.0+cu130-py3-none-any.whl" in raised.value.output
     assert "torch-2.12.0+cpu-py3-none-any.whl" in raised.value.output
     assert f"{links} (PIP_FIND_LINKS)" in raised.value.output
@@ -86,68 +86,60 @@ def test_other_builds_are_named_and_nothing_is_installed(
 
 @pytest.mark.parametrize("plain", [False, True], ids=["under the CPU label", "without a label"])
 def test_a_cuda_build_is_refused_before_it_is_taken(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path, plain: bool
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store, plain: bool
 ) -> None:
     write_wheel(links, "nvidia_cublas", "13.1")
     write_torch(links, "2.13.0" if plain else "2.13.0+cpu", "nvidia-cublas", cuda="13.0")
     with pytest.raises(TorchError) as raised:
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     reason = "unsatisfiable" if plain else "it would bring nvidia-cublas"
     assert reason in raised.value.output
     assert left_in(store) == []
 
 
 def test_a_cuda_build_in_disguise_is_refused_and_removed(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     write_torch(links, "2.13.0+cpu", cuda="13.0")
     with pytest.raises(TorchError, match=r"is a CUDA 13\.0 build") as raised:
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     assert raised.value.where == "PIP_FIND_LINKS"
     assert left_in(store) == []
 
 
 def test_other_bytes_than_the_pinned_ones_are_not_installed(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     wanted = pinning(request_, write_torch(links, "2.13.0+cpu"))
     write_torch(links, "2.13.0+cpu", header="forged")
     with pytest.raises(TorchError) as raised:
-        build_environment(wanted, store, reporter, logs)
+        build_environment(context, wanted)
     assert str(links) in raised.value.output
     assert left_in(store) == []
 
 
 def test_the_next_place_is_asked(
-    request_: EnvironmentRequest,
-    links: Path,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    context: BuildContext, request_: EnvironmentRequest, links: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write_torch(links, "2.12.0+cpu")
     write_torch(tmp_path / "second", "2.13.0+cpu")
     monkeypatch.setenv("UV_FIND_LINKS", f"{links},{tmp_path / 'second'}")
-    made = build_environment(request_, store, reporter, logs)
+    made = build_environment(context, request_)
     assert made.torch_from == f"{tmp_path / 'second'} (named by UV_FIND_LINKS)"
 
 
-def test_no_interpreter_is_told(request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path) -> None:
+def test_no_interpreter_is_told(context: BuildContext, request_: EnvironmentRequest, store: Store) -> None:
     with pytest.raises(EnvironmentError_, match=r"none of Python 3\.98, 3\.99 is installed") as raised:
-        build_environment(replace(request_, pythons=("3.98", "3.99")), store, reporter, logs)
+        build_environment(context, replace(request_, pythons=("3.98", "3.99")))
     assert "3.98" in raised.value.next_step
     assert left_in(store) == []
 
 
 def test_a_version_that_is_not_installed_is_passed_over(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    assert (
-        build_environment(replace(request_, pythons=("3.99", PYTHON)), store, reporter, logs).python_version == PYTHON
-    )
+    assert build_environment(context, replace(request_, pythons=("3.99", PYTHON))).python_version == PYTHON
 
 
 @pytest.mark.parametrize(
@@ -160,30 +152,30 @@ def test_a_version_that_is_not_installed_is_passed_over(
     ids=["other bytes", "not there", "no hash"],
 )
 def test_tools_that_cannot_be_installed_are_told_and_nothing_is_left(
-    request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path, text: str, words: str
+    context: BuildContext, request_: EnvironmentRequest, store: Store, logs: Path, text: str, words: str
 ) -> None:
     request_.lock.write_text(text)
     with pytest.raises(EnvironmentError_, match="could not be made") as raised:
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     assert words in raised.value.output
     assert raised.value.log == logs / "environment.log"
     assert raised.value.next_step
     assert left_in(store) == []
 
 
-def test_a_missing_lock_is_told(request_: EnvironmentRequest, store: Store, reporter: Reporter, logs: Path) -> None:
+def test_a_missing_lock_is_told(context: BuildContext, request_: EnvironmentRequest) -> None:
     request_.lock.unlink()
     with pytest.raises(EnvironmentError_, match=r"tools\.txt"):
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_a_half_made_environment_is_removed(
+    context: BuildContext,
     request_: EnvironmentRequest,
     links: Path,
     store: Store,
     reporter: Reporter,
-    logs: Path,
     monkeypatch: pytest.MonkeyPatch,
     stop: type[BaseException],
 ) -> None:
@@ -195,18 +187,18 @@ def test_a_half_made_environment_is_removed(
 
     monkeypatch.setattr(reporter, "announce", announce)
     with pytest.raises(stop):
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     assert left_in(store) == []
 
 
 def test_what_a_killed_run_left_is_made_anew(
-    request_: EnvironmentRequest, links: Path, store: Store, reporter: Reporter, logs: Path
+    context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     write_torch(links, "2.13.0+cpu")
     half = store.path("environments", request_.key(PYTHON))
     (half / "bin").mkdir(parents=True)
     (half / "bin" / "python").write_text("not one")
-    assert build_environment(request_, store, reporter, logs).torch_version == "2.13.0+cpu"
+    assert build_environment(context, request_).torch_version == "2.13.0+cpu"
 
 
 def _uv_that(folder: Path, script: str) -> str:
@@ -217,19 +209,14 @@ def _uv_that(folder: Path, script: str) -> str:
 
 
 def test_a_uv_that_fails_is_told_in_its_own_words(
-    request_: EnvironmentRequest,
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    context: BuildContext, request_: EnvironmentRequest, store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake = _uv_that(
         tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac'
     )
     monkeypatch.setattr("cpuwheels.fetch.uv.uv.find_uv_bin", lambda: fake)
     with pytest.raises(EnvironmentError_) as raised:
-        build_environment(request_, store, reporter, logs)
+        build_environment(context, request_)
     assert raised.value.output == "error: the moon"
     assert left_in(store) == []
 

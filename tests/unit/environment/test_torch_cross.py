@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 import yaml
 
-from cpuwheels.config.matrix import load_matrix
+from contexts import build_context
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
 from cpuwheels.core.errors import CpuwheelsError, LockedError, MatrixError, TorchError
-from cpuwheels.environment.torch_cross import ForeignRequest, ForeignTorch, foreign_torch
+from cpuwheels.environment.torch_cross import ForeignTorch, foreign_torch
 from deb_writer import Deb
 from loopback import DEAD
 from torch_wheels import PYTHON, write_torch
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
 
-Asked = Callable[[ForeignRequest], ForeignTorch]
+Asked = Callable[..., ForeignTorch]
 LAID_OUT = {
     "usr/include/torch/all.h": "",
     "usr/lib/s390x-linux-gnu/libtorch.so": "torch",
@@ -36,16 +35,7 @@ LAID_OUT = {
 }
 
 
-@pytest.fixture
-def request_(tmp_path: Path, project_root: Path) -> ForeignRequest:
-    return ForeignRequest(
-        torch="2.14.0",
-        pin=TorchPin(index=f"{DEAD}/cpu"),
-        target=load_matrix(project_root).target("s390x"),
-        pythons=(PYTHON,),
-        root=tmp_path,
-        mirrors=((tmp_path / "mirror").as_uri(),),
-    )
+PIN = TorchPin(index=f"{DEAD}/cpu")
 
 
 @pytest.fixture(autouse=True)
@@ -59,14 +49,21 @@ def patchelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def asked(store: Store, reporter: Reporter, logs: Path) -> Asked:
+def asked(tmp_path: Path, store: Store, reporter: Reporter, logs: Path) -> Asked:
     logs.mkdir()
-    return lambda request: foreign_torch(request, store=store, reporter=reporter, logs=logs, environ=os.environ)
+
+    def ask(pin: TorchPin = PIN, *, locked: bool = False) -> ForeignTorch:
+        context = build_context(
+            tmp_path, "s390x", root=tmp_path, options=BuildOptions(locked=locked), store=store, reporter=reporter,
+            logs=logs, mirrors=((tmp_path / "mirror").as_uri(),), python=(PYTHON,),
+        )  # fmt: skip
+        return foreign_torch(context, "2.14.0", pin)
+
+    return ask
 
 
-def with_alternate(request: ForeignRequest, root: str = "root") -> ForeignRequest:
-    alternate = TorchAlternate(machine="s390x", version="2.14.1", root=root)
-    return replace(request, pin=request.pin.model_copy(update={"alternates": (alternate,)}))
+def with_alternate(root: str = "root") -> TorchPin:
+    return PIN.model_copy(update={"alternates": (TorchAlternate(machine="s390x", version="2.14.1", root=root),)})
 
 
 def write_lock(folder: Path, files: dict[str, str]) -> None:
@@ -88,12 +85,12 @@ def told(error: CpuwheelsError) -> str:
 
 
 def test_a_wheel_of_the_target_is_taken_though_nothing_here_runs_it(
-    request_: ForeignRequest, asked: Asked, links: Path, reporter: Reporter
+    asked: Asked, links: Path, reporter: Reporter
 ) -> None:
     wheel = write_torch(links, "2.14.0+cpu")
     name = f"torch-2.14.0+cpu-cp{PYTHON.replace('.', '')}-cp{PYTHON.replace('.', '')}-manylinux_2_28_s390x.whl"
     wheel.rename(links / name)
-    wanted = with_alternate(request_)
+    wanted = with_alternate()
     torch = asked(wanted)
     assert (torch.version, torch.alternate, torch.pinned) == ("2.14.0+cpu", False, False)
     assert (torch.folder / "include" / "torch" / "all.h").is_file()
@@ -102,33 +99,29 @@ def test_a_wheel_of_the_target_is_taken_though_nothing_here_runs_it(
     assert asked(wanted) == torch
 
 
-def test_wheels_of_other_machines_and_cuda_builds_are_passed_over(
-    request_: ForeignRequest, asked: Asked, links: Path
-) -> None:
+def test_wheels_of_other_machines_and_cuda_builds_are_passed_over(asked: Asked, links: Path) -> None:
     wheel = write_torch(links, "2.14.0+cpu", cuda="13.0")
     wheel.rename(links / "torch-2.14.0+cpu-py3-none-manylinux_2_28_s390x.whl")
-    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.14\.0 is to be had for Linux s390x") as caught:
-        asked(request_)
+    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.14\.0 can be found for Linux s390x") as caught:
+        asked()
     assert "a CUDA 13.0 build" in told(caught.value)
 
 
 def test_without_a_wheel_and_without_an_alternate_one_message_says_where_it_was_looked_for(
-    request_: ForeignRequest, asked: Asked, links: Path
+    asked: Asked, links: Path
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.14\.0 is to be had for Linux s390x") as caught:
-        asked(request_)
+    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.14\.0 can be found for Linux s390x") as caught:
+        asked()
     message = told(caught.value)
     assert f"{links} (PIP_FIND_LINKS)" in message
     assert f"{DEAD}/cpu (matrix.yaml)" in message
     assert "UV_FIND_LINKS" in message
 
 
-def test_an_alternate_is_laid_out_as_a_wheel_and_announced(
-    request_: ForeignRequest, asked: Asked, reporter: Reporter, tmp_path: Path
-) -> None:
+def test_an_alternate_is_laid_out_as_a_wheel_and_announced(asked: Asked, reporter: Reporter, tmp_path: Path) -> None:
     write_lock(tmp_path, LAID_OUT)
-    torch = asked(with_alternate(request_))
+    torch = asked(with_alternate())
     assert (torch.version, torch.alternate, torch.origin) == ("2.14.1", True, "locks/root.yaml")
     assert {path.name: path.read_text() for path in (torch.folder / "lib").iterdir()} == {
         "libtorch.so": "torch--set-soname libtorch.so\n",
@@ -140,34 +133,30 @@ def test_an_alternate_is_laid_out_as_a_wheel_and_announced(
     assert "Debian's 2.14.1" in announcement
 
 
-def test_a_library_that_cannot_be_renamed_is_named(
-    request_: ForeignRequest, asked: Asked, tmp_path: Path, patchelf: Path
-) -> None:
+def test_a_library_that_cannot_be_renamed_is_named(asked: Asked, tmp_path: Path, patchelf: Path) -> None:
     patchelf.write_text("#!/bin/sh\necho no ELF file\nexit 1\n")
     write_lock(tmp_path, LAID_OUT)
     with pytest.raises(TorchError, match=r"libtorch\.so cannot be given PyTorch's name") as caught:
-        asked(with_alternate(request_))
+        asked(with_alternate())
     assert "no ELF file" in told(caught.value)
 
 
-def test_locked_refuses_an_alternate(request_: ForeignRequest, asked: Asked) -> None:
-    with pytest.raises(LockedError, match="--locked refuses alternates") as caught:
-        asked(replace(with_alternate(request_), locked=True))
+def test_locked_refuses_an_alternate(asked: Asked) -> None:
+    with pytest.raises(LockedError, match="--locked refuses fallbacks") as caught:
+        asked(with_alternate(), locked=True)
     assert "build without --locked" in told(caught.value)
 
 
-def test_an_alternate_whose_lock_is_not_there(request_: ForeignRequest, asked: Asked) -> None:
+def test_an_alternate_whose_lock_is_not_there(asked: Asked) -> None:
     with pytest.raises(MatrixError) as caught:
-        asked(with_alternate(request_, "gone"))
+        asked(with_alternate("gone"))
     assert "gone.yaml" in told(caught.value) + str(caught.value.where)
 
 
 @pytest.mark.parametrize("lacking", ["usr/include/torch/all.h", "usr/lib/s390x-linux-gnu/libc10.so.2.14"])
-def test_a_root_without_the_whole_of_torch_is_named(
-    request_: ForeignRequest, asked: Asked, tmp_path: Path, lacking: str
-) -> None:
+def test_a_root_without_the_whole_of_torch_is_named(asked: Asked, tmp_path: Path, lacking: str) -> None:
     write_lock(tmp_path, {name: text for name, text in LAID_OUT.items() if name != lacking})
     with pytest.raises(TorchError, match="the packages hold no") as caught:
-        asked(with_alternate(request_))
+        asked(with_alternate())
     assert caught.value.where == "locks/root.yaml"
     assert "libtorch-dev" in told(caught.value)

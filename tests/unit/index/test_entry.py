@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import read_entry, stamp
+from wheel_notes import wheel_note
 from wheel_writer import write_raw
 
 NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
@@ -23,9 +23,7 @@ def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
     files: dict[str, bytes | None] = {
         "METADATA": b"Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0+cpu\nRequires-Python: >=3.11\n",
         "WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_27_x86_64\n",
-        "cpuwheels.json": json.dumps(
-            {"target": "x86", "source": {"commit": COMMIT, "epoch": 1_700_000_000}, "kernel_key": "key"}
-        ).encode(),
+        "cpuwheels.json": wheel_note(commit=COMMIT, epoch=1_700_000_000, kernel_key="key").render(),
     } | {key.replace("_json", ".json"): value for key, value in changes.items()}  # fmt: skip
     members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
     return write_raw(folder / name, {"vllm/_C.abi3.so": b"", **members})
@@ -73,7 +71,7 @@ def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[st
         ("vllm.zip", {}, "no name for a wheel"),
         ("vllm-0.32.0.whl", {}, "is not a wheel"),
         (NAME, {"METADATA": None}, "is not a wheel"),
-        (NAME, {"cpuwheels_json": b"{"}, "is not a wheel"),
+        (NAME, {"cpuwheels_json": b"{"}, r"cpuwheels\.json is of another version"),
         ("other-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "it is a wheel of other"),
         ("vllm-0.33.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "METADATA says version 0.32.0"),
         (

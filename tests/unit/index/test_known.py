@@ -24,7 +24,9 @@ from cpuwheels.index.known import with_known
 from cpuwheels.index.publish import Published, note_missing
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.index.reading import read_entries
+from cpuwheels.pipeline.provenance import read_note
 from index_publications import Dying, DyingError, check_links
+from wheel_notes import wheel_note
 from wheel_writer import write_raw
 
 COMMIT, OTHER = "c" * 40, "d" * 40
@@ -39,16 +41,14 @@ def wheel(
     version: str = "0.32.0+cpu",
     epoch: int | None = EPOCH,
     build: str = "",
-    says_target: bool = True,
 ) -> Path:
-    """Write a wheel that does not say its commit; without an epoch it says nothing of its source."""
+    """Write a wheel that does not say its commit; without an epoch it has no note at all."""
     info, tag = f"vllm-{version}.dist-info", f"cp38-abi3-{TAGS[target]}"
-    note = ({"target": target} if says_target else {}) | ({"source": {"epoch": epoch}} if epoch else {})
     members = {
         "vllm/_C.abi3.so": build.encode(),
         f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-        f"{info}/cpuwheels.json": json.dumps(note).encode(),
+        **({f"{info}/cpuwheels.json": wheel_note(target=target, epoch=epoch).render()} if epoch else {}),
     }
     path = write_raw(folder / target / f"vllm-{version}-{build}{tag}.whl", members)
     path.with_name("record.json").write_text("{}")
@@ -87,6 +87,8 @@ def publish(root: Path, matrix: Matrix) -> Publish:
     """Publishes a wheel, and holds the index to be right afterwards."""
 
     def published(path: Path, *, bucket: Bucket | None = None, **said: object) -> Published:
+        if read_note(path) is None:
+            said = {"target": path.parent.name, **said}
         found = publish_wheel(bucket or Folder(root), path, matrix, **said)  # type: ignore[arg-type]
         assert check_index(Folder(root)) == []
         assert check_links(root) > 0
@@ -178,7 +180,7 @@ def test_a_wheel_of_a_commit_has_to_say_it(tmp_path: Path, publish: Publish) -> 
 
 
 def test_another_target_is_refused(tmp_path: Path, publish: Publish) -> None:
-    path = wheel(tmp_path, epoch=None, says_target=False)
+    path = wheel(tmp_path, epoch=None)
     publish(path, target="x86")
     with pytest.raises(PublishError, match="was published with target x86, not arm"):
         publish(path, target="arm")

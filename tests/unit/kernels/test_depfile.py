@@ -9,7 +9,7 @@ import pytest
 
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.store import Store
-from cpuwheels.kernels.depfile import KIND, Reads, keep_reads, kernels_key, known_reads, read_files
+from cpuwheels.kernels.depfile import KIND, Reads, kernels_key, read_files, reads_cache
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, environment, kernel_request
@@ -100,22 +100,22 @@ def test_a_log_that_says_nothing_is_a_fault(request_: KernelRequest, tmp_path: P
 
 def test_reads_are_kept_and_the_latest_comes_first(request_: KernelRequest, tmp_path: Path):
     store = Store(tmp_path / "store")
-    assert list(known_reads(request_, store)) == []
+    assert list(reads_cache(request_, store).known()) == []
     other = Reads(files=("csrc/cpu/norm.cpp",), folders=())
-    keep_reads(request_, store, READS)
+    reads_cache(request_, store).keep(READS)
     (first,) = (store.root / KIND).rglob("*.json")
     os.utime(first, (1, 1))
-    keep_reads(request_, store, other)
-    assert list(known_reads(request_, store)) == [other, READS]
-    keep_reads(request_, store, READS)
+    reads_cache(request_, store).keep(other)
+    assert list(reads_cache(request_, store).known()) == [other, READS]
+    reads_cache(request_, store).keep(READS)
     assert len(list((store.root / KIND).rglob("*.json"))) == 2
-    assert list(known_reads(request_, store)) == [READS, other]
+    assert list(reads_cache(request_, store).known()) == [READS, other]
 
 
 def test_damaged_reads_are_passed_over(request_: KernelRequest, tmp_path: Path):
     store = Store(tmp_path / "store")
-    keep_reads(request_, store, READS)
+    reads_cache(request_, store).keep(READS)
     (path,) = (store.root / KIND).rglob("*.json")
     path.with_name("bad.json").write_text('{"files": ')
     path.with_name("old.json").write_text('{"files": [], "folders": [], "more": 1}')
-    assert list(known_reads(request_, store)) == [READS]
+    assert list(reads_cache(request_, store).known()) == [READS]

@@ -56,7 +56,7 @@ def test_which_steering_files_matter(tmp_path: Path, name: str, matters: bool) -
 def test_kernels_that_go_without_compile_nothing(tmp_path: Path, acl: Acl | None) -> None:
     asked: Any = None  # neither cap nor store is looked at
     request = kernel_request(tmp_path, acl=acl)
-    assert get_acl_library(request, asked, None, store=asked, reporter=asked, logs=tmp_path) is None
+    assert get_acl_library(asked, request, asked, None) is None
 
 
 def test_the_compiled_library_has_a_place_in_the_workspace(tmp_path: Path) -> None:

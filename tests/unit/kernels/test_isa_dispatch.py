@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.matrix import Library, Target, load_matrix
 from cpuwheels.core.errors import CompileError, MatrixError
 from cpuwheels.kernels.isa_dispatch import beside_kernels, build_chooser, chooser_key, objections, render_table
@@ -187,7 +189,12 @@ def test_key(project_root: Path, tmp_path: Path) -> None:
     assert chooser_key(target(floor="any"), toolchain(cc=Path("/elsewhere/gcc")), project_root) in keys
 
 
-def test_compiled_once(project_root, store, logs, tmp_path):
+@pytest.fixture
+def context(tmp_path, store, logs):
+    return build_context(tmp_path, target(), store=store, logs=logs)
+
+
+def test_compiled_once(context, tmp_path):
     compiler = tmp_path / "cc"
     compiler.write_text(
         '#!/bin/sh\necho "$@" >> "$0.log"\nwhile [ "$1" != -o ]; do shift; done; echo module > "$2"\n',
@@ -195,9 +202,9 @@ def test_compiled_once(project_root, store, logs, tmp_path):
     compiler.chmod(0o755)
     tools = toolchain(cc=compiler, strip=Path("/bin/true"))
     for _ in range(2):
-        module = build_chooser(target(), tools, root=project_root, store=store, logs=logs)
+        module = build_chooser(context, tools)
     assert module.name == "_C.abi3.so"
-    assert beside_kernels(target(), tools, root=project_root, store=store, logs=logs) == {"vllm/_C.abi3.so": module}
+    assert beside_kernels(context, tools) == {"vllm/_C.abi3.so": module}
     assert module.stat().st_mode & 0o777 == 0o755
     (command,) = (tmp_path / "cc.log").read_text().splitlines()
     assert "-march=x86-64" in command
@@ -205,15 +212,15 @@ def test_compiled_once(project_root, store, logs, tmp_path):
     assert "s390x.c" in command
 
 
-def test_a_target_without_a_chooser_has_nothing_beside_its_kernels(store, logs, tmp_path):
-    assert beside_kernels(TARGET, toolchain(), root=tmp_path, store=store, logs=logs) == {}
+def test_a_target_without_a_chooser_has_nothing_beside_its_kernels(context):
+    assert beside_kernels(replace(context, target=TARGET), toolchain()) == {}
 
 
-def test_compiler_that_fails(project_root, store, logs, tmp_path):
+def test_compiler_that_fails(context, tmp_path):
     broken = tmp_path / "cc"
     broken.write_text("#!/bin/sh\necho Python.h: no such file; exit 1\n")
     broken.chmod(0o755)
     with pytest.raises(CompileError, match="chooser _C of target x86") as fault:
-        build_chooser(target(), toolchain(cc=broken), root=project_root, store=store, logs=logs)
+        build_chooser(context, toolchain(cc=broken))
     assert "Python.h: no such file" in str(fault.value)
-    assert fault.value.log == logs / "chooser.log"
+    assert fault.value.log == context.logs / "chooser.log"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,11 +11,13 @@ from cpuwheels.core.errors import CompileError, OutOfMemoryError
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import CapPlan, Session
 from cpuwheels.kernels.memory.cgroup_limit import Hold
+from cpuwheels.kernels.memory.costs import Cost
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.memory.memgate import GateFolder
 from cpuwheels.kernels.ninja import compile_modules, explain_failure
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, environment, kernel_request
+from ledger_records import job
 
 if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
@@ -166,13 +169,17 @@ def workspace(tmp_path: Path) -> Workspace:
 @pytest.fixture
 def session(tmp_path: Path) -> Session:
     memgate = tmp_path / "memgate"
-    memgate.write_text("""#!/bin/sh\necho '{"running": 1, "waiting": 4, "bytes": 5242880, "peak_bytes": 6291456}'\n""")
+    status = {"running": 1, "waiting": 4, "bytes": 5242880, "peak_bytes": 6291456}
+    memgate.write_text(f"#!/bin/sh\necho '{json.dumps({**status, 'jobs': [{'expected': 35.48, 'age': 9}]})}'\n")
     memgate.chmod(0o755)
     plan = CapPlan(
         jobs=JobPlan(2, "CPUs", 4 << 30, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
         seed=tmp_path / "seed.tsv", learned=tmp_path / "learned.tsv", worst_peak=1 << 30,
     )  # fmt: skip
-    return Session(plan, Hold("a group", ("/usr/bin/env", "GROUP=yes")), room=3 << 30, window=7, expected={})
+    held = Hold("a group", ("/usr/bin/env", "GROUP=yes"))
+    return Session(
+        plan, held, room=3 << 30, window=7, expected={}, links={}, ledger=tmp_path / "jobs.jsonl", before=0
+    )  # fmt: skip
 
 
 def fake_ninja(request: KernelRequest, script: str) -> None:
@@ -233,3 +240,31 @@ def test_progress_is_shown_while_one_long_file_compiles(
     assert "3/9 files" in story.getvalue()
     assert "cpu_attn.cpp.o" in story.getvalue()
     assert "memory 5 MiB" in story.getvalue()
+
+
+def test_progress_is_of_the_expected_work(
+    request_: KernelRequest,
+    workspace: Workspace,
+    session: Session,
+    reporter: Reporter,
+    story: io.StringIO,
+    logs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Of 100 CPU seconds of files to be made 32 are done, one that runs has done 9, and the link takes 3."""
+    made, running, other, present = (f"CMakeFiles/_C.dir/{name}.o" for name in ("made", "running", "other", "present"))
+    session.expected = {
+        made: Cost(32, 1), running: Cost(35.48, 1), other: Cost(29.52, 1), present: Cost(100, 1),
+    }  # fmt: skip
+    session.links = {"_C.abi3.so": Cost(3, 1), "_other.abi3.so": Cost(50, 1)}
+    (workspace.build / present).parent.mkdir(parents=True)
+    (workspace.build / present).touch()
+    records = [job(made, 0, 1.0, status=1), job(made, 0, 32.0), job(other, 0, 1.0, status=1)]
+    earlier = job(running, 0, 1.0).model_dump_json() + "\n"
+    session.before = len(earlier)
+    session.ledger.write_text(earlier + "".join(record.model_dump_json() + "\n" for record in records))
+    monkeypatch.setattr("cpuwheels.core.console.PLAIN_INTERVAL", 0.0)
+    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
+    fake_ninja(request_, "echo '[1/4] Building CXX object made.o'; sleep 0.5")
+    compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
+    assert "41%  about 33 s to go  1/4 files" in story.getvalue()  # other, then the link; two CPUs

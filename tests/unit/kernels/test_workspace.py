@@ -5,10 +5,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.store import MANIFEST
-from cpuwheels.kernels.depfile import Reads
-from cpuwheels.kernels.memory.admission import MemoryUse
-from cpuwheels.kernels.memory.ledger import read_records
-from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, kernel_request
 
@@ -87,37 +83,3 @@ def test_modules_are_what_upstreams_cmake_defined(workspace: Workspace) -> None:
     workspace.build.mkdir(parents=True)
     workspace.modules_list.write_text("_C\n_C_AVX2\nspinloop\n")
     assert workspace.modules() == ["_C", "_C_AVX2", "spinloop"]
-
-
-@pytest.mark.parametrize(
-    ("text", "records"),
-    [
-        ("", 0),
-        ('{"output": "a.o"}\n{"output": "b.o"}\n', 2),
-        ('{"output": "a.o"}\n{"output": "b', 1),
-        ('garbage\n\n[1]\n"x"\n7\nnull\n{"output": "a.o"}\n', 1),
-        ('{"output": "a.o"}{"output": "b.o"}\n{"output": "c.o"}\n', 1),
-        ('\x00\x00\x00\n{"output": "a\\u0000.o"}\n', 1),
-    ],
-    ids=["empty", "good", "cut short", "garbage", "run together", "zeros"],
-)
-def test_what_cannot_be_read_of_a_ledger_is_passed_over(tmp_path: Path, text: str, records: int) -> None:
-    (tmp_path / "jobs.jsonl").write_text(text)
-    assert len(read_records(tmp_path / "jobs.jsonl")) == records
-
-
-def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None:
-    assert read_records(tmp_path / "gone") == ()
-    (tmp_path / "jobs.jsonl").write_bytes(b"\xff\xfe\n")
-    assert read_records(tmp_path / "jobs.jsonl") == ()
-
-
-MEMORY = MemoryUse(2, 8 << 30, "physical memory", 7 << 30, "a group", 3 << 30)
-READS = Reads(files=("csrc/a.cpp",), folders=("csrc",))
-
-
-def test_the_debug_folder_is_there_only_when_asked_for(tmp_path: Path) -> None:
-    kernels = Kernels("key", tmp_path, ("_C",), (), built=True, memory=MEMORY, reads=READS)
-    assert kernels.debug_folder is None
-    (tmp_path / "debug").mkdir()
-    assert kernels.debug_folder == tmp_path / "debug"

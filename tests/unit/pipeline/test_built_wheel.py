@@ -12,9 +12,10 @@ from cpuwheels.core import digests
 from cpuwheels.core.errors import WheelError
 from cpuwheels.pipeline.built_wheel import find_finished, read_finished, wheel_key
 from kernel_request import TARGET
+from wheel_notes import wheel_note
 
 WHEEL = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
-NOTE = {"kernel_key": "k", "source": {"digest": "s", "epoch": 5}}
+NOTE = wheel_note()
 
 
 @pytest.fixture
@@ -83,8 +84,8 @@ def test_the_key_holds_provenance_target_tools_and_code(tmp_path: Path, monkeypa
         (tmp_path / code / "pack.py").write_text(text)
     monkeypatch.setattr(digests, "__file__", str(tmp_path / "code" / "core" / "digests.py"))
     first = wheel_key(NOTE, TARGET, tools)
-    assert wheel_key(dict(NOTE), TARGET, tools) == first
-    found = {first, wheel_key(NOTE | {"kernel_key": "l"}, TARGET, tools)}
+    assert wheel_key(wheel_note(), TARGET, tools) == first
+    found = {first, wheel_key(wheel_note(kernel_key="l"), TARGET, tools)}
     found.add(wheel_key(NOTE, TARGET.model_copy(update={"floor": "manylinux_2_31"}), tools))
     tools.write_text("cmake==5\n")
     found.add(wheel_key(NOTE, TARGET, tools))

@@ -13,7 +13,7 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.pipeline.built_wheel import Finished
 from cpuwheels.pipeline.summary import closing_lines
 
-NOTE = "oneDNN v3.13 cannot be reached; building with the alternate 3.7.2 instead. The build record says so."
+NOTE = "oneDNN v3.13 cannot be reached; building with the fallback 3.7.2 instead. The build record says so."
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
           report    dist/x86/0.32.0/report.html
           record    dist/x86/0.32.0/record.json
           NOTE      oneDNN v3.13 cannot be reached; building with
-                    the alternate 3.7.2 instead. The build record
+                    the fallback 3.7.2 instead. The build record
                     says so.
           NOTE      short
         Install it:

@@ -77,7 +77,7 @@ def test_the_threads_and_the_level_are_the_users(bench: Callable[..., tuple[Benc
 
 
 def test_without_emulation_it_is_refused(bench: Callable[..., tuple[Bench, BuildContext]]) -> None:
-    with pytest.raises(UsageError, match="a wheel for other cannot be tried here without emulation"):
+    with pytest.raises(UsageError, match="a wheel for other cannot be tested here without emulation"):
         bench(emulation=False)
 
 

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import AclPin
 from cpuwheels.core.errors import LockedError
 from cpuwheels.source.acl import REPOSITORY_VARIABLE, choose_acl, get_acl
@@ -14,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.source.acl import Acl
 
     Get = Callable[..., Acl]
@@ -37,9 +39,9 @@ def clone(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def get(store: Store, reporter: Reporter, logs: Path) -> Get:
+def get(context: BuildContext) -> Get:
     def ask(pin: AclPin, *, locked: bool = False, environ: dict[str, str] | None = None) -> Acl:
-        return get_acl(TAG, pin, store=store, reporter=reporter, logs=logs, locked=locked, environ=environ or {})
+        return get_acl(replace(context, options=BuildOptions(locked=locked)), TAG, pin, environ=environ or {})
 
     return ask
 

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
 import tarfile
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from contexts import build_context
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import OneDnnAlternate, OneDnnPin
 from cpuwheels.core.errors import DigestMismatchError, LockedError, OneDnnError
 from cpuwheels.fetch.git_archive import commit_key
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
     from cpuwheels.source.onednn import OneDnn
@@ -58,11 +62,12 @@ def mirror(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def get(store: Store, reporter: Reporter, logs: Path) -> Get:
+def get(tmp_path: Path, store: Store, reporter: Reporter) -> Get:
     def ask(pin: OneDnnPin, *mirrors: str, locked: bool = False, environ: dict[str, str] | None = None) -> OneDnn:
-        return get_onednn(
-            "v3.13", pin, mirrors, store=store, reporter=reporter, logs=logs, locked=locked, environ=environ or {}
+        context = build_context(
+            tmp_path, options=BuildOptions(locked=locked), store=store, reporter=reporter, mirrors=mirrors or (DEAD,)
         )
+        return get_onednn(context, "v3.13", pin, environ=environ or {})
 
     return ask
 
@@ -126,7 +131,7 @@ def test_the_pinned_commit_is_taken_as_soon_as_it_can_be_had(get: Get, clone: Pa
 
 def test_locked_refuses_the_alternate(get: Get, clone: Path, mirror: Path, reporter: Reporter) -> None:
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone),)), mirror)
-    with pytest.raises(LockedError, match="--locked refuses alternates") as raised:
+    with pytest.raises(LockedError, match="--locked refuses fallbacks") as raised:
         get(pin, mirror.as_uri(), locked=True)
     assert f"it has no commit {ABSENT}" in raised.value.output
     assert REPOSITORY_VARIABLE in raised.value.next_step
@@ -212,9 +217,9 @@ def test_a_tag_that_the_matrix_does_not_know_is_believed_and_said(get: Get, clon
         get(OneDnnPin(repositories=(str(clone),)), locked=True)
 
 
-def test_a_tag_that_is_a_hash_pins_the_content(store: Store, reporter: Reporter, logs: Path, clone: Path) -> None:
+def test_a_tag_that_is_a_hash_pins_the_content(context: BuildContext, reporter: Reporter, clone: Path) -> None:
     wanted = git(clone, "rev-parse", "HEAD")
     pin = OneDnnPin(repositories=(str(clone),))
-    found = get_onednn(wanted, pin, (), store=store, reporter=reporter, logs=logs, locked=True, environ={})
+    found = get_onednn(replace(context, options=BuildOptions(locked=True)), wanted, pin, environ={})
     assert (found.kind, found.version) == ("pinned", wanted)
     assert reporter.announcements == []

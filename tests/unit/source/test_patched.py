@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.patch_series import Patch, load_series
 from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.errors import PatchError
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     import io
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
 
@@ -43,56 +46,60 @@ def patches(tmp_path: Path) -> Path:
     return tmp_path / "patches"
 
 
+@pytest.fixture
+def context(tmp_path: Path, store: Store, reporter: Reporter, patches: Path) -> BuildContext:
+    """A run of a project that has one patch."""
+    return build_context(tmp_path, root=patches.parent, store=store, reporter=reporter)
+
+
 def patch(name: str = "0001-a.patch") -> Patch:
     return Patch(file=name, versions=">=0", why="w", upstream="none")
 
 
-def test_patched_beside_a_source_that_stays_as_it_is(
-    source: Source, patches: Path, store: Store, reporter: Reporter, story: io.StringIO
-) -> None:
+def test_patched_beside_a_source_that_stays_as_it_is(context: BuildContext, source: Source, story: io.StringIO) -> None:
     before = tree_digest(source.folder)
-    prepared = prepare_source(source, [patch()], patches, store, reporter)
+    prepared = prepare_source(context, source, [patch()])
     assert (prepared.folder / "setup.py").read_text() == "new\n"
     assert (prepared.folder / "link").is_symlink()
     assert tree_digest(source.folder) == before
     assert (prepared.version, prepared.epoch) == ("0.32.0", EPOCH)
     assert [applied.state for applied in prepared.patches] == ["applied"]
     assert "0001-a.patch: applied" in story.getvalue()
-    assert prepare_source(source, [patch()], patches, store, reporter) == prepared
+    assert prepare_source(context, source, [patch()]) == prepared
 
 
-def test_what_became_of_a_patch_is_remembered(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+def test_what_became_of_a_patch_is_remembered(context: BuildContext, source: Source) -> None:
     (source.folder / "setup.py").write_text("new\n")
     for _ in range(2):
-        prepared = prepare_source(source, [patch()], patches, store, reporter)
+        prepared = prepare_source(context, source, [patch()])
         assert [applied.state for applied in prepared.patches] == ["upstream"]
 
 
-def test_a_changed_patch_is_another_source(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
-    first = prepare_source(source, [patch()], patches, store, reporter)
+def test_a_changed_patch_is_another_source(context: BuildContext, source: Source, patches: Path) -> None:
+    first = prepare_source(context, source, [patch()])
     (patches / "0001-a.patch").write_text(TEXT.replace("+new", "+newer"))
-    second = prepare_source(source, [patch()], patches, store, reporter)
-    bare = prepare_source(source, [], patches, store, reporter)
+    second = prepare_source(context, source, [patch()])
+    bare = prepare_source(context, source, [])
     texts = [(found.folder / "setup.py").read_text() for found in (first, second, bare)]
     assert texts == ["new\n", "newer\n", "old\n"]
 
 
-def test_a_failing_patch_leaves_nothing(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+def test_a_failing_patch_leaves_nothing(context: BuildContext, source: Source, store: Store) -> None:
     (source.folder / "setup.py").write_text("something else\n")
     with pytest.raises(PatchError, match=r"0001-a\.patch does not apply to setup\.py"):
-        prepare_source(source, [patch()], patches, store, reporter)
+        prepare_source(context, source, [patch()])
     assert list((store.root / "prepared").iterdir()) == []
 
 
-def test_a_missing_patch_is_named(source: Source, patches: Path, store: Store, reporter: Reporter) -> None:
+def test_a_missing_patch_is_named(context: BuildContext, source: Source) -> None:
     with pytest.raises(PatchError, match=r"0009-gone\.patch cannot be read"):
-        prepare_source(source, [patch("0009-gone.patch")], patches, store, reporter)
+        prepare_source(context, source, [patch("0009-gone.patch")])
 
 
-def test_the_projects_own_patches_apply(project_root: Path, source: Source, store: Store, reporter: Reporter) -> None:
+def test_the_projects_own_patches_apply(context: BuildContext, project_root: Path, source: Source) -> None:
     series = [patch for patch in load_series(project_root).patches if patch.is_for("0.32.0", "x86")]
     assert series
-    prepared = prepare_source(source, series, project_root / "patches", store, reporter)
+    prepared = prepare_source(replace(context, paths=replace(context.paths, root=project_root)), source, series)
     # What the stand-in has not got at all, nothing is done about.
     assert {applied.state for applied in prepared.patches} == {"applied", "not needed"}
     assert "init_amx" in (prepared.folder / "csrc/cpu/torch_bindings.cpp").read_text()

@@ -28,7 +28,7 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (Fake(version="12.2.0"), "GNU 12.2.0: older than GNU 12.3, which x86 needs"),
         (Fake(static=False), "GNU 13.3.0: it has no libstdc++.a"),
-        (Fake(objcopy=False), "GNU 13.3.0: no objcopy (binutils) beside it or on PATH"),
+        (Fake(objcopy=False), "GNU 13.3.0: no objcopy (binutils) next to it or on PATH"),
         (
             Fake(machine="s390x-linux-gnu"),
             "GNU 13.3.0: it compiles for s390x-linux-gnu, not for x86_64 Linux",
@@ -73,7 +73,7 @@ def test_a_compiler_is_asked_again_only_if_it_is_another_file(on_path: Path, mon
 def test_a_missing_c_compiler_is_a_reason(on_path: Path) -> None:
     Fake().write(on_path, "g++-13")
     (on_path / "gcc-13").unlink()
-    assert survey_host(TARGET, {}) == [("g++-13", "GNU 13.3.0: there is no C compiler gcc-13 beside it", False)]
+    assert survey_host(TARGET, {}) == [("g++-13", "GNU 13.3.0: there is no C compiler gcc-13 next to it", False)]
 
 
 def test_the_environment_comes_before_path_and_path_in_the_gates_order(on_path: Path, tmp_path: Path) -> None:

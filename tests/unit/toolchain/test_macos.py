@@ -2,6 +2,7 @@
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.platform_policy import macos_floor
 from cpuwheels.core.errors import MatrixError, ToolchainError
 from cpuwheels.toolchain import zig
@@ -41,7 +42,7 @@ def test_only_a_macos_floor_will_do(floor):
 
 def test_a_missing_lock_is_named(tmp_path):
     with pytest.raises(ToolchainError, match=r"zig\.txt"):
-        zig.installed_zig(tmp_path / "zig.txt", FakeTarget(), store=None, reporter=None, logs=tmp_path)
+        zig.installed_zig(build_context(tmp_path, "macos"), tmp_path / "zig.txt")
 
 
 def write(path, text=""):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.config.context import BuildContext
 from cpuwheels.core.errors import CommandError, ToolchainError
 from cpuwheels.core.store import Store
 from cpuwheels.toolchain.amx import Amx, Palette
@@ -20,43 +21,43 @@ def fake(path: Path, script: str) -> Path:
     return path
 
 
-def test_compiled_once_and_they_run(project_root, c_compiler, store, logs):
-    tools = native_tools(project_root, c_compiler, [], "one", store=store, logs=logs)
+def test_compiled_once_and_they_run(context: BuildContext, c_compiler, store, logs):
+    tools = native_tools(context, c_compiler, [], "one")
     assert probe(tools.isaprobe).architecture == os.uname().machine
     log = (logs / "native.log").read_text()
-    again = native_tools(project_root, Path("/nonexistent/cc"), [], "one", store=store, logs=logs)
+    again = native_tools(context, Path("/nonexistent/cc"), [], "one")
     assert again == tools
     assert (logs / "native.log").read_text() == log
     assert find_helper("isaprobe", store) is not None
 
 
-def test_another_compiler_makes_others(project_root, c_compiler, store, logs):
-    one = native_tools(project_root, c_compiler, [], "one", store=store, logs=logs)
-    two = native_tools(project_root, c_compiler, [], "two", store=store, logs=logs)
+def test_another_compiler_makes_others(context: BuildContext, c_compiler):
+    one = native_tools(context, c_compiler, [], "one")
+    two = native_tools(context, c_compiler, [], "two")
     assert one != two
 
 
-def test_without_static_libraries_they_are_linked_dynamically(project_root, c_compiler, store, logs, tmp_path):
+def test_without_static_libraries_they_are_linked_dynamically(context: BuildContext, c_compiler, tmp_path):
     picky = fake(tmp_path / "cc", f'case "$*" in *-static*) exit 1;; esac; exec {c_compiler} "$@"')
-    tools = native_tools(project_root, picky, [], "picky", store=store, logs=logs)
+    tools = native_tools(context, picky, [], "picky")
     assert probe(tools.isaprobe).architecture
 
 
-def test_compiler_that_fails(project_root, store, logs, tmp_path):
+def test_compiler_that_fails(context: BuildContext, logs, tmp_path):
     broken = fake(tmp_path / "cc", "echo stdlib.h: no such file >&2; exit 1")
     with pytest.raises(ToolchainError) as fault:
-        native_tools(project_root, broken, [], "broken", store=store, logs=logs)
+        native_tools(context, broken, [], "broken")
     assert "stdlib.h: no such file" in str(fault.value)
     assert fault.value.log == logs / "native.log"
 
 
-def test_compiler_for_another_machine(project_root, store, logs, tmp_path):
+def test_compiler_for_another_machine(context: BuildContext, tmp_path):
     cross = fake(
         tmp_path / "cc",
         'while [ "$1" != -o ]; do shift; done; printf "\\177ELF foreign" > "$2"; chmod +x "$2"',
     )
     with pytest.raises(ToolchainError, match="do not run on this machine"):
-        native_tools(project_root, cross, [], "cross", store=store, logs=logs)
+        native_tools(context, cross, [], "cross")
 
 
 OLDER = '{"architecture": "x86_64", "vendor": "V", "model": "M", "features": ["avx2", "fma"], "xcr0": "0x7"}'

@@ -51,7 +51,7 @@ class Machine:
         )  # fmt: skip
         return resolve_toolchain(
             context,
-            environ={"CPUWHEELS_DEBIAN_MIRROR": (self.folder / "mirror").as_uri(), **(environ or {})},
+            environ=environ or {},
         )
 
 
@@ -64,7 +64,6 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     made = Machine(tmp_path)
     monkeypatch.setenv("PATH", f"{made.bin}:{system}")
     # No lock names a mirror outside this machine, whatever its own apt sources say.
-    monkeypatch.setattr("cpuwheels.toolchain.select.mirrors", lambda configured, _: tuple(configured))
     return made
 
 

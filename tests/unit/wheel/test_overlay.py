@@ -96,7 +96,7 @@ def test_a_module_beside_the_kernels(tmp_path: Path) -> None:
 
 def test_a_module_beside_the_kernels_must_not_hide_one(tmp_path: Path) -> None:
     kernels = tree(tmp_path / "kernels", "demo/_C.abi3.so")
-    with pytest.raises(WheelError, match=r"demo/_C.abi3.so is both a kernel and a module beside"):
+    with pytest.raises(WheelError, match=r"demo/_C.abi3.so is both a kernel and an additional module"):
         written(
             tmp_path / "overlay",
             read_project(METADATA),

@@ -1,17 +1,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 
 import pytest
 
 import wheel_writer as ww
-from cpuwheels.audit.policy import Audited, Bundled
-from cpuwheels.audit.validate import Expectations
-from cpuwheels.config.platform_policy import load_policy
-from cpuwheels.core.errors import AuditError, WheelError
-from cpuwheels.pipeline.package_wheel import BuiltWheel, render_note, require_valid
+from cpuwheels.core.errors import WheelError
 from cpuwheels.wheel.core_metadata import read_project
 from cpuwheels.wheel.overlay import Overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete
@@ -73,37 +68,3 @@ def test_a_wheel_that_lost_something_is_refused(
     with pytest.raises(WheelError) as caught:
         check_complete(ww.write_good(tmp_path), files, project)
     assert fault in caught.value.output
-
-
-def test_the_note_says_what_the_wheel_was_made_from() -> None:
-    project = read_project(ww.METADATA.encode() + b"Requires-Dist: a @ https://e.org/a-1.tar.gz\n")
-    audited = Audited(
-        Path("x.whl"), ("p",), "p", (Bundled("libnuma.so.1", "demo.libs/libnuma-1.so.1"),), ("GLIBC_2.17",)
-    )
-    assert json.loads(render_note({"kernel_key": "k", "alternates": ["onednn"]}, audited, project)) == {
-        "kernel_key": "k",
-        "alternates": ["onednn"],
-        "bundled_libraries": {"demo.libs/libnuma-1.so.1": "libnuma.so.1"},
-        "moved_requirements": [{"declared": "a @ https://e.org/a-1.tar.gz", "now": "a==1", "extra": "a"}],
-        "policy": "p",
-        "symbol_versions": ["GLIBC_2.17"],
-    }
-
-
-def test_a_wheel_with_faults_is_taken_away(tmp_path: Path) -> None:
-    wheel = ww.write_good(tmp_path)
-    policy = load_policy("manylinux_2_28", "x86_64")
-    require_valid(wheel, Expectations(policy, (), (), ()))
-    with pytest.raises(AuditError, match="2 things are wrong") as caught:
-        require_valid(wheel, Expectations(policy, (), ("demo/_D.so", "demo/_E.so"), ()))
-    assert caught.value.output == "demo/_D.so is missing\ndemo/_E.so is missing"
-    assert not wheel.exists()
-
-
-def test_the_record_holds_plain_values(tmp_path: Path) -> None:
-    moved = read_project(ww.METADATA.encode() + b"Requires-Dist: a @ https://e.org/a-1.tar.gz\n").moved
-    built = BuiltWheel(tmp_path / "x.whl", "0" * 64, 1, ("t",), "p", ("GLIBC_2.17",), (Bundled("s", "p"),), moved)
-    record = json.loads(json.dumps(built.as_record()))
-    assert record["file"] == "x.whl"
-    assert "path" not in record
-    assert record["bundled"] == [{"soname": "s", "path": "p"}]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.core.errors import WheelError
 from cpuwheels.environment.build_env import Environment
 from cpuwheels.wheel.upstream_package import UpstreamPackage, local_version, upstream_package
@@ -84,12 +85,13 @@ class Scene:
         self.folder = folder
         self.store = store
         self.source = source_tree(folder)
+        (folder / "logs").mkdir()
 
     def ask(self, environment: Environment, version: str = "0.32.0") -> UpstreamPackage:
+        context = build_context(self.folder, store=self.store, logs=self.folder / "logs")
         return upstream_package(
-            self.source, version=version, environment=environment, store=self.store,
-            work=self.folder / "work", log=self.folder / "log",
-        )  # fmt: skip
+            context, self.source, version=version, environment=environment, work=self.folder / "work"
+        )
 
     def asked(self) -> int:
         return len((self.folder / "seen/asked").read_text().splitlines())
@@ -136,7 +138,7 @@ def test_another_content_of_what_is_only_copied_is_not_asked_for_again(scene: Sc
     (scene.source / "vllm/__init__.py").write_text("new\n")
     second = scene.ask(environment)
     assert scene.asked() == 1
-    assert "setup.py would say" in (tmp_path / "log").read_text()
+    assert "setup.py would say" in (tmp_path / "logs" / "metadata.log").read_text()
     assert second.project == first.project
     assert {name: path.read_text() for name, path in second.files.items()} == {
         "vllm/__init__.py": "new\n",
@@ -208,7 +210,7 @@ def test_answers_with_something_against_them_are_not_kept(scene: Scene, tmp_path
     for _ in range(2):
         scene.ask(environment)
     assert scene.asked() == 2
-    assert "the answers were not kept: it starts cargo" in (tmp_path / "log").read_text()
+    assert "the answers were not kept: it starts cargo" in (tmp_path / "logs" / "metadata.log").read_text()
 
 
 def test_another_version_is_refused(scene: Scene, tmp_path: Path) -> None:
@@ -220,4 +222,4 @@ def test_a_failing_setup_is_told_in_its_own_words(scene: Scene, tmp_path: Path) 
     with pytest.raises(WheelError) as caught:
         scene.ask(fake_python(tmp_path, fault="echo no module named torch; exit 3"))
     assert "no module named torch" in caught.value.output
-    assert caught.value.log == tmp_path / "log"
+    assert caught.value.log == tmp_path / "logs" / "metadata.log"

@@ -1,1 +1,1 @@
-"""Pinned Debian packages: where they come from, how they are resolved, and how they are unpacked."""
+"""Pinned Debian packages: their mirrors, the resolution of their locks, and unpacking without root."""

@@ -66,7 +66,7 @@ def mirrors(configured: Sequence[str], environ: Mapping[str, str], apt_root: Pat
 
 def debian_mirrors(context: BuildContext) -> tuple[str, ...]:
     """Return the mirrors of a run, in the order to try them; see `mirrors`."""
-    return mirrors(context.matrix.debian.mirrors, os.environ)
+    return mirrors(context.matrix.debian.mirrors, os.environ, APT_ROOT)
 
 
 def apt_mirrors(apt_root: Path) -> list[str]:

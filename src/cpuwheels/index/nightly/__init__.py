@@ -1,1 +1,1 @@
-"""The nightly job: wheels of the newest commits, built, tried and published."""
+"""The nightly job: wheels of the newest commits, built, tested and published."""

@@ -1,1 +1,1 @@
-"""ccache in front of every compiler: objects of other commits and folders, if the compiler would read the same."""
+"""The compiler cache: pinned ccache behind memgate, set up so that a hit is what the compiler would write."""

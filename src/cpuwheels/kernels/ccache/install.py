@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.errors import DownloadError, ToolchainError
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.kernels.ccache.settings import compiler_cache
 from cpuwheels.toolchain.debian_compiler import unpacked_programs
 
@@ -42,13 +41,7 @@ def find_ccache(context: BuildContext) -> Path | None:
         reporter.info(f"no compiler cache: none is pinned for {machine} {platform.system()}")
         return None
     try:
-        folder = unpacked_programs(
-            load_lock(context.root, locks[machine]),
-            KIND,
-            mirrors=debian_mirrors(context),
-            store=context.store,
-            reporter=reporter,
-        )
+        folder = unpacked_programs(context, load_lock(context.root, locks[machine]), KIND)
     except (DownloadError, ToolchainError) as error:
         reporter.announce(f"building without a compiler cache: {error.what}")
         return None

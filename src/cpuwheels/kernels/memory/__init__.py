@@ -1,1 +1,1 @@
-"""The memory cap of a kernel build: what each file is expected to need, who may run, and what holds the cap."""
+"""The memory cap of a build: what each job is expected to need, which jobs run, and what enforces the cap."""

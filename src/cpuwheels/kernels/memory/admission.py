@@ -17,18 +17,20 @@ from cpuwheels.kernels.memory.costs import (
     Cost,
     WrongPrediction,
     expected_costs,
+    job_class,
     measured_costs,
     read_costs,
     write_costs,
     wrong_predictions,
 )
-from cpuwheels.kernels.memory.ledger import end_cut_line, read_records
+from cpuwheels.kernels.memory.ledger import end_cut_line, ledger_size, read_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.kernels.memory.cgroup_limit import Hold
+    from cpuwheels.kernels.memory.ledger import JobRecord
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.memory.memgate import GateFolder
 
@@ -101,6 +103,9 @@ class Session:
         room: Bytes for compilers and linkers.
         window: Jobs that ninja starts at once; most of them wait.
         expected: What each file to make is expected to cost.
+        links: What each link that was measured costs.
+        ledger: What memgate writes one line per job to.
+        before: Bytes of it that are of earlier builds.
         use: Filled in when the build has ended, however it ended.
     """
 
@@ -109,6 +114,9 @@ class Session:
     room: int
     window: int
     expected: Mapping[str, Cost]
+    links: Mapping[str, Cost]
+    ledger: Path
+    before: int
     use: MemoryUse | None = field(default=None, init=False)
 
     def command(self, argv: Sequence[str | Path]) -> list[str | Path]:
@@ -121,10 +129,9 @@ class Session:
             raise RuntimeError("the build behind this gate is still running")
         return self.use
 
-    def memory(self) -> int:
-        """Return the bytes that compilers and linkers hold now."""
-        status = self.plan.gate.status()
-        return status.bytes if status else 0
+    def records(self) -> tuple[JobRecord, ...]:
+        """Return what memgate recorded of this build's jobs so far."""
+        return read_records(self.ledger, self.before)
 
 
 def open_gate(plan: CapPlan) -> None:
@@ -158,14 +165,15 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
     check_room(room, expected, plan.jobs)
     with storage_errors(ledger.parent):
         end_cut_line(ledger)
-    before = len(read_records(ledger))
+        before = ledger_size(ledger)
+    links = {output: cost for output, cost in known.items() if job_class(output) == "link"}
     with hold(limit) as held:
-        session = Session(plan, held, room, window, expected)
+        session = Session(plan, held, room, window, expected, links, ledger, before)
         plan.gate.write(cpus=plan.jobs.jobs, room=room, unknown=unknown, held=held, expected=known | expected)
         try:
             yield session
         finally:
-            records = read_records(ledger)[before:]
+            records = session.records()
             session.use = _use(session, records)
             if records:
                 learn(plan.learned, records)
@@ -195,7 +203,7 @@ def most_launchers(files: int) -> int:
     return max(1, min(files + _OTHER_FILES, by_files, _MOST_LAUNCHERS))
 
 
-def learn(path: Path, records: Iterable[Mapping[str, object]]) -> None:
+def learn(path: Path, records: Iterable[JobRecord]) -> None:
     """Bring the table of costs in the cache up to date."""
     write_costs(path, measured_costs(records, read_costs(path)))
 
@@ -205,7 +213,7 @@ def _limit(plan: CapPlan) -> int:
     return plan.jobs.cap - int(psutil.Process().memory_info().rss)
 
 
-def _use(session: Session, records: Sequence[Mapping[str, object]]) -> MemoryUse:
+def _use(session: Session, records: Sequence[JobRecord]) -> MemoryUse:
     status = session.plan.gate.status()
     jobs = session.plan.jobs
     return MemoryUse(

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
-from cpuwheels.kernels.ccache.settings import was_hit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
+
+    from cpuwheels.kernels.memory.ledger import JobRecord
 
 MARGIN = 1.02
 """A job's peak varies a little between runs; measured 1 % on the same file and compiler."""
@@ -81,7 +82,7 @@ def write_costs(path: Path, costs: Mapping[str, Cost], heading: str = "") -> Non
         write_atomic(path, "".join(f"# {line}\n" for line in heading.splitlines()) + "".join(rows))
 
 
-def measured_costs(records: Iterable[Mapping[str, object]], known: Mapping[str, Cost] | None = None) -> dict[str, Cost]:
+def measured_costs(records: Iterable[JobRecord], known: Mapping[str, Cost] | None = None) -> dict[str, Cost]:
     """Return what jobs are known to cost, after those of memgate's ledger.
 
     Of several runs of a job the last one that succeeded counts. One that failed or was ended tells the least it
@@ -90,34 +91,19 @@ def measured_costs(records: Iterable[Mapping[str, object]], known: Mapping[str, 
     """
     costs = dict(known or {})
     for record in records:
-        output, cost = record.get("output"), job_cost(record)
-        if not isinstance(output, str) or not output or cost is None or was_hit(record):
+        if record.cached:
             continue
-        if record.get("status") == 0 or output not in costs or costs[output].bytes < cost.bytes:
-            costs[output] = cost
+        if record.status == 0 or record.output not in costs or costs[record.output].bytes < record.bytes:
+            costs[record.output] = Cost(record.cpu_seconds, record.bytes)
     return costs
 
 
-def job_cost(record: Mapping[str, object]) -> Cost | None:
-    """Return what one record of memgate's ledger says a job cost, or None if it lacks a number."""
-    user, system = record.get("user"), record.get("system")
-    peaks = [record.get("peak_bytes"), record.get("tree_bytes", 0)]
-    if not isinstance(user, (int, float)) or not isinstance(system, (int, float)):
-        return None
-    if not all(isinstance(peak, int) for peak in peaks):
-        return None
-    return Cost(user + system, max(peak for peak in peaks if isinstance(peak, int)))
-
-
-def wrong_predictions(records: Iterable[Mapping[str, object]]) -> list[WrongPrediction]:
+def wrong_predictions(records: Iterable[JobRecord]) -> list[WrongPrediction]:
     """Return the jobs of a ledger that needed notably more than they were expected to, the worst first."""
     found: dict[str, WrongPrediction] = {}
     for record in records:
-        output, expected, cost = record.get("output"), record.get("expected_bytes"), job_cost(record)
-        if not isinstance(output, str) or not isinstance(expected, int) or cost is None or expected <= 0:
-            continue
-        if cost.bytes > _NOTABLE * expected and record.get("attempt") == 1:
-            found[output] = WrongPrediction(output, expected, cost.bytes)
+        if 0 < _NOTABLE * record.expected_bytes < record.bytes and record.attempt == 1:
+            found[record.output] = WrongPrediction(record.output, record.expected_bytes, record.bytes)
     return sorted(found.values(), key=lambda wrong: wrong.expected - wrong.measured)
 
 

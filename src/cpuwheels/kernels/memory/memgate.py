@@ -19,6 +19,15 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.costs import Cost
 
 
+class GateJob(Strict):
+    """A job that runs."""
+
+    expected: float
+    """CPU seconds that it was expected to take."""
+    age: float
+    """Seconds since its start."""
+
+
 class GateStatus(Strict):
     """What the jobs of a build are doing."""
 
@@ -28,6 +37,8 @@ class GateStatus(Strict):
     """Held by all jobs now."""
     peak_bytes: int
     """The most that all jobs of this build held together."""
+    jobs: tuple[GateJob, ...]
+    """Those that run."""
 
 
 @dataclass(frozen=True)

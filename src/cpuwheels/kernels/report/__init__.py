@@ -1,1 +1,1 @@
-"""The build report: which jobs ran when, in which memory, and how near to the best possible."""
+"""The build report: every job with its time and memory, as a page and as a Chrome trace."""

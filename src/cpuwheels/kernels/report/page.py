@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
 from cpuwheels.core.console import clock
+from cpuwheels.core.templates import templates
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.report.timeline import largest, slowest
 
@@ -70,12 +69,7 @@ def report_page(timeline: Timeline, memory: MemoryUse, *, title: str, cpus: int,
     lane = max(_LEAST_LANE, min(_MOST_LANE, _LANES_HEIGHT / max(1, timeline.lanes)))
     scale = WIDTH / max(timeline.seconds, 1e-9)
     top = 1.08 * max([memory.cap, *(level for _, level in timeline.memory())])
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.kernels.report", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"size": format_size, "seconds": clock}
-    return environment.get_template("report.html.j2").render(
+    return templates("cpuwheels.kernels.report").get_template("report.html.j2").render(
         title=title, note=note, timeline=timeline, memory=memory, bound=bound, cpus=cpus, width=WIDTH,
         began=datetime.fromtimestamp(timeline.began, UTC).strftime("%Y-%m-%d %H:%M UTC"),
         cpu_seconds=sum(bar.cpu for bar in timeline.bars),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.kernels.ccache.settings import was_hit
-from cpuwheels.kernels.memory.costs import job_class, job_cost
+from cpuwheels.kernels.memory.costs import job_class
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
+
+    from cpuwheels.kernels.memory.ledger import JobRecord
 
 _PROBE = "cmTC_"
 """How CMake names what it compiles only to ask the compiler something (its module CMakeDetermineCompilerABI)."""
@@ -106,19 +107,16 @@ class Timeline:
         return levels
 
 
-def read_timeline(records: Iterable[Mapping[str, object]]) -> Timeline:
-    """Return the jobs of a ledger; CMake's own questions to the compiler are left out.
-
-    Lines that lack a field, of a ledger that was damaged, are passed over.
-    """
-    rows = [row for row in map(_row, records) if row is not None and _PROBE not in row.output]
-    began = min((row.start for row in rows), default=0.0)
-    shifted = sorted((_shift(row, began) for row in rows), key=lambda bar: (bar.start, bar.lane))
+def read_timeline(records: Iterable[JobRecord]) -> Timeline:
+    """Return the jobs of a ledger; CMake's own questions to the compiler are left out."""
+    kept = [record for record in records if _PROBE not in record.output]
+    began = min((record.start for record in kept), default=0.0)
+    bars = sorted((_bar(record, began) for record in kept), key=lambda bar: (bar.start, bar.lane))
     return Timeline(
-        bars=tuple(shifted),
+        bars=tuple(bars),
         began=began,
-        seconds=max((bar.end for bar in shifted), default=0.0),
-        lanes=max((bar.lane for bar in shifted), default=-1) + 1,
+        seconds=max((bar.end for bar in bars), default=0.0),
+        lanes=max((bar.lane for bar in bars), default=-1) + 1,
     )
 
 
@@ -132,33 +130,18 @@ def slowest(bars: Sequence[Bar], count: int) -> list[Bar]:
     return sorted(bars, key=lambda bar: -bar.cpu)[:count]
 
 
-def _row(record: Mapping[str, object]) -> Bar | None:
-    output, start, wall, status = (record.get(name) for name in ("output", "start", "wall", "status"))
-    cost = job_cost(record)
-    if not isinstance(output, str) or not output or cost is None or not isinstance(status, int):
-        return None
-    if not isinstance(start, (int, float)) or not isinstance(wall, (int, float)):
-        return None
-    group = job_class(output)
+def _bar(record: JobRecord, began: float) -> Bar:
+    group = job_class(record.output)
     return Bar(
-        output=output,
+        output=record.output,
         group=group.rsplit("/", 1)[-1].removesuffix(".dir"),
-        name=output.removeprefix(f"{group}/").removesuffix(".o"),
-        lane=_whole(record, "lane"),
-        start=start,
-        end=start + wall,
-        cpu=cost.seconds,
-        bytes=cost.bytes,
-        attempt=max(1, _whole(record, "attempt")),
-        status=status,
-        cached=was_hit(record),
+        name=record.output.removeprefix(f"{group}/").removesuffix(".o"),
+        lane=record.lane,
+        start=record.start - began,
+        end=record.start + record.wall - began,
+        cpu=record.cpu_seconds,
+        bytes=record.bytes,
+        attempt=record.attempt,
+        status=record.status,
+        cached=record.cached,
     )
-
-
-def _whole(record: Mapping[str, object], name: str) -> int:
-    value = record.get(name, 0)
-    return value if isinstance(value, int) else 0
-
-
-def _shift(bar: Bar, began: float) -> Bar:
-    return replace(bar, start=bar.start - began, end=bar.end - began)

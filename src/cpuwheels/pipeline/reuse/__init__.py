@@ -1,1 +1,1 @@
-"""Kernels of finished wheels, for sources that have the same."""
+"""Kernels of a finished wheel, reused for a source that would compile to the same ones."""

@@ -56,8 +56,8 @@ def precompiled_binaries(donor: Donor, store: Store) -> tuple[Path, tuple[str, A
     audited = Audited(
         path=alone,
         platforms=tuple(sorted({tag.platform for tag in parse_wheel_filename(alone.name)[3]})),
-        policy=donor.audit.policy,
-        bundled=tuple(Bundled(soname, path) for path, soname in donor.audit.bundled_libraries.items()),
-        versions=donor.audit.symbol_versions,
+        policy=donor.note.policy,
+        bundled=tuple(Bundled(soname, path) for path, soname in donor.note.bundled_libraries.items()),
+        versions=donor.note.symbol_versions,
     )
     return folder / _MODULES, (key, audited)

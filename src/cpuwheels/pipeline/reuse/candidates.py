@@ -16,6 +16,7 @@ from cpuwheels.fetch.vllm_wheels import PROJECT, fetch_wheel, indexed_wheels, wh
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
@@ -24,7 +25,7 @@ OPTION = "--kernels-from"
 
 
 @dataclass(frozen=True)
-class LocalOffer:
+class LocalCandidate:
     """A wheel on this machine."""
 
     path: Path
@@ -51,7 +52,7 @@ class LocalOffer:
 
 
 @dataclass(frozen=True)
-class RemoteOffer:
+class RemoteCandidate:
     """A wheel on a server, with a digest."""
 
     file: IndexFile
@@ -92,25 +93,24 @@ class RemoteOffer:
         return fetch_wheel(self.file, self.store, self.reporter)
 
 
-def offers(place: str, target: Target, *, store: Store, reporter: Reporter) -> Sequence[LocalOffer | RemoteOffer]:
+def candidates(context: BuildContext, place: str) -> Sequence[LocalCandidate | RemoteCandidate]:
     """Return the wheels for a target at a place, the newest version first.
 
     Args:
+        context: The run; its target is what they have to be for, and its store keeps downloads.
         place: A wheel, a folder of wheels, the URL of a wheel with ``#sha256=``, or an index.
-        target: What they have to be for.
-        store: Where downloads are kept.
-        reporter: Told of wheels that are not taken.
 
     Raises:
         PrecompiledError: There is no such place, or no wheel for the target there.
         DownloadError: The index does not answer.
     """
+    target, reporter = context.target, context.reporter
     remote = urlsplit(place).scheme in {"http", "https"}
-    found: Sequence[LocalOffer | RemoteOffer]
+    found: Sequence[LocalCandidate | RemoteCandidate]
     found = (
-        [RemoteOffer(file, store, reporter) for file in _on_server(place, target, reporter)]
+        [RemoteCandidate(file, context.store, reporter) for file in _on_server(place, target, reporter)]
         if remote
-        else ([LocalOffer(path) for path in _in_folder(Path(place).expanduser(), target)])
+        else ([LocalCandidate(path) for path in _in_folder(Path(place).expanduser(), target)])
     )
     if not found:
         raise PrecompiledError(

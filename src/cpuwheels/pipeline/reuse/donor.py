@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ValidationError
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
-from cpuwheels.core.models import Strict
+from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.manifest import FILE, MadeFrom
-from cpuwheels.pipeline.build_record import COMPILER_FACTS
-from cpuwheels.pipeline.package_wheel import NOTE
-from cpuwheels.pipeline.reuse.candidates import offers
+from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
+from cpuwheels.pipeline.reuse.candidates import candidates
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from pathlib import Path
     from typing import IO
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.options import BuildOptions
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.kernels.request import KernelInputs
 
 _SHOWN = 20
 """Differences that are listed."""
-
-
-class AuditNote(Strict):
-    """What a wheel's note says of the audit of its binaries; see `cpuwheels.pipeline.package_wheel.render_note`."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    policy: str
-    bundled_libraries: dict[str, str]
-    """Path in the wheel → soname."""
-    symbol_versions: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -52,20 +37,14 @@ class Donor:
         sha256: Its digest.
         origin: Where it was, for people.
         made_from: What it says its kernels were made from.
-        note: What it says it was made from as a whole.
-        audit: What it says of its audit.
+        note: What it says it was made from as a whole, and of its audit.
     """
 
     wheel: Path
     sha256: str
     origin: str
     made_from: MadeFrom
-    note: Mapping[str, Any]
-    audit: AuditNote
-
-    def kernel_note(self) -> dict[str, Any]:
-        """Return what it says its kernels were compiled with; see `cpuwheels.pipeline.build_record.compiler_note`."""
-        return {name: self.note[name] for name in COMPILER_FACTS if name in self.note}
+    note: WheelNote
 
 
 def check_request(options: BuildOptions) -> None:
@@ -85,17 +64,16 @@ def check_request(options: BuildOptions) -> None:
             )
 
 
-def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: Store, reporter: Reporter) -> Donor:
+def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser: str | None) -> Donor:
     """Return the first wheel of a place whose kernels are those of a source.
 
     Of wheels on a server only what they say of their kernels is read, until one is found.
 
     Args:
+        context: The run; its store keeps downloads.
         place: A wheel, a folder of wheels, the URL of a wheel with ``#sha256=``, or an index.
         inputs: What the source's kernels are made from.
         chooser: Digest of the sources of the module that chooses among them, if the target has one.
-        store: Where downloads are kept.
-        reporter: Told which wheel it is.
 
     Raises:
         PrecompiledError: There is none; the differences to the nearest one are listed.
@@ -104,7 +82,7 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
     """
     nearest: tuple[str, list[str]] | None = None
     faults: list[str] = []
-    for offer in offers(place, inputs.target, store=store, reporter=reporter):
+    for offer in candidates(context, place):
         try:
             with offer.peek() as stream:
                 said = read_made_from(stream)
@@ -118,7 +96,7 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
                 raise PrecompiledError(
                     f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
                 )
-            reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
+            context.reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
             return donor
         if nearest is None or len(differences) < len(nearest[1]):
             nearest = offer.name, differences
@@ -130,12 +108,11 @@ def find_donor(place: str, inputs: KernelInputs, chooser: str | None, *, store: 
             next_step="give wheels that cpuwheels built, or leave out --kernels-from",
         )
     name, differences = nearest
-    more = [f"and {len(differences) - _SHOWN} more"] if len(differences) > _SHOWN else []
     raise PrecompiledError(
         f"the kernels of {name} are not those of this source: {len(differences)} "
         f"difference{'s' if len(differences) > 1 else ''}",
         where=place,
-        output="\n".join([*differences[:_SHOWN], *more]),
+        output="\n".join(first_lines(differences, _SHOWN)),
         next_step="leave out --kernels-from, and they are compiled",
     )
 
@@ -148,11 +125,12 @@ def read_donor(wheel: Path, origin: str) -> Donor:
     """
     try:
         with wheel.open("rb") as stream:
-            said, note = read_made_from(stream), json.loads(_read(stream, NOTE))
-        audit = AuditNote.model_validate(note, strict=False)
+            said, note = read_made_from(stream), read_note(stream)
     except (OSError, ValueError) as error:
         raise PrecompiledError(f"{wheel.name}: {error}", where=origin, next_step="leave out --kernels-from") from error
-    return Donor(wheel, file_digest(wheel), origin, said, note, audit)
+    if note is None:
+        raise PrecompiledError(f"{wheel.name}: it has no {NOTE}", where=origin, next_step="leave out --kernels-from")
+    return Donor(wheel, file_digest(wheel), origin, said, note)
 
 
 def read_made_from(stream: IO[bytes]) -> MadeFrom:

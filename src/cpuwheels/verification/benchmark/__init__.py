@@ -1,1 +1,1 @@
-"""Kernel speed: the cases of parity, timed on two wheels in turn."""
+"""Kernel benchmark: calls from the cases of parity, timed on two wheels in turn."""

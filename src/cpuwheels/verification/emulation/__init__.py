@@ -1,1 +1,1 @@
-"""Machines that this one is not: their Linux programs run here under QEMU's user-mode emulation, without root."""
+"""Emulated machines: Linux programs of other processors, run by QEMU's user-mode emulation without root."""

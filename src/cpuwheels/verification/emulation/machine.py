@@ -18,17 +18,17 @@ from cpuwheels.core.errors import CommandError, TargetNotBuiltError, ToolchainEr
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_cross import ROOTS
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.verification.emulation.cpus import Cpu, emulated_features
 from cpuwheels.verification.emulation.qemu import find_emulator
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
     from pathlib import Path
 
+    from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
 
 BYTECODE = "bytecode"
 _RECIPE = 1
@@ -115,42 +115,34 @@ class EmulatedMachine:
         return Cpu(cpu, self.features[cpu], [script], libraries)
 
 
-def emulated_machine(
-    target: Target,
-    emulators: Mapping[str, str],
-    *,
-    root: Path,
-    mirrors: Sequence[str],
-    store: Store,
-    reporter: Reporter,
-    logs: Path,
-) -> EmulatedMachine:
+def emulated_machine(context: BuildContext) -> EmulatedMachine:
     """Return a machine of a target's kind, unpacking what the store does not have.
 
     Args:
-        target: Names the root and, for each library, the CPU.
-        emulators: Names of Debian locks by the machine that the emulators run on.
-        root: The project's folder, with ``locks/``.
-        mirrors: Where packages are fetched from, in order.
-        store: Where root, emulator and bytecode are kept.
-        reporter: Told of downloads.
-        logs: Folder for the output of the emulated Python.
+        context: The run; its target names the root and, for each library, the CPU.
 
     Raises:
         TargetNotBuiltError: The target names no root, or no CPU.
         ToolchainError: There is no emulator, or the root lacks something, or its Python does not run.
         DownloadError: A package cannot be fetched.
     """
+    target, store = context.target, context.store
     features = emulated_features(target.libraries)
     if target.root is None or not features:
         missing = "a root" if target.root is None else "the emulated CPU of a library"
         raise TargetNotBuiltError(
-            f"wheels of target '{target.id}' can be tried on {target.system} {target.machine} alone",
+            f"wheels of target '{target.id}' can be tested on {target.system} {target.machine} alone",
             where=f"matrix.yaml: the target does not name {missing}",
             next_step=f"use a machine with {target.system} {target.machine}",
         )
-    program = find_emulator(target.machine, emulators, root=root, mirrors=mirrors, store=store, reporter=reporter)
-    folder = unpacked_root(load_lock(root, target.root), ROOTS, mirrors=mirrors, store=store, reporter=reporter)
+    program = find_emulator(context, target.machine)
+    folder = unpacked_root(
+        load_lock(context.root, target.root),
+        ROOTS,
+        mirrors=debian_mirrors(context),
+        store=store,
+        reporter=context.reporter,
+    )
     machine = EmulatedMachine(
         machine=target.machine, program=program, root=folder, python=_python(folder, target),
         torch_version=_torch_version(folder, target), features=features,
@@ -158,7 +150,7 @@ def emulated_machine(
         bytecode=store.path(BYTECODE, _bytecode_key(folder)),
     )  # fmt: skip
     _require_libraries(folder, target)
-    _compile(machine, store, reporter, logs / "emulated-machine.log")
+    _compile(context, machine)
     return machine
 
 
@@ -200,15 +192,16 @@ def _bytecode_key(root: Path) -> str:
     return make_key(recipe=_RECIPE, root=root.name, imported=[_IMPORTED, _IMPORT])
 
 
-def _compile(machine: EmulatedMachine, store: Store, reporter: Reporter, log: Path) -> None:
+def _compile(context: BuildContext, machine: EmulatedMachine) -> None:
     """Import once what the checks import, and keep the bytecode: without it that takes more than twice as long.
 
     Python writes and reads it below a folder of its own, so the root is only read. Each file names the time and size
     of its source, which in a store do not change.
     """
+    log = context.logs / "emulated-machine.log"
 
     def make(fresh: Path) -> None:
-        reporter.info(f"compiling the bytecode of torch for {machine.machine}, emulated")
+        context.reporter.info(f"compiling the bytecode of torch for {machine.machine}, emulated")
         # The last CPU is the plainest, which is the fastest to emulate.
         command = replace(machine, bytecode=fresh).command(list(machine.features)[-1])
         try:
@@ -221,4 +214,4 @@ def _compile(machine: EmulatedMachine, store: Store, reporter: Reporter, log: Pa
                 next_step="a library or module that is missing is left out in the root's lock",
             ) from error  # fmt: skip
 
-    store.get(BYTECODE, machine.bytecode.name, make)
+    context.store.get(BYTECODE, machine.bytecode.name, make)

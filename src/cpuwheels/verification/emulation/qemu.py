@@ -11,46 +11,39 @@ from cpuwheels.core.errors import ToolchainError
 from cpuwheels.toolchain.debian_compiler import unpacked_programs
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
+    from cpuwheels.config.context import BuildContext
 
 KIND = "emulators"
 
 
-def find_emulator(
-    machine: str, locks: Mapping[str, str], *, root: Path, mirrors: Sequence[str], store: Store, reporter: Reporter
-) -> Path:
+def find_emulator(context: BuildContext, machine: str) -> Path:
     """Return the program that runs Linux programs of a machine on this one.
 
     It executes no instruction that the emulated CPU does not have: QEMU's translator raises the signal for an illegal
     instruction, and of x86's it knows none of AVX-512.
 
     Args:
+        context: The run; its matrix names a Debian lock for each machine that emulators run on.
         machine: As the kernel names it, such as ``x86_64``.
-        locks: Names of Debian locks by the machine that the emulators run on.
-        root: The project's folder, with ``locks/``.
-        mirrors: Where packages are fetched from, in order.
-        store: Where it is unpacked.
-        reporter: Told of downloads.
 
     Raises:
         ToolchainError: None is pinned for this machine, or it does not emulate the other.
         DownloadError: A package cannot be fetched.
     """
     here = f"{platform.machine()} {platform.system()}"
+    locks = context.matrix.emulator
     lock = locks.get(platform.machine()) if platform.system() == "Linux" else None
     if lock is None:
         raise ToolchainError(
             f"no emulator is pinned for {here}",
             where="matrix.yaml: emulator",
-            next_step="run with --no-emulation; the libraries that this CPU can run are tried all the same"
+            next_step="run with --no-emulation; the libraries that this CPU can run are tested all the same"
             if this_machine() == ("Linux", machine)
             else f"use a Linux machine with {machine} or {', '.join(locks) or 'an emulator'}",
         )
-    folder = unpacked_programs(load_lock(root, lock), KIND, mirrors=mirrors, store=store, reporter=reporter)
+    folder = unpacked_programs(context, load_lock(context.root, lock), KIND)
     program = folder / "usr" / "bin" / f"qemu-{machine}"
     if not program.is_file():
         raise ToolchainError(

@@ -1,1 +1,1 @@
-"""Loading: each library of a wheel in a process of its own, and the one that the wheel itself takes."""
+"""The install check: each library loaded in a process of its own, and which one the chooser loads."""

@@ -9,21 +9,21 @@ from __future__ import annotations
 import json
 import os
 import threading
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from cpuwheels.core.concurrency import end
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.core.process import TAIL_LINES, Completed, end_command_of, run
+from cpuwheels.core.process import TAIL_LINES, Completed, run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _PROBE = Path(__file__).parent / "resources" / "operator_probe.py"
-_PAUSE_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class Loader:
         self._log = log
         self._read, self._write = os.pipe()
         self._threads = ThreadPoolExecutor(1, "loader")
-        self._thread = 0
+        self._waiting: set[int] = set()
         self._make = make
         self._python: Future[Path] = Future()
         self._served: Future[tuple[Completed, list[str]]] = self._threads.submit(self._serve)
@@ -80,9 +80,8 @@ class Loader:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end_of_input()
-        while kind is not None and not self._served.done():
-            end_command_of(self._thread)  # and the next one, should there be one
-            wait([self._served], _PAUSE_SECONDS)
+        if kind is not None:
+            end([self._served], self._waiting)
         self._threads.shutdown()
         os.close(self._read)
 
@@ -121,7 +120,7 @@ class Loader:
 
     def _serve(self) -> tuple[Completed, list[str]]:
         said: list[str] = []
-        self._thread = threading.get_ident()
+        self._waiting.add(threading.get_ident())
         try:
             # Not resolved: the environment is found by the place of the link to its interpreter.
             python = self._make().absolute()

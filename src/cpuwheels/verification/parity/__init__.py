@@ -1,1 +1,1 @@
-"""Kernel parity: every operator of every library in a wheel, run where the wheel is installed."""
+"""Kernel parity: every operator of every library in a wheel, compared with an exact result."""

@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-
-from cpuwheels.core.console import clock
+from cpuwheels.core.templates import templates
 from cpuwheels.verification.parity.grid import grid
 from cpuwheels.verification.parity.results import EMULATED, WRONG
 
@@ -34,11 +32,8 @@ class _Shown:
 
 def parity_page(parity: Parity) -> str:
     """Return the page's text."""
-    environment = Environment(
-        loader=PackageLoader("cpuwheels.verification.parity", "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    environment.filters |= {"seconds": clock, "shown": _shown}
+    environment = templates("cpuwheels.verification.parity")
+    environment.filters["shown"] = _shown
     return environment.get_template("parity.html.j2").render(
         parity=parity,
         emulated=EMULATED if parity.emulated else "",

@@ -188,7 +188,7 @@ def read_parity(path: Path) -> Parity:
         raise UsageError(
             f"{path} is not a parity.json of format {FORMAT}",
             where="--compare",
-            next_step="give the parity.json beside another wheel; nox -s parity-x86 writes it",
+            next_step="give the parity.json next to another wheel; nox -s parity-x86 writes it",
         ) from error
 
 

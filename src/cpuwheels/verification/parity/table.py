@@ -34,8 +34,11 @@ def parity_table(parity: Parity) -> Table:
     """Return a table of operators and libraries: the worst error of each as a share of its limit."""
     known = {case.known for _, case in parity.cases if case.verdict == "known"}
     table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
-    captions = [f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md"] * bool(known)
-    captions += [f"On {parity.machine}. {EMULATED}"] * parity.emulated
+    captions = []
+    if known:
+        captions.append(f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md")
+    if parity.emulated:
+        captions.append(f"On {parity.machine}. {EMULATED}")
     table.caption, table.caption_justify = "\n".join(captions) or None, "left"
     table.add_column("operator", overflow="fold")
     table.add_column("cases", justify="right")

@@ -1,1 +1,1 @@
-"""Serving a wheel: a real server, small models, and the answers that transformers gives."""
+"""Serving: a real server with small models, its answers compared with those of Hugging Face transformers."""

@@ -97,8 +97,7 @@ class Case(_Part):
     @property
     def problems(self) -> list[str]:
         """Everything that is wrong."""
-        found = [exchange.problem for exchange in self.exchanges]
-        return [self.failure] * bool(self.failure) + [problem for problem in found if problem]
+        return [problem for problem in (self.failure, *(one.problem for one in self.exchanges)) if problem]
 
     @property
     def verdict(self) -> Verdict:
@@ -163,7 +162,7 @@ class Served(_Part):
             start = f"{case.started:.0f} s" if case.started is not None else "-"
             style = _MARKS[case.verdict]
             table.add_row(
-                case.model, case.dtype, case.library or f"{case.wanted}?" * bool(case.wanted) or "-", start,
+                case.model, case.dtype, case.library or (f"{case.wanted}?" if case.wanted else "-"), start,
                 f"{right} of {len(case.exchanges)}", f"[{style}]{case.verdict}[/{style}]",
             )  # fmt: skip
         return table

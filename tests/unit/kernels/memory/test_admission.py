@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import resource
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from cpuwheels.kernels.memory.cgroup_limit import WATCH
 from cpuwheels.kernels.memory.costs import Cost, WrongPrediction, read_costs, write_costs
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.memory.memgate import GateFolder
+from ledger_records import job
 
 GIB, MIB = 1 << 30, 1 << 20
 ATTN, NORM = "CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o", "CMakeFiles/_C.dir/csrc/cpu/layernorm.cpp.o"
@@ -23,7 +23,9 @@ ATTN, NORM = "CMakeFiles/_C.dir/csrc/cpu/cpu_attn.cpp.o", "CMakeFiles/_C.dir/csr
 def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CapPlan:
     monkeypatch.setattr("cpuwheels.kernels.memory.cgroup_limit.groups", lambda _, __: [])
     memgate = tmp_path / "memgate"
-    memgate.write_text("""#!/bin/sh\necho '{"running": 0, "waiting": 0, "bytes": 0, "peak_bytes": 123}'\n""")
+    memgate.write_text(
+        """#!/bin/sh\necho '{"running": 0, "waiting": 0, "bytes": 0, "peak_bytes": 123, "jobs": []}'\n"""
+    )
     memgate.chmod(0o755)
     return CapPlan(
         jobs=JobPlan(2, "CPUs", 4 * GIB, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
@@ -42,12 +44,9 @@ def expected(plan: CapPlan) -> dict[str, tuple[float, int]]:
 
 
 def write_down(ledger: Path, output: str, peak: int, **more: object) -> None:
-    record = {
-        "output": output, "user": 2.0, "system": 0.5, "peak_bytes": peak, "tree_bytes": 0, "expected_bytes": 10 * MIB,
-        "attempt": 1, "status": 0, **more,
-    }  # fmt: skip
+    record = job(output, 0, 1, peak=peak, user=2.0, system=0.5, expected_bytes=10 * MIB, **more)
     with ledger.open("a") as stream:
-        stream.write(json.dumps(record) + "\n")
+        stream.write(record.model_dump_json() + "\n")
 
 
 def test_launchers_are_told_cap_cpus_and_costs(plan: CapPlan, tmp_path: Path):
@@ -64,6 +63,7 @@ def test_launchers_are_told_cap_cpus_and_costs(plan: CapPlan, tmp_path: Path):
         assert expected(plan) == {
             ATTN: (155, 1020 * MIB), NORM: (9, 204 * MIB), "_C.abi3.so": (1, 51 * MIB), new: (15, int(2 * GIB * 1.02)),
         }  # fmt: skip
+        assert session.links == {"_C.abi3.so": Cost(1, 50 * MIB)}
         assert session.command(["ninja", "-j1"]) == ["ninja", "-j1"]
         assert session.use is None
     assert session.use is not None
@@ -80,7 +80,9 @@ def test_what_was_measured_is_known_next_time(plan: CapPlan, tmp_path: Path):
     def fail() -> None:
         with gate_session(plan, [NORM], ledger) as session:
             sessions.append(session)
+            assert session.records() == ()
             write_down(ledger, NORM, 300 * MIB)
+            assert [record.output for record in session.records()] == [NORM]
             ledger.write_text(ledger.read_text() + 'garbage\n{"output": \n')
             write_down(ledger, "x.o", 20 * MIB, status=1)
             raise RuntimeError("the compiler found an error")

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cpuwheels.kernels.memory.ledger import JobRecord
 from cpuwheels.kernels.report.timeline import largest, read_timeline, slowest
 from cpuwheels.kernels.report.trace import chrome_trace
 from ledger_records import RECORDS, job
@@ -36,7 +37,7 @@ def test_memory_over_time():
 
 def test_what_is_not_a_job_is_left_out():
     probe = job("CMakeFiles/cmTC_0a1b2.dir/src.cxx.o", -5, 1)
-    timeline = read_timeline([probe, job("", 0, 1), {"output": "x.o"}, job("y.o", 0, 1, user="?"), *RECORDS])
+    timeline = read_timeline([probe, *RECORDS])
     assert len(timeline.bars) == len(RECORDS)
     assert timeline.began == 1000.0
 
@@ -49,14 +50,16 @@ def test_nothing_at_all():
 
 
 def test_a_ledger_without_a_gate_has_one_lane():
-    plain = {key: value for key, value in RECORDS[0].items() if key not in {"lane", "attempt", "tree_bytes"}}
-    (bar,) = read_timeline([plain]).bars
+    text = RECORDS[0].model_dump_json(include={"output", "start", "wall", "user", "system", "peak_bytes", "status"})
+    (bar,) = read_timeline([JobRecord.model_validate_json(text)]).bars
     assert (bar.lane, bar.attempt, bar.bytes) == (0, 1, 300)
 
 
 def test_what_came_out_of_the_cache_is_marked():
-    bars = read_timeline([RECORDS[0], RECORDS[1] | {"note": "direct_cache_hit local_storage_hit"}]).bars
-    assert {bar.output: bar.cached for bar in bars} == {RECORDS[0]["output"]: False, RECORDS[1]["output"]: True}
+    bars = read_timeline(
+        [RECORDS[0], RECORDS[1].model_copy(update={"note": "direct_cache_hit local_storage_hit"})]
+    ).bars
+    assert {bar.output: bar.cached for bar in bars} == {RECORDS[0].output: False, RECORDS[1].output: True}
 
 
 def test_order_of_the_tables():

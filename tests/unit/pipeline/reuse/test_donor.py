@@ -1,32 +1,29 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.kernels.manifest import FILE, MadeFrom
 from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.pipeline.package_wheel import NOTE
+from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
-from cpuwheels.pipeline.reuse.candidates import LocalOffer
+from cpuwheels.pipeline.reuse.candidates import LocalCandidate
 from cpuwheels.pipeline.reuse.donor import Donor, check_request, find_donor
 from kernel_request import kernel_request
 from loopback import Answer, Server
+from wheel_notes import wheel_note
 from wheel_writer import INFO, write_good
 
-NOTES: dict[str, Any] = {
-    "kernel_key": "k", "toolchain": {"version": "GNU 14"}, "source": {"version": "1"}, "policy": "manylinux_2_17",
-    "bundled_libraries": {"demo.libs/libnuma-1.so.1": "libnuma.so.1"}, "symbol_versions": ["GLIBC_2.17"],
-}  # fmt: skip
+NOTES = wheel_note()
 
 
 def name(version: str, tag: str = "manylinux_2_28_x86_64") -> str:
@@ -42,8 +39,9 @@ class Place:
         self.store = Store(folder / "store")
         self.request: KernelRequest = kernel_request(folder)
         self.said: list[str] = []
-        self.reporter = Reporter("x86")
-        self.reporter.announce = self.said.append  # type: ignore[method-assign]
+        reporter = Reporter("x86")
+        reporter.announce = self.said.append  # type: ignore[method-assign]
+        self.context = build_context(folder, self.request.target, store=self.store, reporter=reporter)
         source = self.request.source.folder
         (source / "csrc" / "cpu").mkdir(parents=True, exist_ok=True)
         (source / "csrc" / "cpu" / "a.cpp").write_text("int a;\n")
@@ -56,13 +54,13 @@ class Place:
         )  # fmt: skip
 
     def wheel(self, version: str, said: MadeFrom | None, tag: str = "manylinux_2_28_x86_64") -> Path:
-        added = {f"{INFO}/{NOTE}": json.dumps(NOTES).encode()}
+        added = {f"{INFO}/{NOTE}": NOTES.render()}
         if said is not None:
             added[f"{INFO}/{FILE}"] = said.render()
         return write_good(self.folder, name(version, tag), **added)
 
     def find(self, place: object) -> Donor:
-        return find_donor(str(place), self.request, None, store=self.store, reporter=self.reporter)
+        return find_donor(self.context, str(place), self.request, None)
 
 
 @pytest.fixture
@@ -78,7 +76,7 @@ def test_a_wheel_with_the_same_kernels(place: Place) -> None:
     wheel = place.wheel("1.0", place.made_from())
     donor = place.find(wheel)
     assert donor.wheel == wheel
-    assert donor.kernel_note() == {"kernel_key": "k", "toolchain": {"version": "GNU 14"}}
+    assert donor.note == NOTES
 
 
 def test_a_wheel_with_other_kernels_is_refused_with_the_files_that_differ(place: Place) -> None:
@@ -112,18 +110,18 @@ def test_of_a_folder_without_any_the_nearest_is_compared(place: Place) -> None:
 def test_a_note_that_is_not_as_this_version_writes_it(place: Place) -> None:
     added = {f"{INFO}/{NOTE}": b"{}", f"{INFO}/{FILE}": place.made_from().render()}
     wheel = write_good(place.folder, name("1.0"), **added)
-    with pytest.raises(PrecompiledError, match="policy"):
+    with pytest.raises(PrecompiledError, match=r"cpuwheels\.json is of another version"):
         place.find(wheel)
 
 
 def test_a_wheel_that_changes_under_our_eyes(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = place.wheel("1.0", place.made_from())
 
-    def changed(offer: LocalOffer) -> Path:
+    def changed(offer: LocalCandidate) -> Path:
         place.wheel("1.0", other(place))
         return offer.path
 
-    monkeypatch.setattr(LocalOffer, "get", changed)
+    monkeypatch.setattr(LocalCandidate, "get", changed)
     with pytest.raises(PrecompiledError, match="not what it was a moment ago"):
         place.find(wheel)
 
@@ -215,7 +213,7 @@ class TestBinaries:
         said = place.made_from()
         bad = write_good(
             place.folder / "bad", name("1.0"), library=b"\x7fELF other",
-            **{f"{INFO}/{NOTE}": json.dumps(NOTES).encode(), f"{INFO}/{FILE}": said.render()},
+            **{f"{INFO}/{NOTE}": NOTES.render(), f"{INFO}/{FILE}": said.render()},
         )  # fmt: skip
         assert bad.read_bytes() != content
         swapped = self.with_record_of(wheel, bad)

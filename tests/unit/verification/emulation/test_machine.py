@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
-import platform
 import subprocess
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import fake_machine
+from contexts import build_context
 from cpuwheels.config.matrix import Target
-from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CpuwheelsError, TargetNotBuiltError, ToolchainError
-from cpuwheels.core.store import Store
 from cpuwheels.verification.emulation import machine, qemu
 from cpuwheels.verification.emulation.machine import EmulatedMachine, emulated_machine
 
@@ -62,11 +58,7 @@ class Making:
 
     def make(self, monkeypatch: pytest.MonkeyPatch, target: Target) -> EmulatedMachine:
         monkeypatch.setattr(machine, "_IMPORT", self.code)
-        return emulated_machine(
-            target, {platform.machine(): "emulators"}, root=self.folder, mirrors=[],
-            store=Store(self.folder / "store"), reporter=Reporter("other", Console(file=io.StringIO())),
-            logs=self.folder / "logs",
-        )  # fmt: skip
+        return emulated_machine(build_context(self.folder / "store", target, root=self.folder))
 
 
 @pytest.fixture
@@ -133,7 +125,7 @@ def test_a_root_that_does_not_run_torch_is_told(making: Making, monkeypatch: pyt
 def test_a_target_that_cannot_be_emulated_is_refused(
     making: Making, monkeypatch: pytest.MonkeyPatch, changes: dict[str, object], missing: str
 ) -> None:
-    with pytest.raises(TargetNotBuiltError, match="can be tried on Linux other alone") as caught:
+    with pytest.raises(TargetNotBuiltError, match="can be tested on Linux other alone") as caught:
         making.make(monkeypatch, fake_machine.foreign(**changes))
     assert missing in caught.value.where
 
@@ -142,5 +134,5 @@ def test_a_missing_emulator_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for name, lock, step in (("x86_64", {}, "--no-emulation"), ("other", {"riscv64": "a"}, "Linux machine with other")):
         monkeypatch.setattr(qemu.platform, "machine", lambda: "x86_64")
         with pytest.raises(CpuwheelsError, match="no emulator is pinned for x86_64 Linux") as caught:
-            qemu.find_emulator(name, lock, root=tmp_path, mirrors=[], store=Store(tmp_path), reporter=Reporter("other"))
+            qemu.find_emulator(build_context(tmp_path, emulator=lock), name)
         assert step in caught.value.next_step

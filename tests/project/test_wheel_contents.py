@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.errors import MatrixError
-from cpuwheels.wheel.contents import Explanation, compare_contents, load_explanations, metadata_names
 from cpuwheels.wheel.core_metadata import read_project
+from wheel_contents import Explanation, compare_contents, load_explanations, metadata_names
 
 if TYPE_CHECKING:
     from pathlib import Path

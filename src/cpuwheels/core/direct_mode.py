@@ -1,0 +1,88 @@
+"""A cache in direct mode: results are found by the files that were read when earlier ones were made.
+
+What a program reads is known only after it has run. So the list of what it read is kept, under a key of everything
+else that its result depends on. Before it would run again, the lists of earlier runs are tried in turn with today's
+content of the same files: the first that leads to a result in the store is right, because then the program would read
+the same files again. This is how ccache's direct mode works (ccache manual, "How ccache works").
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from cpuwheels.core.digests import entry_digest, text_digest
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from pathlib import Path
+
+    from cpuwheels.core.store import Store
+
+ABSENT = "absent"
+"""In place of a digest, of what a tree does not have."""
+
+Reads = TypeVar("Reads", bound=BaseModel)
+
+
+class DirectModeCache(Generic[Reads]):
+    """The lists of what was read, for one key of everything else.
+
+    Args:
+        store: Where they are kept.
+        kind: Their kind in the store.
+        beside: Key of everything that the results depend on but the files read.
+        model: What such a list is written and read as.
+    """
+
+    def __init__(self, store: Store, kind: str, beside: str, model: type[Reads]) -> None:
+        self._root = store.root
+        self._folder = store.path(kind, beside)
+        self._model = model
+
+    def known(self) -> Iterator[Reads]:
+        """Yield the lists of earlier runs, the latest first."""
+        return _valid(self._folder.glob("*.json"), self._model)
+
+    def keep(self, reads: Reads) -> None:
+        """Keep what a run read, for those after it.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
+        text = reads.model_dump_json(indent=1) + "\n"
+        with storage_errors(self._root):
+            write_atomic(self._folder / f"{text_digest(text)[:16]}.json", text)
+
+
+def latest_reads(store: Store, kind: str, model: type[Reads], count: int) -> list[Reads]:
+    """Return the latest lists of a kind, whatever else their results depend on, each once.
+
+    Args:
+        store: Where they are kept.
+        kind: Their kind in the store.
+        model: What such a list is read as.
+        count: How many at most.
+    """
+    found: list[Reads] = []
+    for reads in _valid((store.root / kind).glob("*/*.json"), model):
+        if len(found) == count:
+            break
+        if reads not in found:
+            found.append(reads)
+    return found
+
+
+def content_digest(path: Path) -> str:
+    """Return the digest of a file or link as it counts in a key; what is not there counts as `ABSENT`."""
+    return entry_digest(path) if path.is_file() or path.is_symlink() else ABSENT
+
+
+def _valid(paths: Iterable[Path], model: type[Reads]) -> Iterator[Reads]:
+    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+        try:
+            yield model.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError):
+            continue  # removed meanwhile, or damaged: the next run writes it again

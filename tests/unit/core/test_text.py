@@ -1,0 +1,24 @@
+"""Long lists are cut, and never silently."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpuwheels.core.text import first_lines, first_names
+
+
+@pytest.mark.parametrize(
+    ("count", "expected"),
+    [(2, ["a", "b", "and 1 more"]), (3, ["a", "b", "c"]), (9, ["a", "b", "c"]), (0, ["and 3 more"])],
+)
+def test_lines(count: int, expected: list[str]) -> None:
+    assert first_lines(["a", "b", "c"], count) == expected
+
+
+def test_where_the_others_are() -> None:
+    assert first_lines(["a", "b"], 1, "see the log") == ["a", "and 1 more, see the log"]
+
+
+@pytest.mark.parametrize(("count", "expected"), [(1, "a and 2 more"), (3, "a, b, c")])
+def test_names(count: int, expected: str) -> None:
+    assert first_names(["a", "b", "c"], count) == expected

@@ -1,0 +1,146 @@
+"""What a wheel says it was made from: every input by content, nothing of the machine, and read back as written."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.audit.policy import Audited, Bundled
+from cpuwheels.pipeline.provenance import Provenance, alternates, kernel_facts, provenance, read_note, wheel_note
+from cpuwheels.source.acl import Acl
+from cpuwheels.source.onednn import OneDnn
+from cpuwheels.source.patched import PreparedSource
+from cpuwheels.source.patches import AppliedPatch
+from cpuwheels.source.result import Source
+from cpuwheels.wheel.requirements import MovedRequirement
+from kernel_request import environment, toolchain
+from wheel_notes import wheel_note as whole_note
+
+SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist from somewhere", "release")
+PINNED = OneDnn(Path("/store/onednn"), "v3.13", "c" * 40, "c" * 40, "pinned")
+ALTERNATE = OneDnn(Path("/store/onednn"), "v3.13", "3.7.2", "d" * 64, "alternate")
+ACL = Acl(Path("/store/acl"), "v52.6.0", "e" * 40, "pinned", {})
+WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
+
+
+def made_from(
+    onednn: OneDnn | None = PINNED, source: Source = SOURCE, acl: Acl | None = ACL, chooser: str | None = None
+) -> Provenance:
+    prepared = PreparedSource(
+        "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
+    )
+    facts = kernel_facts(
+        toolchain=toolchain(), environment=environment(), onednn=onednn, acl=acl, kernels="key", chooser=chooser
+    )
+    return provenance("x86", source, prepared, facts)
+
+
+def test_the_note_in_the_wheel_names_every_input_by_content() -> None:
+    text = json.dumps(made_from().as_dict())
+    for digest in (
+        SOURCE.digest,
+        "p" * 64,
+        PINNED.digest,
+        ACL.commit,
+        toolchain().digest,
+        environment().torch_digest,
+        "key",
+    ):
+        assert digest in text
+
+
+def test_the_note_in_the_wheel_holds_nothing_of_the_machine() -> None:
+    assert "/store" not in json.dumps(made_from().as_dict())
+    assert "/env" not in json.dumps(made_from().as_dict())
+    assert "/tc" not in json.dumps(made_from().as_dict())
+    elsewhere = Source("0.32.0", Path("/other"), SOURCE.digest, SOURCE.epoch, "sdist from elsewhere", "release")
+    assert made_from(source=elsewhere) == made_from()
+
+
+def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
+    assert made_from(chooser="chosen").as_dict() == made_from().as_dict() | {"chooser_key": "chosen"}
+
+
+@pytest.mark.parametrize(
+    ("onednn", "acl", "said"),
+    [
+        (PINNED, None, []),
+        (PINNED, ACL, []),
+        (ALTERNATE, None, ["oneDNN 3.7.2 in place of v3.13"]),
+        (PINNED, WITHOUT, ["no Arm Compute Library in place of v52.6.0"]),
+    ],
+)
+def test_an_alternate_is_said(onednn: OneDnn, acl: Acl | None, said: list[str]) -> None:
+    assert alternates(onednn, acl, environment()) == tuple(said)
+    assert made_from(onednn, acl=acl).as_dict()["alternates"] == said
+
+
+def test_what_became_of_arm_compute_library_is_said() -> None:
+    assert made_from(acl=ACL).as_dict()["acl"] == {"tag": "v52.6.0", "version": "e" * 40, "kind": "pinned"}
+    assert made_from(acl=WITHOUT).as_dict()["acl"] == {"tag": "v52.6.0", "version": None, "kind": "absent"}
+    assert made_from(acl=None).as_dict()["acl"] is None
+
+
+def test_an_alternate_torch_is_said() -> None:
+    debian = environment(torch_version="2.14.1", torch_from="locks/root.yaml", torch_alternate=True)
+    assert alternates(None, None, debian) == ("torch 2.14.1 from locks/root.yaml",)
+
+
+def test_the_kernels_of_another_wheel_bring_their_facts_along() -> None:
+    donor = whole_note(kernel_key="taken", chooser_key="c")
+    prepared = PreparedSource("0.32.0", Path("/store/prepared"), 1, ())
+    made = provenance("x86", SOURCE, prepared, donor)
+    assert (made.kernel_key, made.chooser_key, made.toolchain) == ("taken", "c", donor.toolchain)
+    assert made.source.digest == SOURCE.digest
+    assert "policy" not in made.as_dict()
+
+
+def test_the_note_adds_what_the_audit_found() -> None:
+    audited = Audited(
+        Path("x.whl"), ("p",), "p", (Bundled("libnuma.so.1", "demo.libs/libnuma-1.so.1"),), ("GLIBC_2.17",)
+    )
+    moved = (MovedRequirement("a @ https://e.org/a-1.tar.gz", "a==1", "a"),)
+    note = wheel_note(made_from(), audited, moved)
+    assert json.loads(note.render()) == made_from().as_dict() | {
+        "bundled_libraries": {"demo.libs/libnuma-1.so.1": "libnuma.so.1"},
+        "moved_requirements": [{"declared": "a @ https://e.org/a-1.tar.gz", "now": "a==1", "extra": "a"}],
+        "policy": "p",
+        "symbol_versions": ["GLIBC_2.17"],
+    }
+
+
+def wheel(note: bytes | None) -> io.BytesIO:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        archive.writestr("demo-1.dist-info/METADATA", "")
+        if note is not None:
+            archive.writestr("demo-1.dist-info/cpuwheels.json", note)
+    return stream
+
+
+def test_a_note_is_read_back_as_it_was_written() -> None:
+    note = whole_note(commit="c" * 40)
+    assert read_note(wheel(note.render())) == note
+
+
+def test_what_a_later_version_adds_is_passed_over_but_another_format_is_not() -> None:
+    data = json.loads(whole_note().render())
+    assert read_note(wheel(json.dumps(data | {"sbom": {}}).encode())) == whole_note()
+    with pytest.raises(ValueError, match="of another version"):
+        read_note(wheel(json.dumps(data | {"format": 2}).encode()))
+
+
+@pytest.mark.parametrize("note", [b"{", b"{}", b"[]"])
+def test_half_a_note_is_refused(note: bytes) -> None:
+    with pytest.raises(ValueError, match="of another version"):
+        read_note(wheel(note))
+
+
+def test_a_wheel_of_somebody_else_has_none() -> None:
+    assert read_note(wheel(None)) is None
+    with pytest.raises(ValueError, match="not a wheel"):
+        read_note(io.BytesIO(b"no zip"))
