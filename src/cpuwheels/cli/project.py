@@ -36,8 +36,6 @@ def matrix(paths: Paths, github: bool) -> None:
 @pass_paths
 def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
     """Check everything a build of TARGET needs before it starts."""
-    from rich.console import Console
-
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.doctor import check
@@ -45,11 +43,16 @@ def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
 
     configured = load_matrix(paths.root)
     wanted = configured.buildable(target) if target else default_target(configured)
-    checks = diagnose(paths, configured, wanted)
+    found = diagnose(paths, configured, wanted)
     if as_json:
+        checks = tuple(found)
         print(check.as_json(wanted.id, checks))
     else:
-        Console().print(check.as_table(wanted.id, checks))
+        from rich.console import Console
+
+        from cpuwheels.doctor.rows import print_checks
+
+        checks = print_checks(Console(), wanted.id, found)
     sys.exit(check.exit_code(checks))
 
 

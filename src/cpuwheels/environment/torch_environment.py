@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import LockedError
-from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
+from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, build_environment
 from cpuwheels.environment.torch_cross import ForeignRequest, foreign_torch
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.environment.build_env import Environment
-
-TOOLS_LOCK = "build-tools.txt"
 
 
 def torch_pin(matrix: Matrix, torch: str) -> TorchPin:
