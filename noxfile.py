@@ -29,6 +29,9 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "types", "tests"]
 
 ROOT = Path(__file__).parent
+ENVIRONMENTS = ROOT / ".nox" / "cpuwheels"
+"""Where the environment of the commands is."""
+
 MARKER = "cpuwheels-installed.txt"
 """In an environment: the digest of what it was made from, written when it is complete."""
 
@@ -112,11 +115,10 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
     It is named after what is installed in it and never changed: a command that runs for hours keeps the packages it
     began with, even if another one needs newer ones meanwhile. Those that no command uses any more are removed.
     """
-    folder = session.cache_dir.resolve() / "cpuwheels"
-    folder.mkdir(exist_ok=True)
-    chosen = folder / _installed("run")[:16]
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    chosen = ENVIRONMENTS / _installed("run")[:16]
     with contextlib.ExitStack() as files:
-        with (folder / "making").open("w") as making:
+        with (ENVIRONMENTS / "making").open("w") as making:
             if not _lock(making, fcntl.LOCK_EX):
                 session.log("waiting for another nox, which makes the environment")
                 fcntl.flock(making, fcntl.LOCK_EX)
@@ -128,7 +130,7 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
                 _fill(session, chosen, "run")
-            for other in folder.glob("*.used"):
+            for other in ENVIRONMENTS.glob("*.used"):
                 _remove_unused(other)
         yield chosen, used.fileno()
 
