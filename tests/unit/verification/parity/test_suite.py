@@ -20,15 +20,15 @@ from layout import HELPERS
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., LibraryResult]:
-    def run(script: dict[str, Any], *only: str) -> LibraryResult:
+    def run(script: dict[str, Any], *only: str, library: str = "_C") -> LibraryResult:
         fake = tmp_path / "fake_suite.py"
         shutil.copy(HELPERS / "fake_suite.py", fake)
         (tmp_path / "script.json").write_text(json.dumps(script))
         work = tmp_path / "work"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
         suite = Suite([sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs", "smoke", 3, only, env)
-        return suite.run("_C", tmp_path / "_C.abi3.so", lambda count, case: told.append((count, case)))
+        return suite.run(library, tmp_path / f"{library}.abi3.so", lambda count, case: told.append((count, case)))
 
     told: list[tuple[int, str]] = []
     return run
@@ -49,6 +49,17 @@ def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryR
     assert command[command.index("--level") + 1] == "smoke"
     assert command[command.index("--threads") + 1] == "3"
     assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
+
+
+def test_all_libraries_keep_their_outputs_in_one_folder_to_be_compared(
+    tmp_path: Path, run: Callable[..., LibraryResult]
+) -> None:
+    cases = {"operators": ["a"], "cases": [{"case": "a[1]"}]}
+    for name in ("_C", "_C_AVX2"):
+        run({"_C": cases, "_C_AVX2": cases}, library=name)
+    folders = {command[command.index("--outputs") + 1] for command in asked(tmp_path)}
+    results = {command[command.index("--results") + 1] for command in asked(tmp_path)}
+    assert (len(folders), len(results)) == (1, 2)
 
 
 def test_the_cases_have_the_variables_that_the_cpu_needs(run: Callable[..., LibraryResult]) -> None:
