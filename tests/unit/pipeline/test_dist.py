@@ -79,12 +79,13 @@ def test_there_must_be_one_wheel(paths: Paths, wheels: list[str]) -> None:
 
 
 def test_the_newest_wheel_is_found(paths: Paths) -> None:
-    for age, version in ((100, "0.32.0"), (300, "0.31.0"), (200, "0.30.0")):
+    # Its name is neither the first nor the last.
+    for age, version in ((200, "0.30.0"), (300, "0.32.0"), (100, "0.31.0")):
         folder = paths.output("x86", version)
         folder.mkdir(parents=True)
         (folder / f"vllm-{version}.whl").write_text("")
         os.utime(folder / f"vllm-{version}.whl", (1_700_000_000 - age, 1_700_000_000 - age))
-    assert newest_wheel(paths, "x86").name == "vllm-0.32.0.whl"
+    assert newest_wheel(paths, "x86").name == "vllm-0.31.0.whl"
     with pytest.raises(WheelError, match="no wheel for target arm") as raised:
         newest_wheel(paths, "arm")
     assert "nox -s build-arm" in raised.value.next_step
