@@ -7,6 +7,7 @@ import pytest
 
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import StoreError, WheelError
+from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.pipeline.dist import KEPT_LOGS, new_logs, newest_wheel, put_in_place, staging
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ def test_what_is_staged_appears_together(paths: Paths) -> None:
     assert everything(paths.dist / "x86") == {
         f"0.32.0/{name}": "wheel" for name in (WHEEL, "record.json", "debug/_C.debug")
     }
+
+
+def test_a_wheel_is_put_in_place_in_one_rename_after_all_else(paths: Paths) -> None:
+    output = paths.output("x86", "0.32.0")
+    with staging(paths, "x86", "0.32.0") as staged:
+        before = (stage(staged) / WHEEL).stat()
+        (output / "record.json").mkdir(parents=True)
+        (output / "record.json" / "in the way").write_text("")
+        with pytest.raises(StoreError):
+            put_in_place(staged, output)
+        assert not (output / WHEEL).exists()
+        remove_tree(output / "record.json")
+        assert put_in_place(staged, output).stat().st_ino == before.st_ino
 
 
 def test_an_earlier_build_is_replaced_whatever_its_wheel_is_called(paths: Paths) -> None:
