@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.bisect.cost_model import (
-    ASSEMBLED_SECONDS,
-    COMPILED_SECONDS,
-    UNBUILDABLE_SECONDS,
-    Costs,
-    _latest_reads,
-    costs_of,
-)
+from cpuwheels.bisect.cost_model import ASSEMBLED_SECONDS, COMPILED_SECONDS, UNBUILDABLE_SECONDS, Costs, costs_of
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
 from cpuwheels.fetch.git import Git
@@ -46,16 +38,6 @@ def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
         ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, UNBUILDABLE_SECONDS, COMPILED_SECONDS,
     ]  # fmt: skip
     assert costs.different == 3
-
-
-def test_what_the_latest_builds_depended_on_is_asked(store: Store) -> None:
-    ages = {"a": 30, "b": 10, "c": 50, "d": 20, "e": 40}
-    for name, age in ages.items():
-        path = store.root / "reads" / f"of {name}" / f"{name}.json"
-        path.parent.mkdir(parents=True)
-        path.write_text(Reads(files=(name,), folders=()).model_dump_json())
-        os.utime(path, (1e9 - age, 1e9 - age))
-    assert [reads.files for reads in _latest_reads(store)] == [("b",), ("d",), ("a",)]
 
 
 @pytest.mark.usefixtures("plain_git")
