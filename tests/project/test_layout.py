@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from cpuwheels.cli.main import cli
 from cpuwheels.core import digests
 from layout import ROOT, TESTS
 from package_graph import PACKAGE, Import, imports, modules, public_names, reachable
@@ -99,24 +100,45 @@ def test_each_module_has_its_test_or_is_covered_by_another() -> None:
 
 
 @pytest.mark.parametrize("module", COVERED)
-def test_what_covers_a_module_names_it(module: str) -> None:
-    """Or it names what leads to the module, and what that imports."""
-    entry = COVERED[module]
-    test, through = (entry, module) if isinstance(entry, str) else (entry["test"], entry["through"])
-    assert isinstance(entry, str) or set(entry) == {"test", "through"}
-    path = ROOT / test
-    assert path.is_file()
+def test_what_covers_a_module_leads_to_it(module: str) -> None:
+    entry = {"test": COVERED[module]} if isinstance(COVERED[module], str) else COVERED[module]
+    if set(entry) == {"command", "reason"}:
+        assert entry["command"] in cli.commands
+        assert is_script(module)
+        assert entry["reason"].strip()
+        return
+    assert set(entry) <= {"test", "through"}
+    path, through = ROOT / entry["test"], entry.get("through", module)
     assert path.name.startswith("test_")
-    assert mentions(path.read_text(encoding="utf-8"), through), f"{test} does not mention {through}"
-    assert module == through or module in reachable(through, RUN_TIME), f"{through} does not lead to {module}"
+    assert mentions(path.read_text(encoding="utf-8"), through), f"{entry['test']} does not mention {through}"
+    assert module in led_to(through), f"{through} does not lead to {module}"
 
 
 def mentions(text: str, module: str) -> bool:
-    """Return whether a test imports a module, or has one of its names; a script is named by its file, too."""
+    """Return whether a test has a module's dotted name, or a name that is public there."""
     names = {f"{PACKAGE}.{module}", *public_names(MODULES[module])}
-    if "resources" in module.split("."):
-        names = {MODULES[module].name}
     return any(re.search(rf"\b{re.escape(name)}\b", text) for name in names)
+
+
+def is_script(module: str) -> bool:
+    """Return whether a module is a resource: other interpreters run it, and nothing imports it."""
+    return "resources" in module.split(".")
+
+
+def led_to(start: str) -> set[str]:
+    """Return a module, what it imports, directly or through others, and the scripts that these name."""
+    found = {start, *reachable(start, RUN_TIME)}
+    text = "".join(MODULES[name].read_text(encoding="utf-8") for name in found)
+    names = {module: MODULES[module].relative_to(SOURCE).parts for module in OWN if is_script(module)}
+    scripts = {module for module, parts in names.items() if f'"{parts[parts.index("resources") + 1]}"' in text}
+    return found | scripts
+
+
+def test_a_script_is_led_to_by_what_names_its_file() -> None:
+    assert "verification.parity.resources.torch_products" in led_to("verification.parity.preflight")
+    assert "verification.parity.resources.torch_products" not in led_to("verification.parity.suite")
+    assert "core.process" in led_to("verification.parity.suite")
+    assert "verification.parity.run" not in led_to("verification.parity.suite")
 
 
 @pytest.fixture
