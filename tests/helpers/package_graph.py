@@ -42,8 +42,9 @@ def imports(path: Path, known: Mapping[str, Path]) -> Iterator[Import]:
         known: The package's modules.
     """
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    typing = {node for block in ast.walk(tree) if _is_typing(block) for each in block.body for node in ast.walk(each)}
-    for node in ast.walk(tree):
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and _is_typing(node))
+    typing = {node for block in blocks for each in block.body for node in ast.walk(each)}
+    for node in (node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)):
         for dotted in _named(node):
             name = dotted.removeprefix(f"{PACKAGE}.")
             # The last part is a module, or what is taken out of one.
@@ -74,17 +75,15 @@ def reachable(start: str, graph: Mapping[str, set[str]]) -> set[str]:
     return found
 
 
-def _is_typing(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+def _is_typing(node: ast.If) -> bool:
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
 
 
-def _named(node: ast.AST) -> Iterator[str]:
-    """Yield the dotted names of the package that an import statement names."""
-    if isinstance(node, ast.Import):
-        names = [alias.name for alias in node.names]
-    elif isinstance(node, ast.ImportFrom):
+def _named(node: ast.Import | ast.ImportFrom) -> list[str]:
+    """Return the dotted names of the package that an import statement names."""
+    if isinstance(node, ast.ImportFrom):
         assert node.level == 0, "imports are absolute"
         names = [f"{node.module}.{alias.name}" for alias in node.names]
     else:
-        return
-    yield from (name for name in names if name.startswith(f"{PACKAGE}."))
+        names = [alias.name for alias in node.names]
+    return [name for name in names if name.startswith(f"{PACKAGE}.")]
