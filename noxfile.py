@@ -203,9 +203,26 @@ _command("schema", "Write the JSON schemas and reference pages from the models",
 
 @nox.session
 def tests(session: nox.Session) -> None:
-    """Run the unit and integration tests."""
+    """Run the unit tests and the core integration tests; -- PATHS, options of pytest or --group NAME."""
+    _run_tests(session, "--part=unit", "--part=core")
+
+
+@nox.session(name="tests-full", default=False, tags=["tests"])
+def tests_full(session: nox.Session) -> None:
+    """Run all other tests but the kill campaigns; those of a wheel need one in dist/ (build-x86)."""
+    _run_tests(session, "--part=wheel", "--part=full", "--keep-going")
+
+
+@nox.session(default=False, tags=["tests"])
+def soak(session: nox.Session) -> None:
+    """Kill builds and a publisher again and again."""
+    _run_tests(session, "--part=soak", "--keep-going")
+
+
+def _run_tests(session: nox.Session, *parts: str) -> None:
+    """Run parts of the tests; tests/groups.toml says what belongs to them."""
     _install(session, "dev")
-    session.run("pytest", *session.posargs)
+    session.run("python", "tests/run.py", *parts, *session.posargs)
 
 
 @nox.session(default=False, tags=["bench"])

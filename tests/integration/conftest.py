@@ -96,7 +96,7 @@ def tiny(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
 @pytest.fixture(scope="session")
 def tiny_python(tiny: Tiny) -> Path:
     """The interpreter with the real torch that x86's wheels are built for; the store has others with stand-ins."""
-    return start(Paths(tiny.root, tiny.cache, tiny.dist)).environment("2.13.0").python
+    return torch_environment(start(Paths(tiny.root, tiny.cache, tiny.dist)), "2.13.0").python
 
 
 @pytest.fixture(scope="session")

@@ -109,13 +109,24 @@ def sha256(wheel: Path) -> str:
     return hashlib.sha256(wheel.read_bytes()).hexdigest()
 
 
-def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
-    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / "kills")
-    expected = sha256(here.build("--source", tree))
+def killed_and_undisturbed(tiny: Tiny, folder: Path, kills: int) -> tuple[str, str]:
+    """Return the digests of a wheel whose build was killed again and again, and of one whose build was not."""
+    here = dataclasses.replace(tiny, dist=folder / "dist")
+    tree = here.changed_tree(folder / "kills")
+    undisturbed = sha256(here.build("--source", tree))
     forget_kernels(here)
     shutil.rmtree(here.dist)
-    assert survive(here, tree, KILLS, VICTIMS) == expected
+    return survive(here, tree, kills, VICTIMS), undisturbed
+
+
+def test_a_kill_of_each_part_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
+    killed, undisturbed = killed_and_undisturbed(tiny, tmp_path, len(VICTIMS))
+    assert killed == undisturbed
+
+
+def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
+    killed, undisturbed = killed_and_undisturbed(tiny, tmp_path, KILLS)
+    assert killed == undisturbed
 
 
 def test_kills_leave_nothing_wrong_in_the_compiler_cache(tiny: Tiny, tmp_path: Path) -> None:

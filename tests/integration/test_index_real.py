@@ -31,8 +31,8 @@ PUBLISH = """
 import os, random, signal, sys, time
 from pathlib import Path
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.session import publish_wheel
-from cpuwheels.model.matrix import load_matrix
+from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.config.matrix import load_matrix
 
 root, index, kills, *wheels = sys.argv[1:]
 matrix, draw = load_matrix(Path(root)), random.Random(1)

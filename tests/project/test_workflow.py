@@ -1,4 +1,4 @@
-"""The nightly workflow of GitHub Actions: its form, and that what it calls is there."""
+"""The workflows of GitHub Actions: their form, what they may do, and that what they call is there."""
 
 from __future__ import annotations
 
@@ -8,14 +8,39 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from cpuwheels.cli.main import cli, main
 from cpuwheels.config.matrix import load_matrix
+from layout import ROOT
 
 RUNNERS = re.compile(r"ubuntu-\d\d\.04(-arm)?|macos-\d\d")
+
+
+PIN = re.compile(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40}")
+FILES = sorted((ROOT / ".github").rglob("*.yml"))
+WORKFLOWS = [path for path in FILES if path.parent.name == "workflows"]
+each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
+
+
+def is_valid(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", path]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def steps_of(path: Path) -> list[dict[str, Any]]:
+    return [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+
+
+def sessions() -> set[str]:
+    """Return the names of the sessions as noxfile.py has them, with those of each target."""
+    text = (ROOT / "noxfile.py").read_text()
+    named = re.findall(r'^_command\("([\w-]+)"|name="([\w-]+)"|^def (\w+)\(session', text, re.MULTILINE)
+    names = {name for found in named for name in found if name}
+    return names | {f"build-{target.id}" for target in load_matrix(ROOT).targets}
 
 
 @pytest.fixture
@@ -23,17 +48,78 @@ def workflow(project_root: Path) -> Path:
     return project_root / ".github" / "workflows" / "nightly.yml"
 
 
-def test_it_is_a_workflow(workflow: Path) -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", workflow]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_github_knows_all_of_it(path: Path) -> None:
+    done = is_valid(path, "github-workflows" if path in WORKFLOWS else path.stem)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_broken_one_is_found(workflow: Path, tmp_path: Path) -> None:
-    broken = tmp_path / "nightly.yml"
-    broken.write_text(workflow.read_text().replace("runs-on: ubuntu-24.04", "runs_on: ubuntu-24.04"))
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows", broken]
-    assert subprocess.run(command, capture_output=True, check=False).returncode != 0
+@pytest.mark.parametrize(
+    ("name", "schema", "right", "wrong"),
+    [
+        ("workflows/nightly.yml", "github-workflows", "runs-on: ubuntu-24.04", "runs_on: ubuntu-24.04"),
+        ("dependabot.yml", "dependabot", "interval: weekly", "interval: now and then"),
+    ],
+)
+def test_a_broken_one_is_found(tmp_path: Path, name: str, schema: str, right: str, wrong: str) -> None:
+    text = (ROOT / ".github" / name).read_text()
+    assert right in text
+    broken = tmp_path / "broken.yml"
+    broken.write_text(text.replace(right, wrong))
+    assert is_valid(broken, schema).returncode != 0
+
+
+@each_workflow
+def test_every_action_is_pinned_by_its_hash_with_its_version_as_a_comment(path: Path) -> None:
+    used = [step["uses"] for step in steps_of(path) if "uses" in step]
+    assert used
+    assert [action for action in used if not PIN.fullmatch(action)] == []
+    lines = [line for line in path.read_text().splitlines() if re.search(r"\buses:", line)]
+    assert len(lines) == len(used)
+    assert [line for line in lines if not re.search(r"@[0-9a-f]{40} # v\d+\.\d+\.\d+$", line)] == []
+
+
+def test_an_action_has_one_pin() -> None:
+    """A part of an action (actions/cache/save) is in the same repository as the whole."""
+    pins: dict[str, set[str]] = {}
+    for path in WORKFLOWS:
+        for action, pin in re.findall(r"uses: ([\w.-]+/[\w.-]+)[\w./-]*@(.*)", path.read_text()):
+            pins.setdefault(action, set()).add(pin)
+    assert {action: found for action, found in pins.items() if len(found) > 1} == {}
+
+
+@each_workflow
+def test_it_may_read_the_repository_and_nothing_else(path: Path) -> None:
+    found = yaml.safe_load(path.read_text())
+    assert found["permissions"] == {"contents": "read"}
+    assert [name for name, job in found["jobs"].items() if "permissions" in job] == []
+    assert "pull_request_target" not in found[True]  # YAML takes "on" for a truth value
+    checkouts = [step for step in steps_of(path) if "actions/checkout@" in step.get("uses", "")]
+    assert [step["with"]["persist-credentials"] for step in checkouts] == [False] * len(found["jobs"])
+
+
+@each_workflow
+def test_it_ends_in_time_and_does_not_run_beside_itself(path: Path) -> None:
+    found = yaml.safe_load(path.read_text())
+    assert found["concurrency"]["group"].startswith(found["name"])
+    assert all(0 < job["timeout-minutes"] <= 360 for job in found["jobs"].values())
+    assert path.stem == found["name"]
+
+
+@each_workflow
+def test_the_sessions_that_it_runs_are_there(path: Path) -> None:
+    lines = [step["run"] for step in steps_of(path) if "run" in step]
+    called = {name for line in lines for name in re.findall(r"nox -s ([\w-]+)", line)}
+    assert called <= sessions()
+    assert called or lines == ['.ci/run --base "$BASE"']
+
+
+def test_the_full_workflow_runs_each_job_on_its_own_schedule() -> None:
+    found = yaml.safe_load((ROOT / ".github" / "workflows" / "full.yml").read_text())
+    crons = {each["cron"] for each in found[True]["schedule"]}
+    left_out = {name: re.findall(r"!= '(.*)'", job["if"]) for name, job in found["jobs"].items()}
+    assert sorted(cron for each in left_out.values() for cron in each) == sorted(crons)
+    assert len(crons) == len(left_out) == 2
 
 
 def test_what_it_calls_has_the_options_that_it_gives(workflow: Path) -> None:

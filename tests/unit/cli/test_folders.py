@@ -22,9 +22,7 @@ def test_what_is_given_needs_no_project(tmp_path: Path, monkeypatch: pytest.Monk
         Folders(dist=tmp_path / "out").paths()
 
 
-def test_the_project_is_found_from_the_working_folder_upwards(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_project_is_found_from_the_working_folder_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "matrix.yaml").touch()
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
