@@ -1,19 +1,27 @@
 # /// script
 # requires-python = ">=3.11"
-# dependencies = ["nox[uv]==2026.10.20", "pyyaml==6.0.3"]
+# dependencies = ["nox[uv]>=2025.10.14"]
 # ///
 """Sessions: one for each thing a person does with this project. `nox -l` lists them."""
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
+import logging
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import IO, TYPE_CHECKING
 
 import nox
 import uv
-import yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 nox.needs_version = ">=2025.10.14"
 nox.options.default_venv_backend = "uv"
@@ -21,27 +29,70 @@ nox.options.reuse_existing_virtualenvs = True
 nox.options.sessions = ["lint", "types", "tests"]
 
 ROOT = Path(__file__).parent
-TARGETS = yaml.safe_load((ROOT / "matrix.yaml").read_text(encoding="utf-8"))["targets"]
+ENVIRONMENTS = ROOT / ".nox" / "cpuwheels"
+"""Where the environment of the commands is."""
+
+MARKER = "cpuwheels-installed.txt"
+"""In an environment: the digest of what it was made from, written when it is complete."""
+
+COMMANDS: set[str] = set()
+"""Names of the sessions that run one command of the command line."""
+
+
+def _targets() -> list[dict[str, str]]:
+    """Return id, description and status of each target in matrix.yaml.
+
+    The lines are read without a YAML library, so that nox[uv] is all this file needs: for anything else nox would
+    first make an environment to run itself in.
+    """
+    text = (ROOT / "matrix.yaml").read_text(encoding="utf-8")
+    targets = re.split(r"^  - (?=id: )", text, flags=re.MULTILINE)[1:]
+    keys = re.compile(r'^(?:    )?(id|description|status): "?(.*?)"?$', re.MULTILINE)
+    return [dict(keys.findall(target)) for target in targets]
+
+
+class _Brief(logging.Filter):
+    """Leaves out, unless nox is verbose, that a session of one command begins and succeeds: the command reports."""
+
+    _NEWS = re.compile(r"(?:Running session|Session) (\S+)(?: was successful.*)?")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        news = self._NEWS.fullmatch(record.getMessage())
+        return news is None or news[1] not in COMMANDS or logging.getLogger().isEnabledFor(logging.DEBUG - 1)
+
+
+logging.getLogger("nox").addFilter(_Brief())
 
 
 def _install(session: nox.Session, lock: str) -> None:
-    """Install a lock and this project.
+    """Install a lock and this project into the session's environment, unless it has them."""
+    _fill(session, Path(session.virtualenv.location), lock)
+
+
+def _fill(session: nox.Session, folder: Path, lock: str) -> None:
+    """Install a lock and this project into an environment.
 
     The lock names exact versions and hashes, so what uv's cache has is as good as what the index has; the
     index is asked only for what is missing, and nothing is once a lock has been installed. If nothing has changed
     since the environment was made, it is taken as it is.
     """
-    made, wanted = Path(session.virtualenv.location) / "cpuwheels-installed.txt", _installed(lock)
+    made, wanted = folder / MARKER, _installed(lock)
     if made.is_file() and made.read_text(encoding="utf-8") == wanted:
         return
     made.unlink(missing_ok=True)
+    install = ["pip", "install", "--quiet", "--python", str(folder)]
     # Bytecode now: a command starts in half the time, also where Python is told to write none.
-    requirements = ["--quiet", "--compile-bytecode", "--require-hashes", "-r", f"locks/{lock}.txt"]
-    cached = [uv.find_uv_bin(), "pip", "install", "--offline", "--python", session.virtualenv.location]
-    if subprocess.run([*cached, *requirements], cwd=ROOT, capture_output=True, check=False).returncode != 0:
-        session.install(*requirements)
-    session.install("--quiet", "--offline", "--no-deps", "--no-build-isolation", "-e", ".", silent=True, log=False)
+    requirements = ["--compile-bytecode", "--require-hashes", "-r", f"locks/{lock}.txt"]
+    if _uv(*install, "--offline", *requirements, quiet=True) and _uv(*install, *requirements):
+        session.error(f"locks/{lock}.txt cannot be installed; the reason is above")
+    if _uv(*install, "--offline", "--no-deps", "--no-build-isolation", "-e", "."):
+        session.error("this project cannot be installed; the reason is above")
     made.write_text(wanted, encoding="utf-8")
+
+
+def _uv(*arguments: str, quiet: bool = False) -> int:
+    """Return uv's exit code."""
+    return subprocess.run([uv.find_uv_bin(), *arguments], cwd=ROOT, capture_output=quiet, check=False).returncode
 
 
 def _installed(lock: str) -> str:
@@ -57,40 +108,88 @@ def _installed(lock: str) -> str:
     return hashlib.sha256(b"\0".join([*parts, *(path.read_bytes() for path in files if path.is_file())])).hexdigest()
 
 
+@contextlib.contextmanager
+def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
+    """Yield the environment that all commands share, and an open file whose lock keeps it from being removed.
+
+    It is named after what is installed in it and never changed: a command that runs for hours keeps the packages it
+    began with, even if another one needs newer ones meanwhile. Those that no command uses any more are removed.
+    """
+    ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
+    chosen = ENVIRONMENTS / _installed("run")[:16]
+    with contextlib.ExitStack() as files:
+        with (ENVIRONMENTS / "making").open("w") as making:
+            if not _lock(making, fcntl.LOCK_EX):
+                session.log("waiting for another nox, which makes the environment")
+                fcntl.flock(making, fcntl.LOCK_EX)
+            used = files.enter_context(chosen.with_suffix(".used").open("w"))
+            _lock(used, fcntl.LOCK_SH)
+            if not (chosen / MARKER).is_file():
+                session.log("making the environment of the commands, once for all of them")
+                shutil.rmtree(chosen, ignore_errors=True)
+                if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
+                    session.error("the environment cannot be made; the reason is above")
+                _fill(session, chosen, "run")
+            for other in ENVIRONMENTS.glob("*.used"):
+                _remove_unused(other)
+        yield chosen, used.fileno()
+
+
+def _remove_unused(used: Path) -> None:
+    """Remove an environment unless a command holds the lock on its file."""
+    with used.open("w") as stream:
+        if _lock(stream, fcntl.LOCK_EX):
+            shutil.rmtree(used.with_suffix(""), ignore_errors=True)
+            used.unlink()
+
+
+def _lock(stream: IO[str], kind: int) -> bool:
+    """Take the lock on an open file if it can be had at once, and return whether it could."""
+    try:
+        fcntl.flock(stream, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _cpuwheels(session: nox.Session, *arguments: str) -> None:
     """Run the command line; its exit code becomes nox's own, which would turn any failure into 1."""
-    _install(session, "run")
-    command = [Path(session.bin) / "cpuwheels", *arguments]
-    process = subprocess.Popen(command, cwd=ROOT)
-    while True:
-        try:
-            code = process.wait()
-            break
-        except KeyboardInterrupt:
-            continue  # the command has got the signal too and is ending tidily
+    with _environment(session) as (environment, used):
+        # The command holds the lock too: it may outlive nox.
+        process = subprocess.Popen([environment / "bin" / "cpuwheels", *arguments], cwd=ROOT, pass_fds=[used])
+        while True:
+            try:
+                code = process.wait()
+                break
+            except KeyboardInterrupt:
+                continue  # the command has got the signal too and is ending tidily
     if code != 0:
         sys.exit(code)
 
 
 def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:
-    """Register a session that runs one command of the command line."""
+    """Register a session that runs one command of the command line, in the environment that all of them share."""
 
     def run(session: nox.Session) -> None:
         _cpuwheels(session, *arguments, *session.posargs)
 
     run.__doc__ = summary
-    nox.session(name=name, default=False, tags=tags)(run)
+    nox.session(name=name, default=False, tags=tags, venv_backend="none")(run)
+    COMMANDS.add(name)
 
 
-for _target in TARGETS:
+for _target in _targets():
     _id = _target["id"]
     _state = "" if _target["status"] == "ready" else " [planned]"
     _command(f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"])
-    _command(f"parity-{_id}", f"Run the {_id} wheel's kernels against torch{_state}", "check", _id, tags=["parity"])
+    _command(f"parity-{_id}", f"Check the results of the {_id} wheel's kernels{_state}", "check", _id, tags=["parity"])
     _command(f"serve-{_id}", f"Serve small models from the {_id} wheel{_state}", "serve", _id, tags=["serve"])
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
+    _command(
+        f"kernel-bench-{_id}", f"Time the kernels of two {_id} wheels in turn{_state}", "kernel-bench", _id,
+        tags=["bench"],
+    )  # fmt: skip
 
-_command("kernel-bench", "Time the kernels of two wheels in turn", "kernel-bench", "x86", tags=["bench"])
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])

@@ -6,9 +6,11 @@ import pytest
 import torch
 
 from harness import limits
+from harness import waivers as table
 from harness.expected import Near
 from harness.limits import Limit, LimitsError, operator_limits
-from harness.waivers import waivers
+from harness.selection import families
+from harness.waivers import WaiversError, waivers
 
 ONE = Near(torch.ones(1, dtype=torch.float64), magnitude=torch.full((1,), 8.0, dtype=torch.float64), length=100)
 
@@ -110,4 +112,26 @@ def test_an_operator_that_is_not_named_has_no_limit() -> None:
 
 def test_the_files_can_be_read() -> None:
     assert len(limits._table()) > 3
-    assert waivers() is not None
+    operators = {operator for family in families() for operator in family.operators}
+    assert not set(waivers()) & operators, "what has a case needs no waiver"
+
+
+@pytest.mark.parametrize(
+    ("entry", "right"),
+    [
+        ('reason = "no oracle"\nneeded = "one"', True),
+        ('reason = "no oracle"', False),
+        ('reason = " "\nneeded = "one"', False),
+        ('reason = "no oracle"\nneeded = "one"\nmore = "x"', False),
+    ],
+)
+def test_a_waiver_says_why_and_what_would_be_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, entry: str, right: bool
+) -> None:
+    monkeypatch.setattr(table, "PLACE", tmp_path / "waivers.toml")
+    (tmp_path / "waivers.toml").write_text(f"[numa]\n{entry}\n")
+    if right:
+        assert waivers.__wrapped__() == {"numa": "no oracle Needed: one"}
+    else:
+        with pytest.raises(WaiversError, match="numa needs a reason"):
+            waivers.__wrapped__()

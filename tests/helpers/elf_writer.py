@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 _EM_X86_64 = 62
 _SHT = {"NULL": 0, "PROGBITS": 1, "SYMTAB": 2, "STRTAB": 3, "HASH": 5, "DYNAMIC": 6, "DYNSYM": 11}
-_SHT_GNU_HASH, _SHT_VERNEED, _SHT_VERSYM = 0x6FFFFFF6, 0x6FFFFFFE, 0x6FFFFFFF
+_SHT_GNU_HASH, _SHT_VERDEF, _SHT_VERNEED, _SHT_VERSYM = 0x6FFFFFF6, 0x6FFFFFFD, 0x6FFFFFFE, 0x6FFFFFFF
 _DT = {"NEEDED": 1, "SONAME": 14, "RPATH": 15, "RUNPATH": 29}
 _PT_DYNAMIC, _PT_GNU_STACK = 2, 0x6474E551
 
@@ -27,6 +27,8 @@ class Elf:
     exports: tuple[str, ...] = ()
     hidden: tuple[str, ...] = ()
     """Exported in a version that linkers do not take."""
+    defines: tuple[tuple[str, str, bool], ...] = ()
+    """Symbols exported in versions of its own: name, version, and whether linkers do not take it."""
     hash: str = "gnu"
     """Kind of the hash table of what is exported: gnu or sysv."""
     symtab: bool = False
@@ -53,14 +55,16 @@ class Elf:
                 symbols += struct.pack("<IBBHQQ", strings.add(symbol), 0x12, 0, 0, 0, 0)
                 versym += struct.pack("<H", index)
                 index += 1
-        for bind, names in ((1, self.loose), (2, self.weak)):
-            for name in names:
-                symbols += struct.pack("<IBBHQQ", strings.add(name), bind << 4 | 2, 0, 0, 0, 0)
-                versym += struct.pack("<H", 1)
+        undefined = [*((1, name) for name in self.loose), *((2, name) for name in self.weak)]
+        for bind, name in undefined:
+            symbols += struct.pack("<IBBHQQ", strings.add(name), bind << 4 | 2, 0, 0, 0, 0)
+            versym += struct.pack("<H", 1)
         first_export = len(symbols) // 24
         for name in (*self.exports, *self.hidden):
             symbols += struct.pack("<IBBHQQ", strings.add(name), 0x12, 0, 6, 0x1000, 4)
             versym += struct.pack("<H", index | 0x8000 * (name in self.hidden))
+        verdef, defined, carried = self._definitions(index + 1, strings)
+        symbols, versym = symbols + defined, versym + carried
         dynamic.append((0, 0))
         sections = [
             ("", _SHT["NULL"], b"", 0, 0, 0),
@@ -71,11 +75,25 @@ class Elf:
             (".gnu.version_r", _SHT_VERNEED, verneed, 1, len(libraries), 0),
             (".text", _SHT["PROGBITS"], self.text, 0, 0, 0),
         ]
+        if verdef:
+            sections.append((".gnu.version_d", _SHT_VERDEF, verdef, 1, len(verdef) // 28, 0))
         if self.exports or self.hidden:
             sections.append(self._hash_table(first_export))
         if self.symtab:
             sections.append((".symtab", _SHT["SYMTAB"], bytes(24), 1, 1, 24))
         return self._layout(sections)
+
+    def _definitions(self, first: int, strings: _Strings) -> tuple[bytes, bytes, bytes]:
+        """Return the library's own versions, numbered from the first, the symbols in them, and each one's version."""
+        names = list(dict.fromkeys(version for _, version, _ in self.defines))
+        verdef, symbols, versym = b"", b"", b""
+        for number, version in enumerate(names, first):
+            following = 0 if version == names[-1] else 28
+            verdef += struct.pack("<HHHHIIIII", 1, 0, number, 1, 0, 20, following, strings.add(version), 0)
+        for name, version, is_hidden in self.defines:
+            symbols += struct.pack("<IBBHQQ", strings.add(name), 0x12, 0, 6, 0x1000, 4)
+            versym += struct.pack("<H", first + names.index(version) | 0x8000 * is_hidden)
+        return verdef, symbols, versym
 
     def _hash_table(self, first: int) -> tuple[str, int, bytes, int, int, int]:
         """Return a table with one bucket, that is, a list of all that is exported."""

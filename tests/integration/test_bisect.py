@@ -34,6 +34,21 @@ import sys, vllm
 vllm.main()
 sys.exit("wrong" in dir(vllm))
 """
+MEET = """
+import atexit, pathlib, sys, time
+steps = pathlib.Path(__file__).with_name("steps")
+def note(step):
+    with steps.open("a") as stream:
+        stream.write(step)
+note("+")
+atexit.register(note, "-")
+end = time.monotonic() + 120
+while steps.read_text().count("+") < 2:
+    if time.monotonic() > end:
+        sys.exit("nothing is tried at the same time")
+    time.sleep(0.05)
+"""
+"""Notes when a command begins and ends, and has the first one wait for the second."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,9 +150,15 @@ def test_a_fault_in_python_is_found_without_a_compiler(
 
 
 def test_side_by_side(tiny: Tiny, faulty: Faulty, kernel_result: dict, tmp_path: Path) -> None:
+    """The first two that are judged, which are the ends, wait for each other: alone, neither would be done."""
     assert kernel_result
-    result = bisected(tiny, faulty, "python.py", tmp_path / "out", "--jobs", "3")
+    (tmp_path / "meet.py").write_text(MEET + CHECK_PYTHON)
+    result = bisected(tiny, faulty, str(tmp_path / "meet.py"), tmp_path / "out", "--jobs", "3")
     assert result["first_bad"] == faulty.commits[PYTHON_FAULT]
+    steps = (tmp_path / "steps").read_text()
+    there = [steps[:end].count("+") - steps[:end].count("-") for end in range(1, len(steps) + 1)]
+    assert steps.count("+") == steps.count("-") > 3
+    assert 2 <= max(there) <= 3
 
 
 def test_after_a_kill_the_same_command_goes_on(tiny: Tiny, faulty: Faulty, kernel_result: dict, tmp_path: Path) -> None:

@@ -57,41 +57,51 @@ def named(members: list[psutil.Process], name: str) -> list[psutil.Process]:
 
 
 def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random.Random) -> bool:
-    """Kill a victim a moment after ninja has started; return whether there was one."""
+    """Kill a victim a moment after ninja has started; return whether it was alive."""
     while process.poll() is None and not named(descendants(process), "ninja"):
         time.sleep(0.02)
     # Not long: what goes on where a killed build was may be over soon.
     time.sleep(chance.uniform(0, 2))
     if victim == VICTIMS[0]:
         process.kill()
-        return True
+        return process.wait() == -signal.SIGKILL
     while process.poll() is None:
-        for member in named(descendants(process), victim):
-            try:
-                member.kill()
-            except psutil.Error:
-                continue
+        if any(kill(member) for member in named(descendants(process), victim)):
             return True
         time.sleep(0.02)
     return False
 
 
+def kill(member: psutil.Process) -> bool:
+    """Kill a process unless it has ended; return whether it had not."""
+    try:
+        alive = member.status() != psutil.STATUS_ZOMBIE
+        member.kill()
+    except psutil.Error:
+        return False
+    return alive
+
+
 def survive(
     here: Tiny, tree: Path, kills: int, victims: Sequence[str], *, after_each: Callable[[], None] = lambda: None
 ) -> str:
-    """Start a build and kill a part of it, again and again; return the digest of the wheel that comes out at last."""
+    """Start a build and kill a part of it, again and again; return the digest of the wheel that comes out at last.
+
+    Each victim is killed as often as the others. A build that ends before its victim is found counts for nothing.
+    """
     chance = random.Random(20)
-    hit = 0
-    for number in range(kills):
+    hit = builds = 0
+    while hit < kills:
+        assert builds < 3 * kills, f"{hit} of {kills} kills hit; none was left to be {victims[hit % len(victims)]}"
         process = start(here, "--source", tree)
-        hit += kill_at_random(process, victims[number % len(victims)], chance)
+        builds += 1
+        hit += kill_at_random(process, victims[hit % len(victims)], chance)
         process.wait(120)
         after_each()
         if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
             forget_kernels(here)
             shutil.rmtree(here.cache / "compiler-cache", ignore_errors=True)
             shutil.rmtree(here.dist)
-    assert hit > kills / 2
     return sha256(here.build("--source", tree))
 
 
@@ -153,7 +163,7 @@ def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> No
     learned.parent.mkdir(exist_ok=True)
     learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
     process = start(here, "--source", tree)
-    kill_at_random(process, "cc1plus", random.Random(3))
+    assert kill_at_random(process, "cc1plus", random.Random(3))
     process.wait(120)
     for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
         ledger.write_bytes(b'{"output": \n\x00\xff\n' + ledger.read_bytes() + b'{"output": "half')
@@ -218,7 +228,7 @@ def test_a_full_disk_is_said_and_loses_nothing(tiny: Tiny, tmp_path: Path) -> No
     finally:
         subprocess.run(["umount", work], check=True)
     assert done.returncode != 0
-    assert "No space left" in done.stderr or "no space" in done.stderr.lower()
+    assert "no space" in done.stderr.lower()
     assert not list(here.dist.rglob("*.whl"))
     assert here.build("--source", tree).is_file()
 

@@ -275,6 +275,7 @@ def test_a_wheel_that_is_half_a_file_is_never_seen(tiny: Tiny, tiny_wheel: Path,
             seen += 1
         time.sleep(0.005)
     assert process.returncode == 0
+    assert seen, "the wheel was not there before the build had ended"
     assert len(list((here.dist / "x86" / "0.1.0").glob("*.whl"))) == 1
 
 

@@ -171,10 +171,17 @@ def test_many_at_once_write_whole_lines(memgate, ledger):
 
 
 def test_starts_in_about_a_millisecond(memgate, ledger):
-    began = time.perf_counter()
-    for _ in range(100):
-        subprocess.run([memgate, "--ledger", ledger, "--", "true"], check=True)
-    assert (time.perf_counter() - began) / 100 < 0.05
+    """More than the command alone takes; the quickest of many, as other programs can only make it slower."""
+
+    def seconds(command: list[Path | str]) -> float:
+        began = time.perf_counter()
+        subprocess.run(command, check=True)
+        return time.perf_counter() - began
+
+    alone, behind = zip(
+        *((seconds(["true"]), seconds([memgate, "--ledger", ledger, "--", "true"])) for _ in range(150)), strict=True
+    )
+    assert min(behind) - min(alone) < 0.002
 
 
 def test_note(memgate: Path, ledger: Path) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
-@click.pass_obj
+@pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
     """Find the commit that made a target's wheel bad."""
     from rich.console import Console

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
-from cpuwheels.config.matrix import load_matrix
+from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import BuildOptions, CacheChoice, ToolchainChoice
-from cpuwheels.core.console import Reporter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -67,7 +66,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("target")
 @build_options
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
-@click.pass_obj
+@pass_paths
 def build(paths: Paths, /, target: str, summary: bool, **options: Unpack[_Options]) -> None:
     """Build the wheel of TARGET."""
     build_target(paths, target, BuildOptions(**options), summary=summary)
@@ -76,9 +75,10 @@ def build(paths: Paths, /, target: str, summary: bool, **options: Unpack[_Option
 @click.command()
 @click.argument("target")
 @build_options
-@click.pass_obj
+@pass_paths
 def verify(paths: Paths, /, target: str, **options: Unpack[_Options]) -> None:
     """Build TARGET again, elsewhere and differently, and compare the wheels byte by byte."""
+    from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.rebuild import SecondBuildError, rebuilt
     from cpuwheels.verification.reproducibility import require_identical
 
@@ -100,7 +100,7 @@ def verify(paths: Paths, /, target: str, **options: Unpack[_Options]) -> None:
 )
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and vLLM alone.")
 @build_options
-@click.pass_obj
+@pass_paths
 def develop(
     paths: Paths,
     /,
@@ -112,6 +112,8 @@ def develop(
 ) -> None:
     """Install the vLLM CHECKOUT editable, with kernels that fit it."""
     from cpuwheels.config.host import default_target
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.develop import develop as install_checkout
 
     matrix = load_matrix(paths.root)
@@ -132,6 +134,8 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
         summary: Whether it is also printed how the wheel is installed and what can be done next.
     """
     from cpuwheels.config.host import is_foreign
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.build import build as build_wheel
     from cpuwheels.pipeline.summary import closing_lines
 

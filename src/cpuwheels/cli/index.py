@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
-from cpuwheels.config.matrix import load_matrix
+from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import Level, NightlyOptions
 
 if TYPE_CHECKING:
+    from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
 
 FOLDER = "index"
@@ -31,11 +32,12 @@ _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index
 @click.option("--commit", help="Full hash of its source, for a wheel that does not say it.")
 @click.option("--target", help="Target id, for a wheel that does not say it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
-@click.pass_obj
+@pass_paths
 def publish(
     paths: Paths, wheel: Path, index: str | None, commit: str | None, target: str | None, nightly: bool
 ) -> None:
     """Add WHEEL, with the reports next to it, to the index."""
+    from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.units import format_size
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.publish_wheel import publish_wheel
@@ -76,11 +78,12 @@ class _Nightly(TypedDict):
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Begin nothing more after this time.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
-@click.pass_obj
+@pass_paths
 def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
     """Build, test and publish the newest wheels, and take out the oldest."""
     from rich.console import Console
 
+    from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import NightlyError, PostponedError
     from cpuwheels.core.filesystem import storage_errors
@@ -124,7 +127,7 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
 @_INDEX
 @click.option("--repair", is_flag=True, help="Rewrite pages that do not match their wheels.")
 @click.pass_obj
-def check_index(paths: Paths, index: str | None, repair: bool) -> None:
+def check_index(folders: Folders, index: str | None, repair: bool) -> None:
     """Verify everything in the index: links, digests, metadata."""
     from cpuwheels.core.errors import PublishError
     from cpuwheels.core.text import first_lines
@@ -132,7 +135,7 @@ def check_index(paths: Paths, index: str | None, repair: bool) -> None:
     from cpuwheels.index.check import check_index as check
     from cpuwheels.index.check import repair_index
 
-    bucket = open_bucket(index or str(paths.dist / FOLDER))
+    bucket = open_bucket(index or str(folders.output() / FOLDER))
     faults = repair_index(bucket) if repair else check(bucket)
     if faults:
         raise PublishError(
@@ -148,8 +151,8 @@ def check_index(paths: Paths, index: str | None, repair: bool) -> None:
 @click.option("--index", type=_PATH, help="Folder of the index (default: dist/index).")
 @click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
 @click.pass_obj
-def serve_index(paths: Paths, index: Path | None, port: int) -> None:
+def serve_index(folders: Folders, index: Path | None, port: int) -> None:
     """Serve the index on this machine, for testing and for bisecting."""
     from cpuwheels.index.serve import serve
 
-    serve((index or paths.dist / FOLDER).expanduser().resolve(), port, lambda address: print(address, flush=True))
+    serve((index or folders.output() / FOLDER).expanduser().resolve(), port, lambda address: print(address, flush=True))

@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import click
-from rich.console import Console
 
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
+from cpuwheels.cli.folders import Folders
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.test import check, kernel_bench, serve
-from cpuwheels.config.paths import Paths, find_root
 from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.core.store import default_root
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,15 +28,11 @@ if TYPE_CHECKING:
 @click.option("--root", type=click.Path(path_type=Path), help="The project's folder, with matrix.yaml.")
 @click.option("--dist", type=click.Path(path_type=Path), help="Where finished wheels appear (default: dist/).")
 @click.option("--cache", type=click.Path(path_type=Path), help="The stores (default: CPUWHEELS_CACHE).")
+@click.version_option(package_name="cpuwheels", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(context: click.Context, root: Path | None, dist: Path | None, cache: Path | None) -> None:
     """Build tested, reproducible CPU wheels of vLLM."""
-    project = root.resolve() if root else find_root(Path.cwd())
-    context.obj = Paths(
-        root=project,
-        cache=cache.resolve() if cache else default_root(),
-        dist=dist.resolve() if dist else project / "dist",
-    )
+    context.obj = Folders(root, dist, cache)
 
 
 for _command in (
@@ -63,13 +57,12 @@ for _command in (
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0, or the code of the error's class (docs/reference/exit-codes.md)."""
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     try:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False)
     except CpuwheelsError as error:
-        console.print(f"error: {error}", style="red", markup=False)
+        _print(f"error: {error}", style="red")
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -78,9 +71,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
         stopped = InterruptedError_("stopped", next_step="run the same command again; it goes on from what is finished")
-        console.print(f"\n{stopped}", style="yellow", markup=False)
+        _print(f"\n{stopped}", style="yellow")
         sys.exit(stopped.exit_code)
     sys.exit(0)
+
+
+def _print(message: str, style: str) -> None:
+    from rich.console import Console
+
+    Console(stderr=True, highlight=False, soft_wrap=True).print(message, style=style, markup=False)
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cpuwheels.config.matrix import load_matrix
+from cpuwheels.cli.folders import pass_paths
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
@@ -16,9 +16,11 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--github", is_flag=True, help="As GitHub Actions takes it: one line of JSON.")
-@click.pass_obj
+@pass_paths
 def matrix(paths: Paths, github: bool) -> None:
     """Show the targets that a nightly job builds, and where."""
+    from cpuwheels.config.matrix import load_matrix
+
     targets = [target for target in load_matrix(paths.root).targets if target.is_ready and target.runner]
     if github:
         rows = [{"target": target.id, "runner": target.runner} for target in targets]
@@ -31,30 +33,35 @@ def matrix(paths: Paths, github: bool) -> None:
 @click.command()
 @click.argument("target", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-@click.pass_obj
+@pass_paths
 def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
     """Check everything a build of TARGET needs before it starts."""
-    from rich.console import Console
-
     from cpuwheels.config.host import default_target
+    from cpuwheels.config.matrix import load_matrix
     from cpuwheels.doctor import check
     from cpuwheels.doctor.diagnose import diagnose
 
     configured = load_matrix(paths.root)
     wanted = configured.buildable(target) if target else default_target(configured)
-    checks = diagnose(paths, configured, wanted)
+    found = diagnose(paths, configured, wanted)
     if as_json:
+        checks = tuple(found)
         print(check.as_json(wanted.id, checks))
     else:
-        Console().print(check.as_table(wanted.id, checks))
+        from rich.console import Console
+
+        from cpuwheels.doctor.rows import print_checks
+
+        checks = print_checks(Console(), wanted.id, found)
     sys.exit(check.exit_code(checks))
 
 
 @click.command()
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; fail if a file is stale.")
-@click.pass_obj
+@pass_paths
 def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models."""
+    from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
 
     for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check):
@@ -62,11 +69,12 @@ def schema(paths: Paths, only_check: bool) -> None:
 
 
 @click.command()
-@click.pass_obj
+@pass_paths
 def lock(paths: Paths) -> None:
     """Resolve the Debian package locks anew."""
     import os
 
+    from cpuwheels.config.matrix import load_matrix
     from cpuwheels.fetch.debian.mirrors import mirrors
     from cpuwheels.fetch.debian.resolve import relock
 

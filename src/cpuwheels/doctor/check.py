@@ -1,13 +1,10 @@
-"""One finding of the doctor, and how findings are shown."""
+"""One finding of the doctor, and what findings amount to."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Literal
-
-from rich.table import Table
-from rich.text import Text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -16,7 +13,7 @@ if TYPE_CHECKING:
 
 Status = Literal["ok", "warn", "fail", "info"]
 
-_STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "info": "dim"}
+_COUNTED: tuple[tuple[Status, str], ...] = (("fail", "failure"), ("warn", "warning"))
 
 
 @dataclass(frozen=True)
@@ -59,16 +56,9 @@ def as_json(target: str, checks: Sequence[Check]) -> str:
     return json.dumps(data, indent=2, ensure_ascii=False)
 
 
-def as_table(target: str, checks: Sequence[Check]) -> Table:
-    """Return the findings as a table for a terminal."""
-    verdict = "can be built here" if can_build(checks) else "cannot be built here yet"
-    table = Table(title=f"{target}: {verdict}", title_justify="left", show_edge=False)
-    table.add_column("", no_wrap=True)
-    table.add_column("check", no_wrap=True)
-    table.add_column("found", overflow="fold")
-    for check in checks:
-        found = Text(check.detail)
-        if check.next_step:
-            found.append(f"\nnext: {check.next_step}", style="italic")
-        table.add_row(Text(check.status, style=_STYLES[check.status]), Text(check.name), found)
-    return table
+def verdict(target: str, checks: Sequence[Check]) -> str:
+    """Return in one line whether a target can be built, and how many failures and warnings there are."""
+    counts = {word: sum(check.status == status for check in checks) for status, word in _COUNTED}
+    found = ", ".join(f"{count} {word}{'s' * (count > 1)}" for word, count in counts.items() if count)
+    can = "can be built here" if can_build(checks) else "cannot be built here yet"
+    return f"{target}: {can}{f' ({found})' if found else ''}"

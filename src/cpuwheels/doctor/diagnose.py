@@ -19,9 +19,8 @@ from cpuwheels.doctor import host, inputs
 from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
-from cpuwheels.doctor.network import PATIENCE, ask_all
-from cpuwheels.environment.build_env import EnvironmentRequest, stored_environment
-from cpuwheels.environment.torch_environment import TOOLS_LOCK
+from cpuwheels.doctor.network import PATIENCE, Answers
+from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, stored_environment
 from cpuwheels.fetch.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.fetch.uv import found_interpreters
 from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus
@@ -33,13 +32,12 @@ from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.upstream_pins import read_pins
 from cpuwheels.source.worktree import TreeRequest
-from cpuwheels.toolchain.helper_toolchain import helpers_choice
-from cpuwheels.toolchain.host_compilers import survey_host
+from cpuwheels.toolchain.host_compilers import helpers_choice, survey_host
 from cpuwheels.toolchain.native_helpers import cpu_at_hand
 from cpuwheels.verification.onednn_isa import onednn_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix, Target
@@ -69,8 +67,10 @@ def diagnose(
     environ: Mapping[str, str] | None = None,
     patience: float = PATIENCE,
     apt_root: Path = APT_ROOT,
-) -> tuple[Check, ...]:
+) -> Iterator[Check]:
     """Check everything that a build of a target needs; nothing is fetched and nothing changed.
+
+    The checks come in the same order each time, each as soon as it and those before it are known.
 
     Args:
         paths: Folders of a run.
@@ -80,11 +80,15 @@ def diagnose(
         environ: The environment; this process's if not given.
         patience: Seconds for all questions to the network together.
         apt_root: Where apt's sources are, which name Debian mirrors.
+
+    Yields:
+        One check after the other.
     """
     environ = os.environ if environ is None else environ
     options = options or BuildOptions()
     store = Store(paths.cache)
-    checks = [_machine(target, paths.root), host.judge_python(sys.version_info[:3])]
+    yield _machine(target, paths.root)
+    yield host.judge_python(sys.version_info[:3])
     try:
         request = request_source(
             options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
@@ -100,31 +104,31 @@ def diagnose(
             certain=pins.certain,
         )
     except CpuwheelsError as error:
-        return (*checks, from_error("source", error))
+        yield from_error("source", error)
+        return
     environment = _environment(paths, matrix, target, pins, store)
     pythons = {} if environment else found_interpreters(matrix.python)
-    checks += [
-        host.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None),
-        *_programs(pins, store),
-        *_disk(paths, target, store, environment),
-        _memory(paths.root, target, options),
-    ]
+    yield host.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None)
+    yield from _programs(pins, store)
+    yield from _disk(paths, target, store, environment)
+    yield _memory(paths.root, target, options)
     try:
-        checks += _compilers(context, target, options.toolchain)
+        yield from _compilers(context, target, options.toolchain)
         needs = [
             *_toolchain_needs(context, target, options.toolchain),
             *_helper_needs(context, matrix, target, options.toolchain),
             *_needs(context, request, pins, target, pythons, stored=environment is not None),
         ]
     except CpuwheelsError as error:
-        return (*checks, from_error("locks", error))
-    answers = ask_all(questions(needs), patience)
-    checks += [judge_need(need, answers) for need in needs]
+        yield from_error("locks", error)
+        return
+    answers = Answers(questions(needs), patience)
+    for need in needs:
+        yield judge_need(need, answers)
     cpu = cpu_at_hand(store)
-    checks += host.judge_libraries(target, cpu, foreign=is_foreign(target))
+    yield from host.judge_libraries(target, cpu, foreign=is_foreign(target))
     if cpu is not None and not is_foreign(target):
-        checks += host.judge_amx(cpu, onednn_limit(cpu, environ))
-    return tuple(checks)
+        yield from host.judge_amx(cpu, onednn_limit(cpu, environ))
 
 
 def _machine(target: Target, root: Path) -> Check:
@@ -182,19 +186,19 @@ def _environment(paths: Paths, matrix: Matrix, target: Target, pins: _Pins, stor
     return found[0] if len(found) == 1 else None
 
 
-def _programs(pins: _Pins, store: Store) -> list[Check]:
+def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
+    step = "install cpuwheels anew: uv is among its requirements"
+    try:
+        done = capture([uv.find_uv_bin(), "--version"])
+        yield host.judge_program("uv", done.returncode, done.output, needed=True, step=step)
+    except FileNotFoundError as error:
+        yield Check("uv", "fail", str(error), step)
     git_needed = not all(inputs.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
     done = capture(["git", "--version"])
-    git = host.judge_program(
+    yield host.judge_program(
         "git", done.returncode, done.output, needed=git_needed,
         step="install git; oneDNN's pinned commit comes with it",
     )  # fmt: skip
-    try:
-        done = capture([uv.find_uv_bin(), "--version"])
-    except FileNotFoundError as error:
-        return [Check("uv", "fail", str(error), "install cpuwheels anew: uv is among its requirements"), git]
-    step = "install cpuwheels anew: uv is among its requirements"
-    return [host.judge_program("uv", done.returncode, done.output, needed=True, step=step), git]
 
 
 def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:

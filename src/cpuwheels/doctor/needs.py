@@ -68,12 +68,13 @@ def judge_need(need: Need, answers: Mapping[str, Answer]) -> Check:
     """Judge whether something can be had, from what its places answered."""
     if need.stored:
         return Check(need.name, "ok", "in the store")
-    good = [(place.name, answers[place.name]) for place in need.places if answers[place.name].good]
-    bad = [(place.name, answers[place.name]) for place in need.places if not answers[place.name].good]
-    if good:
-        name, answer = good[0]
-        return Check(need.name, "ok", f"{name}: {answer.detail}")
-    faults = "; ".join(f"{name}: {answer.detail}" for name, answer in bad) or "no place is configured"
+    bad: list[str] = []
+    for place in need.places:
+        answer = answers[place.name]  # which may still be on its way; the places after a good one are not waited for
+        if answer.good:
+            return Check(need.name, "ok", f"{place.name}: {answer.detail}")
+        bad.append(f"{place.name}: {answer.detail}")
+    faults = "; ".join(bad) or "no place is configured"
     if need.alternate is not None and not need.locked:
         instead = judge_need(need.alternate, answers)
         if instead.status == "ok":

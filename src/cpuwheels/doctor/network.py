@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-import queue
 import threading
 import time
 import urllib.request
+from collections.abc import Mapping
+from concurrent.futures import Future
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
-
-import httpx
 
 from cpuwheels.core.capture import capture
 from cpuwheels.core.environ import closed_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator
 
 PATIENCE = 10.0
 """Seconds for all questions together."""
 
-_TIMEOUT = httpx.Timeout(8, connect=6)
+_SECONDS, _CONNECT_SECONDS = 8, 6
 _GIT_SECONDS = 8
-_HEAD_REFUSED = {httpx.codes.FORBIDDEN, httpx.codes.METHOD_NOT_ALLOWED, httpx.codes.NOT_IMPLEMENTED}
+_HEAD_REFUSED = {HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus.NOT_IMPLEMENTED}
 
 
 @dataclass(frozen=True)
@@ -40,29 +40,42 @@ class Answer:
     detail: str
 
 
-def ask_all(questions: Mapping[str, Callable[[], Answer]], seconds: float = PATIENCE) -> dict[str, Answer]:
-    """Ask every question at the same time; those without an answer in time count as not reachable."""
-    arrived: queue.Queue[tuple[str, Answer]] = queue.Queue()
+class Answers(Mapping[str, Answer]):
+    """The answers to questions that are all asked at the same time; looking one up waits for it.
 
-    def ask(name: str, question: Callable[[], Answer]) -> None:
-        try:
-            answer = question()
-        except (OSError, ValueError) as error:
-            answer = Answer(False, str(error))
-        arrived.put((name, answer))
+    Args:
+        questions: By the names of the places.
+        seconds: For all together; what has not answered by then counts as not reachable.
+    """
 
-    # Daemon threads: a name server that never answers must not hold up the end of the program.
-    for name, question in questions.items():
-        threading.Thread(target=ask, args=(name, question), daemon=True).start()
-    answers = {name: Answer(False, f"no answer within {seconds:g} s") for name in questions}
-    deadline = time.monotonic() + seconds
-    for _ in questions:
+    def __init__(self, questions: Mapping[str, Callable[[], Answer]], seconds: float = PATIENCE) -> None:
+        self._seconds = seconds
+        self._deadline = time.monotonic() + seconds
+        self._coming: dict[str, Future[Answer]] = {name: Future() for name in questions}
+        # Daemon threads: a name server that never answers must not hold up the end of the program.
+        for name, question in questions.items():
+            threading.Thread(target=_ask, args=(question, self._coming[name]), daemon=True).start()
+
+    def __getitem__(self, name: str) -> Answer:
         try:
-            name, answer = arrived.get(timeout=max(0.0, deadline - time.monotonic()))
-        except queue.Empty:
-            break
-        answers[name] = answer
-    return answers
+            return self._coming[name].result(timeout=max(0.0, self._deadline - time.monotonic()))
+        except TimeoutError:
+            return Answer(False, f"no answer within {self._seconds:g} s")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._coming)
+
+    def __len__(self) -> int:
+        return len(self._coming)
+
+
+def _ask(question: Callable[[], Answer], coming: Future[Answer]) -> None:
+    try:
+        coming.set_result(question())
+    except (OSError, ValueError) as error:
+        coming.set_result(Answer(False, str(error)))
+    except BaseException as error:  # noqa: BLE001  (raised where the answer is looked up)
+        coming.set_exception(error)
 
 
 def ask_url(url: str) -> Answer:
@@ -70,8 +83,11 @@ def ask_url(url: str) -> Answer:
     if not url.startswith(("http://", "https://")):
         path = Path(urllib.request.url2pathname(urlsplit(url).path)) if "://" in url else Path(url)
         return Answer(True, f"{path} is there") if path.exists() else Answer(False, f"no file {path}")
+    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+
+    timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
     try:
-        with httpx.Client(follow_redirects=True, timeout=_TIMEOUT) as client:
+        with httpx.Client(follow_redirects=True, timeout=timeout) as client:
             status = client.head(url).status_code
             if status in _HEAD_REFUSED:
                 with client.stream("GET", url, headers={"Range": "bytes=0-0"}) as answer:

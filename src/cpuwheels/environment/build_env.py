@@ -11,7 +11,6 @@ from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import CommandError, EnvironmentError_, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import compile_imported
-from cpuwheels.environment.torch_cross import install_stub
 from cpuwheels.environment.torch_index import TorchOffer, torch_requirement
 from cpuwheels.environment.torch_install import install_torch, refuse_unpinned, torch_digest
 from cpuwheels.fetch.uv import found_interpreters, run_uv, site_packages
@@ -22,6 +21,9 @@ if TYPE_CHECKING:
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.store import Store
     from cpuwheels.environment.torch_cross import ForeignTorch
+
+TOOLS_LOCK = "build-tools.txt"
+"""The lock of the build tools, in ``locks/``."""
 
 _MARKER = "cpuwheels-environment.json"
 
@@ -193,6 +195,9 @@ def _make(
         python = folder / "bin" / "python"
         run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
         if request.foreign is not None:
+            # Only here: it brings what unpacks Debian's compiler, which takes as long to import as all the rest.
+            from cpuwheels.environment.torch_cross import install_stub  # noqa: PLC0415
+
             install_stub(site_packages(folder), request.foreign)
             compile_imported(python, _IMPORTED, log)
             environment = _seal_foreign(folder, python, version, request.foreign)

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import LockedError
-from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
+from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, build_environment
 from cpuwheels.environment.torch_cross import foreign_torch
 from cpuwheels.environment.torch_index import torch_pin
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.build_env import Environment
-
-TOOLS_LOCK = "build-tools.txt"
 
 
 def check_torch(context: BuildContext, torch: str) -> None:

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-import httpx
 from packaging.version import Version
 
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
         if page.is_dir():
             return sorted(path.name for path in page.glob("torch-*.whl"))
         return _names(page.read_text(encoding="utf-8")) if page.is_file() else []
+    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+
     page_url = f"{offer.location.rstrip('/')}/torch/" if offer.kind == "index" else offer.location
     try:
         answer = httpx.get(page_url, follow_redirects=True, timeout=timeout)

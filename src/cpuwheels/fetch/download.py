@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-import httpx
-
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError
 from cpuwheels.core.filesystem import storage_errors
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
 ATTEMPTS = 3
 """Tries per mirror for faults that may pass: time-outs, broken connections, 5xx answers."""
 
-_TIMEOUT = httpx.Timeout(30, connect=15)
+_SECONDS, _CONNECT_SECONDS = 30, 15
 _CHUNK = 1 << 18
 # The bytes are pinned as they lie on the server; it must not pack them for the journey.
 _HEADERS = {"Accept-Encoding": "identity"}
@@ -144,8 +142,11 @@ class _PassingFaultError(Exception):
 
 
 def _stream(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> None:
+    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+
+    timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
     try:
-        with httpx.stream("GET", url, headers=_HEADERS, follow_redirects=True, timeout=_TIMEOUT) as answer:
+        with httpx.stream("GET", url, headers=_HEADERS, follow_redirects=True, timeout=timeout) as answer:
             if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
                 raise _PassingFaultError(f"HTTP status {answer.status_code}")
             if answer.status_code != httpx.codes.OK:

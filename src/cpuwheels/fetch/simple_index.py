@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from html.parser import HTMLParser
 from urllib.parse import unquote, urljoin, urlsplit
 
-import httpx
-
 from cpuwheels.core.errors import DownloadError
 
 _FORMATS = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
@@ -42,6 +40,8 @@ def index_files(page: str, *, setting: str) -> list[IndexFile] | None:
     Raises:
         DownloadError: The index does not answer, or not as PEP 503 or PEP 691 have it.
     """
+    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+
     try:
         answer = httpx.get(page, headers={"Accept": _FORMATS}, follow_redirects=True, timeout=30)
         if answer.status_code == _NOT_FOUND:

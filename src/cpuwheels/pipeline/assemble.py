@@ -6,7 +6,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.environment.torch_environment import TOOLS_LOCK
+from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_finished, read_finished, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging

@@ -10,8 +10,9 @@ from packaging.version import Version
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import TorchError, UsageError
+from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.test_env import layered_environment, separate_environment
-from cpuwheels.environment.torch_environment import TOOLS_LOCK, torch_environment
+from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_own_machine, markers
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.test_env import separate_environment
-from cpuwheels.environment.torch_environment import TOOLS_LOCK, torch_environment
+from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.version import InvalidVersion, Version
-from setuptools_scm.version import format_version, meta
-from vcs_versioning import VcsEnvironment
 
 from cpuwheels.core.errors import SourceError
 
@@ -57,6 +55,10 @@ def describe(git: Git, commit: str | None = None) -> Described:
     Raises:
         SourceError: git cannot tell.
     """
+    # Only here: most commands need no version of a commit, and these take a tenth of their start.
+    from setuptools_scm.version import format_version, meta  # noqa: PLC0415
+    from vcs_versioning import VcsEnvironment  # noqa: PLC0415
+
     asked = git.ask(*DESCRIBE, commit or "--dirty")
     match = _DESCRIBED.fullmatch(asked.output.strip()) if asked.returncode == 0 else None
     if match is None:

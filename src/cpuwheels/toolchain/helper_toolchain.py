@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign, own_target, this_machine
 from cpuwheels.core.errors import ToolchainError
+from cpuwheels.toolchain.host_compilers import helpers_choice
 from cpuwheels.toolchain.native_helpers import native_tools
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.config.options import ToolchainChoice
     from cpuwheels.toolchain.native_helpers import NativeTools
     from cpuwheels.toolchain.result import Toolchain
 
@@ -34,14 +34,6 @@ def native_helpers(context: BuildContext, toolchain: Toolchain | None = None) ->
     elif toolchain is None:
         toolchain = resolve_toolchain(context)
     return native_tools(context, toolchain.cc, (*toolchain.compile_flags, *toolchain.link_flags), toolchain.digest)
-
-
-def helpers_choice(choice: ToolchainChoice) -> ToolchainChoice:
-    """Return how the compiler of the helpers is chosen where the target is of another kind of machine.
-
-    A compiler of this machine that is asked for is a cross compiler; there need not be another good one next to it.
-    """
-    return "auto" if choice == "host" else choice
 
 
 def _own_toolchain(context: BuildContext) -> Toolchain:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from cpuwheels.config.matrix import Target
+    from cpuwheels.config.options import ToolchainChoice
 
 _PAIRS = (("clang++", "clang"), ("g++", "gcc"), ("c++", "cc"))
 """Names of C++ compilers and of the C compilers that come with them."""
@@ -109,6 +110,14 @@ def partner(compiler: Path, *, cxx: bool = False) -> Path:
         if found:
             return compiler.with_name(head + new + tail)
     return compiler
+
+
+def helpers_choice(choice: ToolchainChoice) -> ToolchainChoice:
+    """Return how the compiler of the helpers is chosen where the target is of another kind of machine.
+
+    A compiler of this machine that is asked for is a cross compiler; there need not be another good one next to it.
+    """
+    return "auto" if choice == "host" else choice
 
 
 def survey_host(target: Target, environ: Mapping[str, str] | None = None) -> list[tuple[str, str, bool]]:

@@ -29,9 +29,11 @@ class World:
         self.first_bad, self.skipped = first_bad, skipped
         self.tried: list[int] = []
         self.kept: list[State] = []
+        self.rounds: list[int] = []
         self.at_once = 0
         self._now = 0
         self._lock = threading.Lock()
+        self._meeting = threading.Barrier(1)
 
     def try_commit(self, name: str, _expected: Sequence[str] = ()) -> Probe:
         number = int(name, 16)
@@ -39,21 +41,28 @@ class World:
             self._now += 1
             self.at_once = max(self.at_once, self._now)
             self.tried.append(number)
+        self._meeting.wait()
         verdict = Verdict.SKIP if number in self.skipped else Verdict.BAD if number >= self.first_bad else Verdict.GOOD
         with self._lock:
             self._now -= 1
         return Probe(commit=name, verdict=verdict, reason="so it was made", seconds=0.0, wheel_from="none")
 
+    def _meet(self, count: int) -> None:
+        """Let no commit of the next round be done before all of them are being tried."""
+        self.rounds.append(count)
+        self._meeting = threading.Barrier(max(count, 1), timeout=20)
+
     def run(
         self, state: State | None = None, *, replayed: Mapping[str, Verdict] | None = None, count: int = 1,
         try_commit: Callable[[str, Sequence[str]], Probe] | None = None, history: History = HISTORY,
     ):  # fmt: skip
+        self._meet(min(count, 2))  # the ends
         bisection = Bisection(
             history,
             try_commit or self.try_commit,
             lambda _name: 1.0,
             self.kept.append,
-            lambda _left, _next: None,
+            lambda _left, wanted: self._meet(len(wanted)),
             count,
         )
         return bisect(bisection, state or State(question=QUESTION), replayed)
@@ -138,11 +147,12 @@ def test_verdicts_that_contradict_each_other_are_told() -> None:
         World(37).run(replayed=replayed)
 
 
-def test_several_at_once() -> None:
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
+def test_as_many_as_asked_are_tried_at_once_and_no_more(count: int) -> None:
     world = World(37)
-    _, left = world.run(count=3)
+    _, left = world.run(count=count)
     assert left.suspects == (f"{37:040x}",)
-    assert world.at_once <= 3
+    assert world.at_once == max(world.rounds) == count
     assert len(world.kept) == len(world.tried)
 
 

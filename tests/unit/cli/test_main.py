@@ -16,7 +16,7 @@ import pytest
 from cpuwheels.cli import build, main
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths, find_root
-from cpuwheels.core.errors import CompileError, UsageError
+from cpuwheels.core.errors import CompileError, PublishError, UsageError
 from loopback import Answer, Server
 
 if TYPE_CHECKING:
@@ -110,6 +110,34 @@ def test_outside_of_any_project_that_is_told(tmp_path: Path, monkeypatch: pytest
     assert "--root" in message
     with pytest.raises(UsageError):
         find_root(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "words"),
+    [
+        ("--help", 0, "Usage: cpuwheels"),
+        ("build --help", 0, "Usage: cpuwheels build"),
+        ("--version", 0, f"cpuwheels {importlib.metadata.version('cpuwheels')}"),
+        ("serve-index --index wheels", PublishError.exit_code, "there is no index"),
+        ("check-index --index wheels", PublishError.exit_code, "index.json"),
+    ],
+)
+def test_what_needs_no_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, line: str, code: int, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert code_of(*line.split()) == code
+    captured = capsys.readouterr()
+    assert words in captured.out + captured.err
+
+
+@pytest.mark.parametrize(
+    "line", ["matrix", "doctor", "schema", "nightly", "check x86", "publish x.whl", "serve-index", "check-index"]
+)
+def test_what_needs_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, line: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert code_of(*line.split()) == UsageError.exit_code
+    assert "no matrix.yaml" in capsys.readouterr().err
 
 
 def test_an_error_is_one_message_and_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -22,9 +22,21 @@ def test_results_come_in_order(at_once: int) -> None:
     assert side_by_side([partial(slow, number) for number in range(3)], at_once) == [0, 1, 2]
 
 
-def test_so_many_run_at_once() -> None:
-    meeting = threading.Barrier(2, timeout=20)
-    assert len(side_by_side([meeting.wait] * 4, 2)) == 4
+def test_so_many_run_at_once_and_no_more() -> None:
+    meeting, lock = threading.Barrier(2, timeout=20), threading.Lock()
+    now: list[int] = []
+
+    def meet() -> int:
+        with lock:
+            now.append(1)
+            there = len(now)
+        meeting.wait()
+        time.sleep(0.05)  # in which another could begin
+        with lock:
+            now.pop()
+        return there
+
+    assert max(side_by_side([meet] * 6, 2)) == 2
 
 
 def test_if_one_fails_the_commands_of_the_others_are_ended(tmp_path: Path) -> None:

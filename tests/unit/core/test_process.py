@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ from cpuwheels.core.errors import CommandError, DiskFullError, StoreError
 from cpuwheels.core.process import TAIL_LINES, run
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
 
 def sh(script: str) -> Sequence[str]:
@@ -136,10 +138,7 @@ def test_an_interruption_ends_the_command_and_its_children(logs: Path, stop: typ
 
     with pytest.raises(stop):
         run(sh("echo $$; sleep 60 & echo $!; wait"), log=logs / "a.log", on_line=on_line)
-    deadline = time.monotonic() + 10
-    while not all(map(_gone, pids)):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    _await(lambda: all(map(_gone, pids)))
 
 
 def test_a_command_that_will_not_end_is_killed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,6 +152,50 @@ def test_a_command_that_will_not_end_is_killed(logs: Path, monkeypatch: pytest.M
     with pytest.raises(RuntimeError):
         run(sh("trap '' TERM; echo $$; while :; do sleep 0.05; done"), log=logs / "a.log", on_line=on_line)
     assert _gone(pids[0])
+
+
+PARENT = """
+import os, sys
+from pathlib import Path
+from cpuwheels.core.process import background, relay, run
+
+def in_background(command, log):
+    with background(command, log=log, env=os.environ) as child:
+        child.wait()
+
+{
+    "run": lambda command, log: run(command, log=log),
+    "background": in_background,
+    "relay": lambda command, log: relay(command, env=os.environ, umask=0o022),
+}[sys.argv[1]](sys.argv[2:], Path("log"))
+"""
+"""Starts the command in its arguments one way or another, and waits for it."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent is gone")
+@pytest.mark.parametrize("way", ["run", "background", "relay"])
+def test_a_command_is_told_to_stop_when_its_parent_is_killed(tmp_path: Path, way: str) -> None:
+    script = "trap 'touch told; exit' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.05; done"
+    parent = subprocess.Popen([sys.executable, "-c", PARENT, way, *sh(script)], cwd=tmp_path)
+    try:
+        _await((tmp_path / "pid").exists)
+    finally:
+        parent.kill()
+        parent.wait()
+    pid = int((tmp_path / "pid").read_text())
+    try:
+        _await(lambda: _gone(pid))
+    finally:
+        if not _gone(pid):
+            os.kill(pid, signal.SIGKILL)
+    assert (tmp_path / "told").exists()
+
+
+def _await(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(

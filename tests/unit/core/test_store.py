@@ -106,8 +106,9 @@ def test_an_entry_that_is_not_sealed_vouches_for_nothing(store: Store, tmp_path:
 
 def test_the_latest_whole_entry_is_found(store: Store) -> None:
     assert store.latest("kind") is None
-    old, new = (store.get("kind", key, fill) for key in ("b", "a"))
-    os.utime(old, (1, 1))
+    oldest, new, old = (store.get("kind", key, fill) for key in ("a", "b", "c"))
+    os.utime(oldest, (1, 1))
+    os.utime(old, (2, 2))
     assert store.latest("kind") == new
     (new / "sub" / "a").write_text("damaged")
     assert store.latest("kind") == old

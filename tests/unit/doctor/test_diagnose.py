@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,8 +17,10 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.config.pins import Archive
 from cpuwheels.doctor import diagnose as diagnose_module
+from cpuwheels.doctor import inputs
 from cpuwheels.doctor.check import Check, exit_code
 from cpuwheels.doctor.diagnose import diagnose
+from cpuwheels.doctor.network import Answer
 from cpuwheels.fetch.git_archive import commit_key
 from cpuwheels.toolchain.amx import Amx
 from cpuwheels.toolchain.native_helpers import CpuFeatures
@@ -84,10 +87,11 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def examine(world: World, paths: Paths, tmp_path: Path) -> Callable[..., tuple[dict[str, Check], int]]:
     def run(target: str = "x86", **options: object) -> tuple[dict[str, Check], int]:
-        checks = diagnose(
+        found = diagnose(
             paths, world.matrix, world.matrix.target(target), BuildOptions(**options),
             environ=world.environ, patience=20, apt_root=tmp_path / "apt",
         )  # fmt: skip
+        checks = tuple(found)
         assert len({check.name for check in checks}) == len(checks)
         return {check.name: check for check in checks}, exit_code(checks)
 
@@ -129,6 +133,54 @@ def test_everything_can_be_reached(examine, world, project_root):
     assert code == 0
     assert {checks[name].status for name in NETWORK} == {"ok"}
     assert "gcc-14-amd64" in checks["toolchain"].detail
+
+
+def test_a_place_that_does_not_answer_holds_back_no_check_before_it(world, paths, project_root, tmp_path, monkeypatch):
+    fill(world, project_root)
+    asked, answered = threading.Event(), threading.Event()
+
+    def ask(_: str) -> Answer:
+        asked.set()
+        assert answered.wait(60)
+        return Answer(True, "answers")
+
+    monkeypatch.setattr(inputs, "ask_git", ask)
+    checks = diagnose(
+        paths, world.matrix, world.matrix.target("x86"), environ=world.environ, patience=60, apt_root=tmp_path / "apt"
+    )
+    before = []
+    for check in checks:
+        before.append(check.name)
+        if check.name == "torch 2.13.0+cpu":  # the last before the one that is waited for
+            break
+    assert asked.is_set()
+    assert not answered.is_set()
+    assert before[:2] == ["machine", "Python"]
+    answered.set()
+    assert next(checks) == Check("oneDNN v3.13", "ok", f"{world.folder / 'onednn'}: answers")
+    assert "CPU features" in [check.name for check in checks]
+
+
+def test_the_checks_come_in_the_same_order_whatever_answers_first(world, paths, project_root, tmp_path, monkeypatch):
+    def names() -> list[str]:
+        found = diagnose(
+            paths, world.matrix, world.matrix.target("x86"), environ=world.environ, patience=60, apt_root=tmp_path / "a"
+        )
+        return [check.name for check in found]
+
+    fill(world, project_root)
+    quick, last = names(), threading.Event()
+
+    def late(url: str) -> Answer:
+        """Answer for Debian after everything else."""
+        if "/debian/" in url:
+            assert last.wait(60)
+        elif "cmake" in url:
+            last.set()
+        return Answer(True, "answers")
+
+    monkeypatch.setattr(inputs, "ask_url", late)
+    assert names() == quick
 
 
 def test_alternate_for_onednn(examine, world, project_root):

@@ -6,14 +6,13 @@ import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from cpuwheels.config.matrix import Matrix, Target, load_matrix
 from cpuwheels.config.pins import AclPin
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.doctor import host
-from cpuwheels.doctor.check import Check, as_json, as_table, exit_code, from_error
+from cpuwheels.doctor.check import Check, as_json, exit_code, from_error, verdict
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.host import DiskFacts
 from cpuwheels.doctor.inputs import Context, acl_need, suitable
@@ -56,14 +55,16 @@ def test_json():
     }  # fmt: skip
 
 
-def test_table_shows_brackets_and_next_steps():
-    console = Console(width=100, record=True, force_terminal=False)
-    with console.capture() as shown:
-        console.print(as_table("x86", [Check("a [b]", "warn", "c [d]", "do this")]))
-    text = shown.get()
-    assert "can be built here" in text
-    for part in ("warn", "a [b]", "c [d]", "next: do this"):
-        assert part in text
+@pytest.mark.parametrize(
+    ("statuses", "line"),
+    [
+        (("ok", "info"), "x86: can be built here"),
+        (("ok", "warn"), "x86: can be built here (1 warning)"),
+        (("fail", "warn", "fail", "warn"), "x86: cannot be built here yet (2 failures, 2 warnings)"),
+    ],
+)
+def test_verdict(statuses, line):
+    assert verdict("x86", [Check("x", status, "") for status in statuses]) == line
 
 
 def test_error_becomes_a_failed_check():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.doctor.network import Answer, ask_all, ask_git, ask_url
+from cpuwheels.doctor.network import Answer, Answers, ask_git, ask_url
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -95,10 +95,13 @@ def test_slow_and_failing_places_do_not_hold_up_the_others():
         raise OSError("no such folder")
 
     began = time.monotonic()
-    answers = ask_all({"a": lambda: Answer(True, "fine"), "b": never, "c": broken}, seconds=0.5)
+    answers = Answers({"a": lambda: Answer(True, "fine"), "b": never, "c": broken}, seconds=0.5)
+    assert answers["a"] == Answer(True, "fine")  # b still has half a second
+    assert time.monotonic() - began < 0.5
+    found = dict(answers)
     release.set()
     assert time.monotonic() - began < 5
-    assert answers == {
+    assert found == {
         "a": Answer(True, "fine"),
         "b": Answer(False, "no answer within 0.5 s"),
         "c": Answer(False, "no such folder"),
@@ -106,4 +109,12 @@ def test_slow_and_failing_places_do_not_hold_up_the_others():
 
 
 def test_no_questions():
-    assert ask_all({}) == {}
+    assert dict(Answers({})) == {}
+
+
+def test_a_fault_of_a_question_is_raised_where_its_answer_is_looked_up():
+    def wrong() -> Answer:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        Answers({"a": wrong})["a"]

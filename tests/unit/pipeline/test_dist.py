@@ -7,6 +7,7 @@ import pytest
 
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import StoreError, WheelError
+from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.pipeline.dist import KEPT_LOGS, new_logs, newest_wheel, put_in_place, staging
 
 if TYPE_CHECKING:
@@ -39,6 +40,19 @@ def test_what_is_staged_appears_together(paths: Paths) -> None:
     assert everything(paths.dist / "x86") == {
         f"0.32.0/{name}": "wheel" for name in (WHEEL, "record.json", "debug/_C.debug")
     }
+
+
+def test_a_wheel_is_put_in_place_in_one_rename_after_all_else(paths: Paths) -> None:
+    output = paths.output("x86", "0.32.0")
+    with staging(paths, "x86", "0.32.0") as staged:
+        before = (stage(staged) / WHEEL).stat()
+        (output / "record.json").mkdir(parents=True)
+        (output / "record.json" / "in the way").write_text("")
+        with pytest.raises(StoreError):
+            put_in_place(staged, output)
+        assert not (output / WHEEL).exists()
+        remove_tree(output / "record.json")
+        assert put_in_place(staged, output).stat().st_ino == before.st_ino
 
 
 def test_an_earlier_build_is_replaced_whatever_its_wheel_is_called(paths: Paths) -> None:
@@ -79,12 +93,13 @@ def test_there_must_be_one_wheel(paths: Paths, wheels: list[str]) -> None:
 
 
 def test_the_newest_wheel_is_found(paths: Paths) -> None:
-    for age, version in ((100, "0.32.0"), (300, "0.31.0"), (200, "0.30.0")):
+    # Its name is neither the first nor the last.
+    for age, version in ((200, "0.30.0"), (300, "0.32.0"), (100, "0.31.0")):
         folder = paths.output("x86", version)
         folder.mkdir(parents=True)
         (folder / f"vllm-{version}.whl").write_text("")
         os.utime(folder / f"vllm-{version}.whl", (1_700_000_000 - age, 1_700_000_000 - age))
-    assert newest_wheel(paths, "x86").name == "vllm-0.32.0.whl"
+    assert newest_wheel(paths, "x86").name == "vllm-0.31.0.whl"
     with pytest.raises(WheelError, match="no wheel for target arm") as raised:
         newest_wheel(paths, "arm")
     assert "nox -s build-arm" in raised.value.next_step

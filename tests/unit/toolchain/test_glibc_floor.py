@@ -40,15 +40,45 @@ def test_files_without_versions_stay_as_they_are(tmp_path: Path) -> None:
         assert (tmp_path / name).read_bytes() == content
 
 
-def test_links_are_not_followed(tmp_path: Path) -> None:
-    root, outside = tmp_path / "root", tmp_path / "outside.so"
-    outside.write_bytes(Elf().write())
-    outside.chmod(0o444)
-    (root / "usr/lib").mkdir(parents=True)
-    (root / "usr/lib/outside.so").symlink_to(outside)
-    (root / "usr/include").mkdir()
-    (root / "usr/include/features.h").write_text("#define __GLIBC__ 2\n#define __GLIBC_MINOR__ 31\n")
+SYMBOLS = (("pow", "GLIBC_2.2.5", True), ("pow", "GLIBC_2.29", False), ("new", "GLIBC_2.34", False))
+LOWERED = (("pow", "GLIBC_2.2.5", False), ("pow", "GLIBC_2.29", True), ("new", "GLIBC_2.34", True))
+"""What is left of them at 2.28."""
+
+
+def test_symbols_have_the_newest_version_that_is_allowed(tmp_path: Path) -> None:
+    library = tmp_path / "libm.so.6"
+    library.write_bytes(Elf(defines=SYMBOLS).write())
+    assert lower_library(library, POLICY) == 3
+    assert library.read_bytes() == Elf(defines=LOWERED).write()
+    assert lower_library(library, POLICY) == 0
+    assert library.read_bytes() == Elf(defines=LOWERED).write()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A sysroot without libraries."""
+    folder = tmp_path / "root" / "usr" / "include"
+    folder.mkdir(parents=True)
+    (folder / "features.h").write_text("#define __GLIBC__ 2\n#define __GLIBC_MINOR__ 31\n")
+    return tmp_path / "root"
+
+
+@pytest.mark.parametrize("place", ["lib/libm.so.6", "lib64/libm.so", "usr/lib/x86_64-linux-gnu/libm.so.6"])
+def test_every_library_of_a_root_is_lowered(root: Path, place: str) -> None:
+    (root / place).parent.mkdir(parents=True)
+    (root / place).write_bytes(Elf(defines=SYMBOLS).write())
     apply_floor(root, POLICY)
+    assert (root / place).read_bytes() == Elf(defines=LOWERED).write()
+    assert (root / "usr/include/features.h").read_text().endswith("28\n")
+
+
+def test_links_are_not_followed(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.so"
+    outside.write_bytes(Elf(defines=SYMBOLS).write())
+    (root / "usr/lib").mkdir()
+    (root / "usr/lib/outside.so").symlink_to(outside)
+    apply_floor(root, POLICY)
+    assert outside.read_bytes() == Elf(defines=SYMBOLS).write()
 
 
 def test_the_compat_sources_are_installed_with_the_package() -> None:

@@ -16,7 +16,8 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import ToolchainError
-from cpuwheels.toolchain.helper_toolchain import helpers_choice, native_helpers
+from cpuwheels.toolchain.helper_toolchain import native_helpers
+from cpuwheels.toolchain.host_compilers import helpers_choice
 from cpuwheels.toolchain.native_helpers import probe
 from cpuwheels.toolchain.select import resolve_toolchain
 

@@ -140,8 +140,10 @@ class TestProgramsOfOtherVersions:
         fake(package / "isaprobe", script)
         stored(store, "newest", script)
         assert cpu_at_hand(store) is None
-        stored(store, "last", f"echo '{AMX_ANSWER}'", age=20)
-        stored(store, "first", f"echo '{ANSWER}'", age=10)
+        # The newer one's name is neither the first nor the last.
+        stored(store, "a", f"echo '{AMX_ANSWER}'", age=20)
+        stored(store, "b", f"echo '{ANSWER}'", age=10)
+        stored(store, "c", f"echo '{AMX_ANSWER}'", age=30)
         found = cpu_at_hand(store)
         assert found is not None
         assert found.amx is None

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from debian.deb822 import Deb822
-
 from cpuwheels.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,6 +90,8 @@ def is_debian(entry: AptEntry) -> bool:
 
 
 def _entries(apt_root: Path) -> Iterator[AptEntry]:
+    from debian.deb822 import Deb822  # noqa: PLC0415  (slow to import; other systems have no apt)
+
     folder = apt_root / "sources.list.d"
     for path in (apt_root / "sources.list", *sorted(folder.glob("*.list"))):
         for line in _read(path).splitlines():

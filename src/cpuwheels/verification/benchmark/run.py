@@ -1,4 +1,4 @@
-"""``nox -s kernel-bench``: two wheels into two environments, and their operators timed in turn."""
+"""``nox -s kernel-bench-x86``: two wheels into two environments, and their operators timed in turn."""
 
 from __future__ import annotations
 

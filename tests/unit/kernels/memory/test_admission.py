@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import resource
+from contextlib import nullcontext
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cpuwheels.core.errors import MemoryCapError
-from cpuwheels.kernels.memory.admission import CapPlan, Session, gate_session, most_launchers, open_gate
+from cpuwheels.kernels.memory.admission import (
+    LAUNCHER_BYTES,
+    NINJA_BYTES,
+    CapPlan,
+    Session,
+    gate_session,
+    most_launchers,
+    open_gate,
+)
 from cpuwheels.kernels.memory.cgroup_limit import WATCH
 from cpuwheels.kernels.memory.costs import Cost, WrongPrediction, read_costs, write_costs
 from cpuwheels.kernels.memory.limits import JobPlan
@@ -109,6 +119,34 @@ def test_a_file_that_cannot_fit_is_refused_by_name(plan: CapPlan, tmp_path: Path
     assert "allow at least 4." in fault.value.next_step
 
 
+def limit() -> int:
+    """Return what is left of the cap beside this process, which grows a little meanwhile."""
+    return 4 * GIB - psutil.Process().memory_info().rss
+
+
+NEAR = 8 * MIB
+
+
+def test_ninja_and_all_launchers_have_their_part_of_the_cap(
+    plan: CapPlan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (65_536, 65_536))
+    files = [f"{number}.o" for number in range(1500)]
+    with gate_session(plan, files, tmp_path / "jobs.jsonl") as session:
+        assert session.window == 1564
+        assert session.room == pytest.approx(limit() - NINJA_BYTES - 1564 * LAUNCHER_BYTES, abs=NEAR)
+        assert int(told(plan)["bytes"]) == session.room
+    assert session.finished().room == session.room
+
+
+def test_a_file_has_to_fit_beside_ninja_and_the_launchers(plan: CapPlan, tmp_path: Path):
+    taken = NINJA_BYTES + 65 * LAUNCHER_BYTES
+    for size, fits in ((limit() - taken - 2 * NEAR, True), (limit() - taken + 2 * NEAR, False)):
+        write_costs(plan.learned, {ATTN: Cost(155, size)})
+        with nullcontext() if fits else pytest.raises(MemoryCapError), gate_session(plan, [ATTN], tmp_path / "j.jsonl"):
+            pass
+
+
 def test_a_file_that_is_not_made_does_not_count(plan: CapPlan, tmp_path: Path):
     write_costs(plan.learned, {ATTN: Cost(155, 40 * GIB)})
     with gate_session(plan, ["CMakeFiles/x.dir/y.o"], tmp_path / "jobs.jsonl"):
@@ -118,6 +156,7 @@ def test_a_file_that_is_not_made_does_not_count(plan: CapPlan, tmp_path: Path):
 def test_configuring_runs_behind_the_gate_too(plan: CapPlan):
     open_gate(plan)
     assert int(told(plan)["unknown_bytes"]) < GIB
+    assert int(told(plan)["bytes"]) == pytest.approx(limit(), abs=NEAR)
     assert expected(plan) == {}
 
 

@@ -6,11 +6,10 @@ import io
 import json
 import shutil
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from cpuwheels.config.matrix import Library
 from cpuwheels.core.console import Reporter
@@ -24,17 +23,18 @@ from layout import HELPERS
 
 LIBRARIES = (Library(name="_C", isa=(), needs=("one", "two")), Library(name="_C_OLD", isa=(), needs=("one",)))
 
+RIGHT = ({"case": "a[1]"},)
 Run = Callable[..., Parity]
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path, reporter: Reporter) -> Run:
     shutil.copy(HELPERS / "fake_suite.py", tmp_path)
-    cases = {"operators": ["a"], "cases": [{"case": "a[1]"}]}
-    (tmp_path / "script.json").write_text(json.dumps({"_C": cases, "_C_OLD": cases}))
     (tmp_path / "work").mkdir()
 
-    def run(trials: Sequence[Trial], **changes: object) -> Parity:
+    def run(trials: Sequence[Trial], cases: Sequence[Mapping[str, object]] = RIGHT, **changes: object) -> Parity:
+        script = {"operators": ["a"], "cases": cases}
+        (tmp_path / "script.json").write_text(json.dumps({"_C": script, "_C_OLD": script}))
         files = {name: f"vllm/{name}.abi3.so" for name in ("_C", "_C_OLD")}
         wheel = KernelWheel(tmp_path / "vllm.whl", "0" * 64, "1.0", "2.0", files)
         values = {
@@ -43,7 +43,7 @@ def run(tmp_path: Path) -> Run:
         }  # fmt: skip
         bench = Bench(**values | changes)
         target = TARGET.model_copy(update={"libraries": LIBRARIES})
-        return run_parity(ParityRequest(wheel, target), bench, Reporter("x", Console(file=io.StringIO())))
+        return run_parity(ParityRequest(wheel, target), bench, reporter)
 
     return run
 
@@ -96,3 +96,28 @@ def test_a_library_without_a_cpu_is_said(tmp_path: Path, run: Run) -> None:
 def test_if_nothing_can_run_it_is_an_error(tmp_path: Path, run: Run) -> None:
     with pytest.raises(ParityError, match=r"no library of vllm\.whl can run on this CPU"):
         run([trial(tmp_path, "")])
+
+
+GONE = {"case": "a[1]", "known": "a was wrong"}
+KNOWN = {"case": "a[2]", "known": "b is wrong", "problems": ["far"]}
+WRONG = {"case": "a[3]", "problems": ["far"]}
+
+
+@pytest.mark.parametrize(
+    ("cases", "told"),
+    [
+        (RIGHT, "1 cases, all right"),
+        ([KNOWN], "1 cases, all right but for 1 known faults"),
+        ([GONE, KNOWN], "all right but for 1 known faults; known faults that do not show any more: a was wrong"),
+        (
+            [GONE, {"case": "a[4]", "known": "a few were wrong"}, WRONG],
+            "1 operators are wrong; known faults that do not show any more: a few were wrong, a was wrong",
+        ),
+    ],
+)
+def test_what_was_found_on_a_library_is_told(
+    tmp_path: Path, run: Run, story: io.StringIO, cases: Sequence[Mapping[str, object]], told: str
+) -> None:
+    run([trial(tmp_path, "", "one")], cases)
+    (line,) = (line for line in story.getvalue().splitlines() if "_C_OLD: 1 operators" in line)
+    assert line.endswith(told)

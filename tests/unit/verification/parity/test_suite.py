@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from cpuwheels.core.errors import ParityError, UnusableWheelError
+from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import LibraryResult
 from cpuwheels.verification.parity.suite import MOST_CRASHES, Suite
 from layout import HELPERS
@@ -20,15 +21,15 @@ from layout import HELPERS
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., LibraryResult]:
-    def run(script: dict[str, Any], *only: str) -> LibraryResult:
+    def run(script: dict[str, Any], *only: str, library: str = "_C") -> LibraryResult:
         fake = tmp_path / "fake_suite.py"
         shutil.copy(HELPERS / "fake_suite.py", fake)
         (tmp_path / "script.json").write_text(json.dumps(script))
         work = tmp_path / "work"
-        work.mkdir()
+        work.mkdir(exist_ok=True)
         env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
         suite = Suite([sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs", "smoke", 3, only, env)
-        return suite.run("_C", tmp_path / "_C.abi3.so", lambda count, case: told.append((count, case)))
+        return suite.run(library, tmp_path / f"{library}.abi3.so", lambda count, case: told.append((count, case)))
 
     told: list[tuple[int, str]] = []
     return run
@@ -51,9 +52,23 @@ def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryR
     assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
 
 
-def test_the_cases_have_the_variables_that_the_cpu_needs(run: Callable[..., LibraryResult]) -> None:
-    result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "variable": "ONEDNN_MAX_CPU_ISA"}]}})
-    assert result.cases[0].problems == ("AVX512_CORE",)
+def test_all_libraries_keep_their_outputs_in_one_folder_to_be_compared(
+    tmp_path: Path, run: Callable[..., LibraryResult]
+) -> None:
+    cases = {"operators": ["a"], "cases": [{"case": "a[1]"}]}
+    for name in ("_C", "_C_AVX2"):
+        run({"_C": cases, "_C_AVX2": cases}, library=name)
+    folders = {command[command.index("--outputs") + 1] for command in asked(tmp_path)}
+    results = {command[command.index("--results") + 1] for command in asked(tmp_path)}
+    assert (len(folders), len(results)) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"), [("ONEDNN_MAX_CPU_ISA", "AVX512_CORE"), ("GOMP_SPINCOUNT", WAITING["GOMP_SPINCOUNT"])]
+)
+def test_the_cases_have_their_variables(run: Callable[..., LibraryResult], variable: str, value: str) -> None:
+    result = run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]", "variable": variable}]}})
+    assert result.cases[0].problems == (value,)
 
 
 @pytest.mark.parametrize("death", [{"signal": "SIGILL"}, {"signal": "SIGSEGV"}, {"status": 139}])

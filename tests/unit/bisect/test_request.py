@@ -1,0 +1,73 @@
+"""What a bisection may be asked."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuwheels.bisect.request import check_options, make_question
+from cpuwheels.config.options import BisectOptions
+from cpuwheels.core.errors import UsageError
+from cpuwheels.fetch.git import Git
+from cpuwheels.source.repository import Repository
+from cpuwheels.source.revisions import Revision
+
+
+def options(**given: Any) -> BisectOptions:
+    return BisectOptions(good="v0.31.0", bad="main", **given)
+
+
+@pytest.mark.parametrize(
+    "given", [{"run": "true"}, {"run": "A=1 python -c 'x'"}, {"run": "$HOME/x"}, {"parity": "a"}, {"bench": "a"}]
+)
+def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
+    check_options(options(**given))
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({}, "0 ways to judge"),
+        ({"run": "true", "parity": "a"}, "2 ways to judge"),
+        ({"bench": "a", "jobs": 2}, "cannot be judged side by side"),
+        ({"run": "if true"}, "the shell cannot read the command"),
+        ({"run": "./not/there"}, "the command ./not/there is not there"),
+        ({"run": "A=1 ./not/there 'x'"}, "the command ./not/there is not there"),
+    ],
+)
+def test_anything_else_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(UsageError, match=words):
+        check_options(options(**given))
+
+
+def test_a_program_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "check").write_text("#!/bin/sh\n")
+    with pytest.raises(UsageError, match="cannot be run"):
+        check_options(options(run=str(tmp_path / "check")))
+    (tmp_path / "check").chmod(0o755)
+    check_options(options(run=str(tmp_path / "check")))
+
+
+@pytest.mark.parametrize(
+    ("given", "judge"),
+    [
+        ({"run": "true"}, {"run": "true"}),
+        (
+            {"run": "true", "timeout": 5.0, "requirements": False},
+            {"run": "true", "timeout": 5.0, "requirements": "none"},
+        ),
+        ({"parity": "a", "level": "full"}, {"parity": "a", "level": "full"}),
+        ({"bench": "a", "slower": 1.5}, {"bench": "a", "slower": 1.5, "library": "_C"}),
+    ],
+)
+def test_a_question_has_all_that_the_verdicts_depend_on(tmp_path: Path, given: dict[str, Any], judge: Any) -> None:
+    good, bad = (Revision(name, "hash", name * 40) for name in "ab")
+    chosen = options(**given)
+    question = make_question("x86", good, bad, Repository(Git(tmp_path), "here"), chosen)
+    assert (question.good, question.bad, question.repository, question.judge) == ("a" * 40, "b" * 40, "here", judge)
+    other = options(**given, memory="3G", repo=tmp_path, jobs=1, out=tmp_path)
+    assert make_question("x86", good, bad, Repository(Git(tmp_path), "here"), other) == question
+    strict = options(**given, locked=True)
+    assert make_question("x86", good, bad, Repository(Git(tmp_path), "here"), strict) != question

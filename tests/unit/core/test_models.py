@@ -1,0 +1,69 @@
+"""Files in YAML: each fault with its line, and the key that was meant."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.core.errors import MatrixError
+from cpuwheels.core.models import Strict, load_yaml
+
+
+class Part(Strict):
+    """One part."""
+
+    name: str
+    size: int = 1
+
+
+class Whole(Strict):
+    """All of it."""
+
+    title: str
+    parts: tuple[Part, ...] = ()
+    main: Part | None = None
+
+
+def read(folder: Path, text: str | bytes) -> Whole:
+    path = folder / "whole.yaml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return load_yaml(path, Whole)
+
+
+def test_a_file_becomes_a_model(tmp_path: Path) -> None:
+    found = read(tmp_path, "title: T\nparts:\n  - name: a\n  - {name: b, size: 3}\nmain: {name: c}\n")
+    assert found == Whole(title="T", parts=(Part(name="a"), Part(name="b", size=3)), main=Part(name="c"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "line"),
+    [
+        ("title: T\nparts:\n  - name: a\n    siez: 3\n", "unknown key 'parts.0.siez'; did you mean 'size'?", 4),
+        ("title: T\nmain:\n  name: a\n  siez: 3\n", "unknown key 'main.siez'; did you mean 'size'?", 4),
+        ("title: T\nxyz: 1\n", "unknown key 'xyz'; allowed: main, parts, title", 2),
+        ("title: T\nparts:\n  - name: a\n    size: big\n", "parts.0.size: Input should be a valid integer", 4),
+        ("parts: []\n", "title: Field required", 1),
+        ("- a\n", "the file: Input should be", 1),
+        ("title: T\nparts: [\n", "is not valid YAML", 3),
+        (b"title: \xff\n", "is not UTF-8 text", None),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_line(tmp_path: Path, text: str | bytes, words: str, line: int | None) -> None:
+    with pytest.raises(MatrixError) as raised:
+        read(tmp_path, text)
+    assert words in raised.value.what
+    assert str(raised.value.where) == str(tmp_path / "whole.yaml") + (f":{line}" if line else "")
+
+
+def test_all_faults_are_told_a_misspelt_key_first(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError) as raised:
+        read(tmp_path, "titel: T\nparts:\n  - size: 2\n")
+    first, *_ = raised.value.what.splitlines()
+    assert first == "whole.yaml:1: unknown key 'titel'; did you mean 'title'?"
+    assert "(and 2 more)" in raised.value.what
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(MatrixError, match=r"cannot read none\.yaml"):
+        load_yaml(tmp_path / "none.yaml", Whole)
