@@ -22,7 +22,7 @@ from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.console import Reporter, clock
-from cpuwheels.core.errors import BisectError, CpuwheelsError, InterruptedError_
+from cpuwheels.core.errors import BisectError, CpuwheelsError, StoppedError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.source.request import request_source
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         reporter.info("stopped; the caches keep what was compiled: the same command with --json and --resume goes on")
-        sys.exit(InterruptedError_.exit_code)
+        sys.exit(StoppedError.exit_code)
     print(as_text(results))
     missed = max(results.ratios(warm=True).values(), default=0) > TARGET
     sys.exit(1 if missed and options.require else 0)

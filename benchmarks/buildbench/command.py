@@ -21,7 +21,7 @@ from buildbench.setting import prepared
 from buildbench.table import report
 from buildbench.targets import verdicts
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
+from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.store import default_root
 from cpuwheels.core.units import parse_size
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         reporter.info("stopped; what was measured is kept: run the same command again with --resume")
-        sys.exit(InterruptedError_.exit_code)
+        sys.exit(StoppedError.exit_code)
     finally:
         signal.signal(signal.SIGTERM, before)
     print(report(results))

@@ -21,7 +21,7 @@ from cpuwheels.core.models import Strict
 from cpuwheels.core.store import MANIFEST
 from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001  (pydantic reads the annotation)
-from cpuwheels.pipeline.built_wheel import RECORD, read_finished
+from cpuwheels.pipeline.built_wheel import RECORD, read_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -140,7 +140,7 @@ class Ours:
         Raises:
             WheelError: There is none.
         """
-        wheel = read_finished(self._output())
+        wheel = read_built(self._output())
         with zipfile.ZipFile(wheel.path) as archive:
             names = {member: _MODULE.fullmatch(member.filename) for member in archive.infolist()}
         sizes = {found[1] or found["shared"]: member.file_size for member, found in names.items() if found}

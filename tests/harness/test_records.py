@@ -110,7 +110,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-STAND_IN = """
+PLACEHOLDER = """
 import torch
 
 def load(path):
@@ -132,7 +132,7 @@ torch.ops.load_library = load
 @pytest.fixture
 def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
     """Run the smoke level of the suite on a library that stands for one; return its status and its events."""
-    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    (tmp_path / "stand_in.py").write_text(PLACEHOLDER)
     variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
 
     def run(library: str) -> tuple[int, list[dict[str, Any]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.config.matrix import CompilerGate, Library, Target
+from cpuwheels.config.matrix import CompilerRequirements, Library, Target
 from cpuwheels.environment.build_env import Environment
 from cpuwheels.kernels.request import KernelRequest, configurations
 from cpuwheels.source.onednn import OneDnn
@@ -23,7 +23,7 @@ TARGET = Target(
     system="Linux",
     machine="x86_64",
     floor="manylinux_2_28",
-    compiler=CompilerGate(family="GNU", minimum="12.3", commands=("g++",)),
+    compiler=CompilerRequirements(family="GNU", minimum="12.3", commands=("g++",)),
     libraries=(Library(name="_C", isa=("avx2",)), Library(name="_C_AVX2", isa=("avx2",))),
     defines={"ENABLE_AMX_FP8": "OFF"},
     cpuinfo="x86-64",

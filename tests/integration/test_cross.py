@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import AuditError
 from cpuwheels.pipeline import test_environment
@@ -220,7 +220,7 @@ def test_the_kernels_compute_on_each_emulated_cpu(built: Built, cross: Tiny, tmp
         words: list[str | None] = json.loads(done.stdout)
         return words
 
-    found = side_by_side([partial(said, cpu) for cpu in cpus], len(cpus))
+    found = run_parallel([partial(said, cpu) for cpu in cpus], len(cpus))
     assert dict(zip([cpu.name for cpu in cpus], found, strict=True)) == built.expected.said
 
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import BuildOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 UNBUILDABLE = (
     UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
@@ -127,7 +127,7 @@ class Wheels:
         finished = self._build(commit, replace(options, kernels_from=None), reporter)
         return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
 
-    def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> Finished:
+    def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> BuiltWheel:
         return build.build(
             self.paths(commit), self.matrix, self._target.id, options, reporter, check=False, store=self.store
         )

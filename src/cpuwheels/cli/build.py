@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cpuwheels.config.paths import Paths
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 
 class _Options(TypedDict):
@@ -124,7 +124,7 @@ def develop(
     print(used)
 
 
-def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> Finished:
+def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> BuiltWheel:
     """Build the wheel of a target and print where it is.
 
     Args:
@@ -137,7 +137,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.build import build as build_wheel
-    from cpuwheels.pipeline.summary import closing_lines
+    from cpuwheels.pipeline.summary import summary_lines
 
     reporter, matrix = Reporter(target), load_matrix(paths.root)
     finished = build_wheel(paths, matrix, target, options, reporter)
@@ -146,9 +146,9 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     print(finished.path, flush=True)
     if summary:
         wanted = matrix.target(target)
-        lines = closing_lines(
+        lines = summary_lines(
             finished, wanted, reporter.announcements,
             foreign=is_foreign(wanted), here=Path.cwd(), width=reporter.console.width,
         )  # fmt: skip
-        reporter.closing(lines)
+        reporter.summary(lines)
     return finished

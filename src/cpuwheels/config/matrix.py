@@ -23,7 +23,7 @@ class Debian(Strict):
     """Tried in order, after ``CPUWHEELS_DEBIAN_MIRROR`` and the mirror of the machine's apt sources."""
 
 
-class CompilerGate(Strict):
+class CompilerRequirements(Strict):
     """Which host compilers a target accepts."""
 
     family: Literal["GNU", "AppleClang"]
@@ -75,7 +75,7 @@ class Target(Strict):
     """As ``platform.machine()`` says on the target."""
     floor: str
     """Highest platform policy the wheel may need, such as ``manylinux_2_28``."""
-    compiler: CompilerGate
+    compiler: CompilerRequirements
     toolchain: str | None = None
     """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
     zig: str | None = None

@@ -127,7 +127,7 @@ class TorchError(CpuwheelsError):
     exit_code = 19
 
 
-class EnvironmentError_(CpuwheelsError):
+class BuildEnvironmentError(CpuwheelsError):
     """The Python environment for the build could not be made."""
 
     exit_code = 20
@@ -277,7 +277,7 @@ class CommandError(CpuwheelsError):
     exit_code = 33
 
 
-class InterruptedError_(CpuwheelsError):
+class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
     exit_code = 130

@@ -14,7 +14,7 @@ from cpuwheels.config.host import check_debug_symbols, check_host
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.build import get_kernels
 from cpuwheels.kernels.ccache.install import chosen_cache
-from cpuwheels.kernels.fingerprint import keep_class
+from cpuwheels.kernels.fingerprint import keep_fingerprint
 from cpuwheels.kernels.isa_dispatch import beside_kernels, chooser_digest, chooser_key
 from cpuwheels.kernels.manifest import made_from
 from cpuwheels.kernels.memory.plan import memory_cap
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
     from cpuwheels.pipeline.inputs import Inputs
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
@@ -58,7 +58,7 @@ def build(
     *,
     check: bool = True,
     store: Store | None = None,
-) -> Finished:
+) -> BuiltWheel:
     """Build the wheel of one target and put it into the output folder.
 
     What can be judged without work (target, machine, memory, source request) is judged first.
@@ -106,7 +106,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         kernels = get_kernels(
             context, wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context)
         )
-    keep_class(context.store, target.id, inputs.source.folder, kernels)
+    keep_fingerprint(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
     def write_beside(folder: Path) -> None:

@@ -12,7 +12,7 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
 from cpuwheels.core.store import Store
-from cpuwheels.kernels.manifest import FILE, MadeFrom
+from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
@@ -46,14 +46,14 @@ class Place:
         (source / "csrc" / "cpu").mkdir(parents=True, exist_ok=True)
         (source / "csrc" / "cpu" / "a.cpp").write_text("int a;\n")
 
-    def made_from(self, **files: str) -> MadeFrom:
+    def made_from(self, **files: str) -> KernelManifest:
         known = {"csrc/cpu/a.cpp": f"-:{hashlib.sha256(b'int a;' + bytes([10])).hexdigest()}"}
-        return MadeFrom(
+        return KernelManifest(
             kernels="k", modules=("_C",), chooser=None, beside=self.request.beside_source(), files=known | files,
             folders={},
         )  # fmt: skip
 
-    def wheel(self, version: str, said: MadeFrom | None, tag: str = "manylinux_2_28_x86_64") -> Path:
+    def wheel(self, version: str, said: KernelManifest | None, tag: str = "manylinux_2_28_x86_64") -> Path:
         added = {f"{INFO}/{NOTE}": NOTES.render()}
         if said is not None:
             added[f"{INFO}/{FILE}"] = said.render()
@@ -68,7 +68,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def other(place: Place) -> MadeFrom:
+def other(place: Place) -> KernelManifest:
     return place.made_from(**{"csrc/cpu/a.cpp": "-:other", "csrc/cpu/b.cpp": "-:b"})
 
 
