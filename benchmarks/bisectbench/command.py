@@ -67,10 +67,13 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         workspace = upstream_workspace(setting)
         history = make_history(workspace.source, trees, between=options.between, kernels_every=options.kernels_every)
         results = Results(
-            machine=setting.machine, began=datetime.now(UTC).isoformat(timespec="seconds"), releases=releases,
-            commits=len(history.commits), kernel_changes=len(history.kernel_changes),
+            machine=setting.machine,
+            began=datetime.now(UTC).isoformat(timespec="seconds"),
+            releases=releases,
+            commits=len(history.commits),
+            kernel_changes=len(history.kernel_changes),
             caches="of an earlier run" if kept else "empty",
-        )  # fmt: skip
+        )
         good = options.good or f"v{releases[0]}"
         faults: list[Fault] = [options.fault] if options.fault else list(AT)
         if options.resume and path.is_file():

@@ -151,13 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "modes",
-        nargs="*",
-        metavar="MODE",
-        type=_mode,
-        help=f"of {', '.join(MODES)}; all of them if not given",
-    )
+    add("modes", nargs="*", metavar="MODE", type=_mode, help=f"of {', '.join(MODES)}; all of them if not given")
     add("--target", default="x86", help="target id")
     add("--source", help="vLLM version, or the path of a tree (default: matrix.yaml)")
     add("--memory", type=_caps, default=CAPS, help=f"memory caps to try (default: {CAPS})")

@@ -138,10 +138,30 @@ def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
     def run(library: str) -> tuple[int, list[dict[str, Any]]]:
         results = tmp_path / f"{library}.jsonl"
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "stand_in", "-c", os.devnull,
-            "--confcutdir", PARITY, PARITY, "--library", tmp_path / f"{library}.abi3.so", "--level", "smoke",
-            "--threads", "1", "--results", results, "--outputs", tmp_path / "outputs",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "stand_in",
+            "-c",
+            os.devnull,
+            "--confcutdir",
+            PARITY,
+            PARITY,
+            "--library",
+            tmp_path / f"{library}.abi3.so",
+            "--level",
+            "smoke",
+            "--threads",
+            "1",
+            "--results",
+            results,
+            "--outputs",
+            tmp_path / "outputs",
+        ]
         done = subprocess.run(command, env=variables, text=True, capture_output=True, check=False)
         events = [json.loads(line) for line in results.read_text().splitlines()]
         finished = [event for event in events if event["event"] == "finished"]

@@ -99,10 +99,7 @@ EXPECTED = [
         "arm",
         ("EM_AARCH64", True),
         {"_C_BF16": {"bf16_dot"}, "_C_NEON": set()},
-        {
-            "max,pauth-impdef=on": ["_C_BF16", "little", "right"],
-            "neoverse-n1": ["_C_NEON", "little", None],
-        },
+        {"max,pauth-impdef=on": ["_C_BF16", "little", "right"], "neoverse-n1": ["_C_NEON", "little", None]},
     ),
     Expected("s390x", ("EM_S390", False), {"_C_Z15": set()}, {"max": ["_C_Z15", "big", None]}),
 ]

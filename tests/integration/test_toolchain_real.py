@@ -56,10 +56,14 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
     )
     return resolve_toolchain(
         build_context(
-            tmp_path_factory.mktemp("logs"), target, options=BuildOptions(toolchain="debian"),
-            store=Store(default_root()), reporter=Reporter("x86"), mirrors=("http://deb.debian.org/debian",),
+            tmp_path_factory.mktemp("logs"),
+            target,
+            options=BuildOptions(toolchain="debian"),
+            store=Store(default_root()),
+            reporter=Reporter("x86"),
+            mirrors=("http://deb.debian.org/debian",),
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")

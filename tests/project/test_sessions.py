@@ -49,9 +49,14 @@ class Copy:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start nox in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "nox", *arguments], cwd=self.folder, env=os.environ | {"NO_COLOR": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "nox", *arguments],
+            cwd=self.folder,
+            env=os.environ | {"NO_COLOR": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Run nox; its exit code, standard output and standard error."""

@@ -82,10 +82,13 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
                     return probe
 
                 bisection = Bisection(
-                    history, try_commit, costs, keep=lambda now: write_state(folder, now),
+                    history,
+                    try_commit,
+                    costs,
+                    keep=lambda now: write_state(folder, now),
                     tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
                     at_once=options.jobs,
-                )  # fmt: skip
+                )
                 state, left = bisect(bisection, state, known)
         finally:
             with storage_errors(folder):

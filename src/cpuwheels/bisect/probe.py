@@ -84,10 +84,15 @@ class Prober:
             finally:
                 remove_tree(folder / "venv")
         probe = Probe(
-            commit=commit, verdict=judgement.verdict, reason=judgement.reason, seconds=time.monotonic() - began,
-            wheel_from=got.wheel_from if got else "none", wheel=got.path.name if got else "",
-            sha256=got.sha256 if got else "", log=folder.relative_to(self._folder).as_posix(),
-        )  # fmt: skip
+            commit=commit,
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            seconds=time.monotonic() - began,
+            wheel_from=got.wheel_from if got else "none",
+            wheel=got.path.name if got else "",
+            sha256=got.sha256 if got else "",
+            log=folder.relative_to(self._folder).as_posix(),
+        )
         self._reporter.info(
             f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
         )
@@ -116,9 +121,14 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
         return ParityPredicate(options.parity, options.level, wheels.paths, matrix, target.id)
     if options.bench:
         return SpeedPredicate(
-            options.bench, options.slower, options.library,
-            lambda reporter: wheels.get(question.good, reporter).path, wheels.paths, matrix, target.id,
-        )  # fmt: skip
+            options.bench,
+            options.slower,
+            options.library,
+            lambda reporter: wheels.get(question.good, reporter).path,
+            wheels.paths,
+            matrix,
+            target.id,
+        )
 
     def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:
         paths = replace(wheels.paths(question.good), dist=folder.parent)

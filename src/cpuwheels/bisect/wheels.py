@@ -32,8 +32,14 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 UNBUILDABLE = (
-    UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
-)  # fmt: skip
+    UnsuitableSourceError,
+    PatchError,
+    ConfigureError,
+    CompileError,
+    WheelError,
+    AuditError,
+    UnusableWheelError,
+)
 """What says of a commit that it makes no usable wheel. Any other error means this machine, and stops the search."""
 
 

@@ -41,7 +41,10 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--repo", type=click.Path(path_type=Path), help="Clone of vLLM to look --source up in."),
             click.option("--sha256", help="Digest of the sdist, for a version that matrix.yaml does not pin."),
             click.option(
-                "--toolchain", type=click.Choice(["auto", "host", "debian"]), default="auto", show_default=True,
+                "--toolchain",
+                type=click.Choice(["auto", "host", "debian"]),
+                default="auto",
+                show_default=True,
                 help="A host compiler that meets the target's requirements, else the pinned one from Debian.",
             ),
             click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
@@ -49,15 +52,19 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
             click.option(
-                "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
+                "--compiler-cache",
+                type=click.Choice(["auto", "off"]),
+                default="auto",
+                show_default=True,
                 help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
             ),
             click.option(
-                "--kernels-from", metavar="PLACE",
+                "--kernels-from",
+                metavar="PLACE",
                 help="Compile nothing: take the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -147,8 +154,12 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     if summary:
         wanted = matrix.target(target)
         lines = summary_lines(
-            finished, wanted, reporter.announcements,
-            foreign=is_foreign(wanted), here=Path.cwd(), width=reporter.console.width,
-        )  # fmt: skip
+            finished,
+            wanted,
+            reporter.announcements,
+            foreign=is_foreign(wanted),
+            here=Path.cwd(),
+            width=reporter.console.width,
+        )
         reporter.summary(lines)
     return finished

@@ -194,9 +194,7 @@ class Matrix(Strict):
             near = difflib.get_close_matches(name, ids, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise UnknownTargetError(
-                f"unknown target '{name}'",
-                where="command line",
-                next_step=f"{hint}the matrix has: {', '.join(ids)}",
+                f"unknown target '{name}'", where="command line", next_step=f"{hint}the matrix has: {', '.join(ids)}"
             )
         return self.targets[ids.index(name)]
 

@@ -26,13 +26,7 @@ class CpuwheelsError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(
-        self,
-        what: str,
-        *,
-        where: str | Path = "",
-        next_step: str = "",
-        log: Path | None = None,
-        output: str = "",
+        self, what: str, *, where: str | Path = "", next_step: str = "", log: Path | None = None, output: str = ""
     ) -> None:
         super().__init__(what)
         self.what = what

@@ -91,9 +91,13 @@ def diagnose(
     yield host.judge_python(sys.version_info[:3])
     try:
         request = request_source(
-            options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
+            options.source,
+            options.sha256,
+            matrix,
+            default=matrix.source_of(target),
+            clone=options.repo,
             locked=options.locked,
-        )  # fmt: skip
+        )
         pins = _pins(matrix, request, target, store)
         context = inputs.Context(
             root=paths.root,
@@ -196,9 +200,8 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
     git_needed = not all(inputs.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
     done = capture(["git", "--version"])
     yield host.judge_program(
-        "git", done.returncode, done.output, needed=git_needed,
-        step="install git; oneDNN's pinned commit comes with it",
-    )  # fmt: skip
+        "git", done.returncode, done.output, needed=git_needed, step="install git; oneDNN's pinned commit comes with it"
+    )
 
 
 def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:

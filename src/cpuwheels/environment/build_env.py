@@ -203,10 +203,14 @@ def _make(
             environment = _seal_foreign(folder, python, version, request.foreign)
             return environment, []
         offer, faults = install_torch(
-            torch_requirement(request.torch, request.pin, request.target), request.pin,
-            python=python, digests=request.torch_digests(version), locked=request.locked,
-            reporter=reporter, log=log,
-        )  # fmt: skip
+            torch_requirement(request.torch, request.pin, request.target),
+            request.pin,
+            python=python,
+            digests=request.torch_digests(version),
+            locked=request.locked,
+            reporter=reporter,
+            log=log,
+        )
         if offer is not None:
             compile_imported(python, _IMPORTED, log)
             environment = _seal(folder, python, version, offer, pinned=bool(request.torch_digests(version)))

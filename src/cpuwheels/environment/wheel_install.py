@@ -39,14 +39,19 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path, cach
     except CommandError as error:
         raise BuildEnvironmentError(
             "what the cases need cannot be installed",
-            where=error.where, log=log, output=error.output,
+            where=error.where,
+            log=log,
+            output=error.output,
             next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
-        ) from error  # fmt: skip
+        ) from error
     try:
         install_alone(wheel, python, log, cache)
     except CommandError as error:
         raise UnusableWheelError(
             f"{wheel.name} cannot be installed",
-            where=error.where, log=log, output=error.output, next_step="give a wheel that an installer accepts",
-        ) from error  # fmt: skip
+            where=error.where,
+            log=log,
+            output=error.output,
+            next_step="give a wheel that an installer accepts",
+        ) from error
     return site_packages(python.parent.parent)

@@ -85,9 +85,13 @@ def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> Ke
     """
     source = inputs.source.folder
     return KernelManifest(
-        kernels=kernels.key, modules=kernels.modules, chooser=chooser, beside=inputs.beside_source(),
-        files=kernels.reads.contents(source), folders=kernels.reads.names(source),
-    )  # fmt: skip
+        kernels=kernels.key,
+        modules=kernels.modules,
+        chooser=chooser,
+        beside=inputs.beside_source(),
+        files=kernels.reads.contents(source),
+        folders=kernels.reads.names(source),
+    )
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any]]:

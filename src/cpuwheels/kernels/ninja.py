@@ -44,12 +44,7 @@ _SAMPLE_SECONDS = 2.0
 
 
 def compile_modules(
-    request: KernelRequest,
-    workspace: Workspace,
-    launchers: Launchers,
-    session: Session,
-    reporter: Reporter,
-    log: Path,
+    request: KernelRequest, workspace: Workspace, launchers: Launchers, session: Session, reporter: Reporter, log: Path
 ) -> None:
     """Build every extension module with ninja.
 

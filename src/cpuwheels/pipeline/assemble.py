@@ -91,11 +91,18 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
             tried = _checked(context, assembly, built, bench) if check else []
             assembly.write_beside(staged)
             write_record(
-                staged / RECORD, made_from=assembly.provenance, wheel_key=key, source=assembly.inputs.source,
-                environment=assembly.inputs.environment, made=assembly.record, wheel=built.as_record(), tried=tried,
-                timings=context.reporter.timings, announcements=context.reporter.announcements,
+                staged / RECORD,
+                made_from=assembly.provenance,
+                wheel_key=key,
+                source=assembly.inputs.source,
+                environment=assembly.inputs.environment,
+                made=assembly.record,
+                wheel=built.as_record(),
+                tried=tried,
+                timings=context.reporter.timings,
+                announcements=context.reporter.announcements,
                 beside=[path.name for path in staged.iterdir() if path != built.path],
-            )  # fmt: skip
+            )
             put_in_place(staged, output)
         return read_built(output)
 
@@ -104,22 +111,33 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            context, inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment,
+            context,
+            inputs.prepared.folder,
+            version=inputs.source.version,
+            environment=inputs.environment,
             work=work / "package",
-        )  # fmt: skip
+        )
         parts = parts_of(
             package.project,
-            package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
-        )  # fmt: skip
+            package=package.files,
+            kernels=assembly.kernels,
+            licenses=package.licenses,
+            beside=assembly.beside,
+        )
         built = package_wheel(
             context,
             Package(
-                parts=parts, environment=inputs.environment, epoch=inputs.source.epoch,
-                provenance=assembly.provenance, made_from=assembly.made_from, policy=assembly.policy,
+                parts=parts,
+                environment=inputs.environment,
+                epoch=inputs.source.epoch,
+                provenance=assembly.provenance,
+                made_from=assembly.made_from,
+                policy=assembly.policy,
                 audited=assembly.audited,
             ),
-            work=work / "wheel", out=staged,
-        )  # fmt: skip
+            work=work / "wheel",
+            out=staged,
+        )
         for moved in built.moved_requirements:
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
@@ -146,10 +164,15 @@ def _checked(
     modules = [name for name in (*assembly.made_from.modules, target.chooser) if name and name not in libraries]
     with context.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
         check = check_install(
-            built.path, loader=bench.loader, libraries=libraries,
-            modules=modules, features=bench.features,
-            manifest=built.path.with_name("operators.json"), log=log, announce=context.reporter.announce,
-        )  # fmt: skip
+            built.path,
+            loader=bench.loader,
+            libraries=libraries,
+            modules=modules,
+            features=bench.features,
+            manifest=built.path.with_name("operators.json"),
+            log=log,
+            announce=context.reporter.announce,
+        )
     for library in check.libraries:
         context.reporter.info(f"{library.name}: {len(library.operators)} operators")
     own = Cpu("", bench.features, [bench.loader.python()], environment=needed_variables(bench.onednn))

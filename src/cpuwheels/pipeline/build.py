@@ -86,9 +86,13 @@ def build(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     request = request_source(
-        options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
+        options.source,
+        options.sha256,
+        matrix,
+        default=matrix.source_of(target),
+        clone=options.repo,
         locked=options.locked,
-    )  # fmt: skip
+    )
     context = open_context(paths, matrix, target, options, reporter, store)
     assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
     return assemble(context, assembly, check=check)
@@ -116,9 +120,13 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
             write_report(folder, kernels, title)
 
     compiled_with = kernel_facts(
-        toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
-        kernels=kernels.key, chooser=chooser,
-    )  # fmt: skip
+        toolchain=toolchain,
+        environment=inputs.environment,
+        onednn=inputs.onednn,
+        acl=inputs.acl,
+        kernels=kernels.key,
+        chooser=chooser,
+    )
     return Assembly(
         inputs=inputs,
         provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
@@ -130,7 +138,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         features=probe(native.isaprobe).features,
         write_beside=write_beside,
         record=compiled_record(toolchain, kernels, plan),
-    )  # fmt: skip
+    )
 
 
 def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> Assembly:
@@ -151,7 +159,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
         features=features_here(context.store),
         write_beside=lambda _: None,
         record=precompiled_record(donor.origin, donor.wheel.name, donor.sha256),
-    )  # fmt: skip
+    )
 
 
 def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels: Kernels) -> AuditPolicy:
@@ -169,6 +177,11 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
 def _policy(target: Target, inputs: Inputs) -> AuditPolicy:
     """Return what a wheel is held against whose binaries were audited before."""
     return AuditPolicy(
-        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-        torch_libraries=inputs.environment.torch_folder / "lib", library_folders=(), digests=(), system=target.system,
-    )  # fmt: skip
+        floor=target.floor,
+        machine=target.machine,
+        excluded=target.excluded_libraries,
+        torch_libraries=inputs.environment.torch_folder / "lib",
+        library_folders=(),
+        digests=(),
+        system=target.system,
+    )

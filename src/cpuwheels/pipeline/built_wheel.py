@@ -105,6 +105,12 @@ def read_built(output: Path) -> BuiltWheel:
         )
     wheel = record.wheel
     return BuiltWheel(
-        path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
-        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run, notes=record.notes,
-    )  # fmt: skip
+        path=path,
+        sha256=wheel.sha256,
+        size=wheel.size,
+        versions=wheel.versions,
+        policy=wheel.policy,
+        key=record.wheel_key,
+        compiled=record.jobs.compiled_in_this_run,
+        notes=record.notes,
+    )

@@ -128,9 +128,13 @@ def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tu
     if raw is None:
         overlay = write_overlay(work / "overlay", parts)
         raw = build_overlay(
-            overlay, python=environment.python.absolute(), epoch=package.epoch, out=work / "raw", log=log,
+            overlay,
+            python=environment.python.absolute(),
+            epoch=package.epoch,
+            out=work / "raw",
+            log=log,
             platform=platform,
-        )  # fmt: skip
+        )
         kept.keep(raw)
     check_complete(raw, parts.files - files.keys(), parts.project)
     return raw, files
@@ -144,9 +148,14 @@ def _canonicalise(
     note = wheel_note(package.provenance, audited, package.parts.project.moved)
     with Streams([each for each in (audited.path, kept) if each is not None]) as streams:
         canonicalize(
-            raw, wheel, epoch=package.epoch, add={NOTE: note.render(), MANIFEST: package.made_from.render()},
-            instead=audited.path, streams=streams, files=files,
-        )  # fmt: skip
+            raw,
+            wheel,
+            epoch=package.epoch,
+            add={NOTE: note.render(), MANIFEST: package.made_from.render()},
+            instead=audited.path,
+            streams=streams,
+            files=files,
+        )
     return wheel
 
 

@@ -65,6 +65,10 @@ def _shown(path: Path, here: Path) -> str:
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
-        text, max(width, 40), initial_indent=f"{_INDENT}{label:{_LABEL}}", subsequent_indent=" " * (_LABEL + 2),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        max(width, 40),
+        initial_indent=f"{_INDENT}{label:{_LABEL}}",
+        subsequent_indent=" " * (_LABEL + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

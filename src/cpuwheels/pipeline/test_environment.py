@@ -84,9 +84,11 @@ def install_environment(
         cpu = cpu_at_hand(context.store)
         limit = hold_onednn_back(context.reporter, cpu) if cpu else None
         loader = Loader(
-            lambda: layered_environment(environment, work / "venv", context.logs), work / "check", log,
+            lambda: layered_environment(environment, work / "venv", context.logs),
+            work / "check",
+            log,
             needed_variables(limit),
-        )  # fmt: skip
+        )
         return InstallEnvironment(loader, (), features, limit)
     if context.target.root is None:
         return None
@@ -151,9 +153,16 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
     return ParityEnvironment(
-        trials=tuple(trials), site=site, torch=environment.torch_version, tests=context.root / "tests" / "parity",
-        work=work, logs=context.logs, machine=here.model, threads=trials[0].threads, onednn=limit,
-    )  # fmt: skip
+        trials=tuple(trials),
+        site=site,
+        torch=environment.torch_version,
+        tests=context.root / "tests" / "parity",
+        work=work,
+        logs=context.logs,
+        machine=here.model,
+        threads=trials[0].threads,
+        onednn=limit,
+    )
 
 
 def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> ParityEnvironment:
@@ -171,11 +180,17 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
     threads = options.threads or 1
     return ParityEnvironment(
-        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus), site=site, torch=machine.torch_version,
-        tests=context.root / "tests" / "parity", work=work, logs=context.logs,
-        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})", threads=threads,
-        emulated=True, at_once=usable_cpus().count,
-    )  # fmt: skip
+        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus),
+        site=site,
+        torch=machine.torch_version,
+        tests=context.root / "tests" / "parity",
+        work=work,
+        logs=context.logs,
+        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})",
+        threads=threads,
+        emulated=True,
+        at_once=usable_cpus().count,
+    )
 
 
 def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:

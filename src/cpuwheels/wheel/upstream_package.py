@@ -58,13 +58,7 @@ def local_version(version: str, label: str) -> str:
 
 
 def upstream_package(
-    context: BuildContext,
-    source: Path,
-    *,
-    version: str,
-    environment: Environment,
-    work: Path,
-    device: str = "cpu",
+    context: BuildContext, source: Path, *, version: str, environment: Environment, work: Path, device: str = "cpu"
 ) -> UpstreamPackage:
     """Ask the source's own ``setup.py`` for metadata and package files, or find what it would say in the store.
 
@@ -84,9 +78,7 @@ def upstream_package(
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)
-    ask = partial(
-        _answers, source, names=_names(source), device=device, environment=environment, store=store, log=log
-    )  # fmt: skip
+    ask = partial(_answers, source, names=_names(source), device=device, environment=environment, store=store, log=log)
     stated = placeholder_for(version)
     answers = ask(version=stated, work=work / "asked")
     if stated != version:

@@ -35,8 +35,11 @@ def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
     costs.learn(probe("a", "build"))
     costs.learn(probe("c", "none"))
     assert [costs(name * 40) for name in "abcd"] == [
-        ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, UNBUILDABLE_SECONDS, COMPILED_SECONDS,
-    ]  # fmt: skip
+        ASSEMBLED_SECONDS,
+        ASSEMBLED_SECONDS,
+        UNBUILDABLE_SECONDS,
+        COMPILED_SECONDS,
+    ]
     assert costs.different == 3
 
 
@@ -59,9 +62,7 @@ def test_the_store_tells_what_is_at_hand(tmp_path: Path, store: Store) -> None:
     assert costs_of(repository, names, store, "x86")(names[0]) == COMPILED_SECONDS, "its kernels are gone"
     (store.root / "kernels" / "key").mkdir(parents=True)
     costs = costs_of(repository, names, store, "x86")
-    assert [costs(name) for name in names] == [
-        ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, COMPILED_SECONDS, COMPILED_SECONDS,
-    ]  # fmt: skip
+    assert [costs(name) for name in names] == [ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, COMPILED_SECONDS, COMPILED_SECONDS]
     assert costs.different == 2
     assert costs_of(repository, names, store, "arm")(names[0]) == COMPILED_SECONDS
     assert git(folder, "status", "--porcelain") == ""

@@ -23,12 +23,19 @@ def output(tmp_path: Path) -> Path:
     (tmp_path / WHEEL).write_bytes(b"wheel")
     (tmp_path / "operators.json").write_text("{}")
     record = {
-        "wheel_key": "key", "beside": ["operators.json"], "more": 1, "jobs": {"compiled_in_this_run": True},
+        "wheel_key": "key",
+        "beside": ["operators.json"],
+        "more": 1,
+        "jobs": {"compiled_in_this_run": True},
         "wheel": {
-            "file": WHEEL, "sha256": hashlib.sha256(b"wheel").hexdigest(), "size": 5, "versions": ["GLIBC_2.27"],
-            "policy": "manylinux_2_28_x86_64", "tags": [],
+            "file": WHEEL,
+            "sha256": hashlib.sha256(b"wheel").hexdigest(),
+            "size": 5,
+            "versions": ["GLIBC_2.27"],
+            "policy": "manylinux_2_28_x86_64",
+            "tags": [],
         },
-    }  # fmt: skip
+    }
     (tmp_path / "record.json").write_text(json.dumps(record))
     return tmp_path
 

@@ -28,7 +28,7 @@ def finished(folder: Path, platform: str, *notes: str) -> BuiltWheel:
         (folder / name).write_text("")
     return BuiltWheel(
         path=path, sha256="a" * 64, size=19 << 20, versions=(), policy="", key="k", compiled=True, notes=notes
-    )  # fmt: skip
+    )
 
 
 def said(lines: list[str]) -> str:

@@ -111,9 +111,13 @@ def test_onednn_is_held_back_aloud_and_once(monkeypatch: pytest.MonkeyPatch) -> 
     reporter = Reporter("x86", Console(file=io.StringIO()))
     features = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq", "amx_tile"})
     cpu = CpuFeatures(
-        architecture="x86_64", vendor="", model="", features=features, xcr0="0x60000",
+        architecture="x86_64",
+        vendor="",
+        model="",
+        features=features,
+        xcr0="0x60000",
         amx=Amx(enabled=True, permitted=True, palette=None),
-    )  # fmt: skip
+    )
     limits = [hold_onednn_back(reporter, cpu) for _ in range(2)]
     assert [limit and limit.environment() for limit in limits] == [{"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}] * 2
     (note,) = reporter.announcements

@@ -132,9 +132,14 @@ class Loader:
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
         done = run(
-            [python, "-P", _PROBE], log=self._log, env=self._env, cwd=self._work, stdin=self._read,
-            on_line=said.append, check=False,
-        )  # fmt: skip
+            [python, "-P", _PROBE],
+            log=self._log,
+            env=self._env,
+            cwd=self._work,
+            stdin=self._read,
+            on_line=said.append,
+            check=False,
+        )
         return done, said
 
     def _end_of_input(self) -> None:

@@ -114,13 +114,23 @@ def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Repor
     require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
     return Parity(
-        wheel=wheel.path.name, sha256=wheel.sha256, version=wheel.version, torch=bench.torch, machine=bench.machine,
-        emulated=bench.emulated, threads=bench.threads, level=bench.trials[0].level, only=tuple(request.only),
-        seed=found[0].seed, began=began.isoformat(timespec="seconds"),
-        seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
+        wheel=wheel.path.name,
+        sha256=wheel.sha256,
+        version=wheel.version,
+        torch=bench.torch,
+        machine=bench.machine,
+        emulated=bench.emulated,
+        threads=bench.threads,
+        level=bench.trials[0].level,
+        only=tuple(request.only),
+        seed=found[0].seed,
+        began=began.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 1),
+        libraries=tuple(found),
+        not_run=not_run,
         onednn_limit=bench.onednn.isa if bench.onednn else "",
         onednn_reason=bench.onednn.reason if bench.onednn else "",
-    )  # fmt: skip
+    )
 
 
 def _plan(
@@ -133,9 +143,15 @@ def _plan(
     for trial in bench.trials:
         cpu = trial.cpu
         suite = Suite(
-            cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only),
+            cpu.python,
+            bench.tests,
+            bench.work,
+            bench.logs,
+            trial.level,
+            trial.threads,
+            tuple(request.only),
             cpu.environment,
-        )  # fmt: skip
+        )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
                 continue

@@ -114,9 +114,15 @@ def serving_environment(
     if moved:
         context.reporter.announce(f"a plain installation lacks {', '.join(moved)}, which upstream requires by URL")
     return ServingEnvironment(
-        python=python, site=site, version=environment.python_version, torch=environment.torch_version,
-        lock=name, lock_sha256=file_digest(lock), lacks=lacks, moved=moved,
-    )  # fmt: skip
+        python=python,
+        site=site,
+        version=environment.python_version,
+        torch=environment.torch_version,
+        lock=name,
+        lock_sha256=file_digest(lock),
+        lacks=lacks,
+        moved=moved,
+    )
 
 
 def own_name(target: str, version: str, python: str) -> str:
@@ -161,17 +167,36 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
     platform = [f"--python-platform={context.target.machine}-{_PLATFORM}"] if context.target.system == "Linux" else []
     try:
         run(
-            [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes",
-             "--only-binary", ":all:", "--python-version", environment.python_version, *platform,
-             "--excludes", excluded, "--output-file", resolved, wanted],
-            log=context.logs / "serve-environment.log", env=uv_environment(),
-        )  # fmt: skip
+            [
+                find_uv_bin(),
+                "pip",
+                "compile",
+                "--quiet",
+                "--no-header",
+                "--no-annotate",
+                "--generate-hashes",
+                "--only-binary",
+                ":all:",
+                "--python-version",
+                environment.python_version,
+                *platform,
+                "--excludes",
+                excluded,
+                "--output-file",
+                resolved,
+                wanted,
+            ],
+            log=context.logs / "serve-environment.log",
+            env=uv_environment(),
+        )
     except CommandError as error:
         raise BuildEnvironmentError(
             "no set of packages meets the wheel's requirements",
-            where="Requires-Dist of the wheel", log=error.log, output=error.output,
+            where="Requires-Dist of the wheel",
+            log=error.log,
+            output=error.output,
             next_step="uv's words above say which; the package index may not be reachable, or lack a version",
-        ) from error  # fmt: skip
+        ) from error
     with storage_errors(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(lock, resolved.read_text(encoding="utf-8"))

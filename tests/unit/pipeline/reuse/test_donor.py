@@ -49,9 +49,13 @@ class Place:
     def made_from(self, **files: str) -> KernelManifest:
         known = {"csrc/cpu/a.cpp": f"-:{hashlib.sha256(b'int a;' + bytes([10])).hexdigest()}"}
         return KernelManifest(
-            kernels="k", modules=("_C",), chooser=None, beside=self.request.beside_source(), files=known | files,
+            kernels="k",
+            modules=("_C",),
+            chooser=None,
+            beside=self.request.beside_source(),
+            files=known | files,
             folders={},
-        )  # fmt: skip
+        )
 
     def wheel(self, version: str, said: KernelManifest | None, tag: str = "manylinux_2_28_x86_64") -> Path:
         added = {f"{INFO}/{NOTE}": NOTES.render()}
@@ -212,9 +216,11 @@ class TestBinaries:
         content = wheel.read_bytes()
         said = place.made_from()
         bad = write_good(
-            place.folder / "bad", name("1.0"), library=b"\x7fELF other",
+            place.folder / "bad",
+            name("1.0"),
+            library=b"\x7fELF other",
             **{f"{INFO}/{NOTE}": NOTES.render(), f"{INFO}/{FILE}": said.render()},
-        )  # fmt: skip
+        )
         assert bad.read_bytes() != content
         swapped = self.with_record_of(wheel, bad)
         with pytest.raises(PrecompiledError, match=r"damaged: demo/_C\.abi3\.so"):

@@ -38,9 +38,15 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
         files = {name: f"vllm/{name}.abi3.so" for name in ("_C", "_C_OLD")}
         wheel = KernelWheel(tmp_path / "vllm.whl", "0" * 64, "1.0", "2.0", files)
         values = {
-            "trials": trials, "site": tmp_path / "site", "torch": "2.0", "tests": tmp_path, "work": tmp_path / "work",
-            "logs": tmp_path / "logs", "machine": "Some CPU", "threads": 3,
-        }  # fmt: skip
+            "trials": trials,
+            "site": tmp_path / "site",
+            "torch": "2.0",
+            "tests": tmp_path,
+            "work": tmp_path / "work",
+            "logs": tmp_path / "logs",
+            "machine": "Some CPU",
+            "threads": 3,
+        }
         bench = ParityEnvironment(**values | changes)
         target = TARGET.model_copy(update={"libraries": LIBRARIES})
         return run_parity(ParityRequest(wheel, target), bench, reporter)
