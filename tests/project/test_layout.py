@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cpuwheels.cli.main import cli
+from cpuwheels.config.reference import PACKAGES
 from cpuwheels.core import digests
 from layout import ROOT, TESTS
 from package_graph import PACKAGE, Import, imports, modules, public_names, reachable
@@ -48,6 +49,7 @@ def test_there_are_packages_and_no_loose_modules() -> None:
     assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "__main__.py"}
     assert {name.partition(".")[0] for name in MODULES} - {"", "__main__"} == set(PLACES)
     assert sum(map(len, IMPORTS.values())) > len(OWN)
+    assert list(PLACES) == list(PACKAGES), "the generated page lists them in this order"
 
 
 @pytest.mark.parametrize("package", PLACES)

@@ -27,7 +27,7 @@ from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable
 from cpuwheels.kernels.memory.plan import plan
 from cpuwheels.source.acl import choose_acl
 from cpuwheels.source.onednn import choose_onednn
-from cpuwheels.source.request import request_source
+from cpuwheels.source.request import wanted_source
 from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.upstream_pins import read_pins
@@ -90,14 +90,7 @@ def diagnose(
     yield _machine(target, paths.root)
     yield host.judge_python(sys.version_info[:3])
     try:
-        request = request_source(
-            options.source,
-            options.sha256,
-            matrix,
-            default=matrix.source_of(target),
-            clone=options.repo,
-            locked=options.locked,
-        )
+        request = wanted_source(matrix, target, options)
         pins = _pins(matrix, request, target, store)
         context = inputs.Context(
             root=paths.root,

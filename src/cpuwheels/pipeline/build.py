@@ -28,7 +28,7 @@ from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
-from cpuwheels.source.request import request_source
+from cpuwheels.source.request import wanted_source
 from cpuwheels.toolchain.native_helpers import features_here, probe
 from cpuwheels.toolchain.select import check_choice
 
@@ -85,14 +85,7 @@ def build(
     else:
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
-    request = request_source(
-        options.source,
-        options.sha256,
-        matrix,
-        default=matrix.source_of(target),
-        clone=options.repo,
-        locked=options.locked,
-    )
+    request = wanted_source(matrix, target, options)
     context = open_context(paths, matrix, target, options, reporter, store)
     assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
     return assemble(context, assembly, check=check)
