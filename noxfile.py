@@ -186,9 +186,12 @@ for _target in _targets():
     _command(f"serve-{_id}", f"Serve small models from the {_id} wheel{_state}", "serve", _id, tags=["serve"])
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
     _command(
-        f"kernel-bench-{_id}", f"Time the kernels of two {_id} wheels in turn{_state}", "kernel-bench", _id,
+        f"kernel-bench-{_id}",
+        f"Time the kernels of two {_id} wheels in turn{_state}",
+        "kernel-bench",
+        _id,
         tags=["bench"],
-    )  # fmt: skip
+    )
 
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])

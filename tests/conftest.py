@@ -72,9 +72,14 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def nginx_root() -> Path:
     """The pinned nginx."""
     return unpacked_root(
-        load_lock(ROOT, "nginx-amd64"), "ccache", mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
-        store=Store(default_root() / "tests"), reporter=Reporter("tests"), finish=relocate, finish_key="nginx",
-    )  # fmt: skip
+        load_lock(ROOT, "nginx-amd64"),
+        "ccache",
+        mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
+        store=Store(default_root() / "tests"),
+        reporter=Reporter("tests"),
+        finish=relocate,
+        finish_key="nginx",
+    )
 
 
 @pytest.fixture(scope="session")

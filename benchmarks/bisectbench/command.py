@@ -22,7 +22,7 @@ from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.console import Reporter, clock
-from cpuwheels.core.errors import BisectError, CpuwheelsError, InterruptedError_
+from cpuwheels.core.errors import BisectError, CpuwheelsError, StoppedError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.source.request import request_source
@@ -51,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         reporter.info("stopped; the caches keep what was compiled: the same command with --json and --resume goes on")
-        sys.exit(InterruptedError_.exit_code)
+        sys.exit(StoppedError.exit_code)
     print(as_text(results))
     missed = max(results.ratios(warm=True).values(), default=0) > TARGET
     sys.exit(1 if missed and options.require else 0)
@@ -67,10 +67,13 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         workspace = upstream_workspace(setting)
         history = make_history(workspace.source, trees, between=options.between, kernels_every=options.kernels_every)
         results = Results(
-            machine=setting.machine, began=datetime.now(UTC).isoformat(timespec="seconds"), releases=releases,
-            commits=len(history.commits), kernel_changes=len(history.kernel_changes),
+            machine=setting.machine,
+            began=datetime.now(UTC).isoformat(timespec="seconds"),
+            releases=releases,
+            commits=len(history.commits),
+            kernel_changes=len(history.kernel_changes),
             caches="of an earlier run" if kept else "empty",
-        )  # fmt: skip
+        )
         good = options.good or f"v{releases[0]}"
         faults: list[Fault] = [options.fault] if options.fault else list(AT)
         if options.resume and path.is_file():

@@ -66,21 +66,43 @@ class Ours:
         out = setting.work / "bisect" / fault
         remove_tree(out)
         command: list[str | Path] = [
-            sys.executable, "-m", "cpuwheels", "--root", paths.root, "--cache", paths.cache, "--dist", paths.dist,
-            "bisect", "--target", setting.request.target.id, "--repo", self._history.folder, "--good", good,
-            "--bad", "main", "--run", f"python {shlex.quote(str(script))}", "--no-requirements", "--out", out,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "cpuwheels",
+            "--root",
+            paths.root,
+            "--cache",
+            paths.cache,
+            "--dist",
+            paths.dist,
+            "bisect",
+            "--target",
+            setting.request.target.id,
+            "--repo",
+            self._history.folder,
+            "--good",
+            good,
+            "--bad",
+            "main",
+            "--run",
+            f"python {shlex.quote(str(script))}",
+            "--no-requirements",
+            "--out",
+            out,
+        ]
         began = time.monotonic()
         run(command, log=setting.logs / f"bisect-ours-{fault}.log", env=os.environ)
         wall = time.monotonic() - began
         result = json.loads((out / "result.json").read_text())
         steps = tuple(
             Step(
-                commit=probe["commit"], verdict=probe["verdict"], seconds=round(probe["seconds"], 2),
+                commit=probe["commit"],
+                verdict=probe["verdict"],
+                seconds=round(probe["seconds"], 2),
                 compiled=probe["wheel_from"] == "build",
             )
             for probe in result["probes"]
-        )  # fmt: skip
+        )
         return Run(side=self.name, fault=fault, wall=round(wall, 2), first_bad=result["first_bad"] or "", steps=steps)
 
 
@@ -126,21 +148,43 @@ class Theirs:
         work, tree, python = self._setting.work, self._workspace.source, self._setting.request.environment.python
         wheels, site = work / "their-wheels", work / "their-site"
         install: list[str | Path] = [
-            find_uv_bin(), "pip", "install", "--python", python, "--no-deps", "--no-index", "--prerelease", "allow",
-            "--find-links", wheels, "--target", site, "vllm",
-        ]  # fmt: skip
+            find_uv_bin(),
+            "pip",
+            "install",
+            "--python",
+            python,
+            "--no-deps",
+            "--no-index",
+            "--prerelease",
+            "allow",
+            "--find-links",
+            wheels,
+            "--target",
+            site,
+            "vllm",
+        ]
         step = {
             "commands": {
                 "build": [
-                    find_uv_bin(), "build", "--wheel", "--no-build-isolation", "--python", python, "-o", wheels, tree,
+                    find_uv_bin(),
+                    "build",
+                    "--wheel",
+                    "--no-build-isolation",
+                    "--python",
+                    python,
+                    "-o",
+                    wheels,
+                    tree,
                 ],
                 "install": install,
                 CHECK: [python, _script(work, fault)],
             },
             "environment": self._environment(python.parent, site),
             "remove": [tree / "build", tree / "vllm.egg-info", wheels, site],
-            "tree": tree, "log": log, "steps": steps,
-        }  # fmt: skip
+            "tree": tree,
+            "log": log,
+            "steps": steps,
+        }
         file = work / f"step-{fault}.json"
         write_atomic(file, json.dumps(step, default=str, indent=1))
         return file
@@ -197,8 +241,11 @@ def _steps(path: Path) -> tuple[Step, ...]:
         step = json.loads(line)
         found.append(
             Step(
-                commit=step["commit"], verdict=verdicts.get(step["code"], "bad"),
-                seconds=round(sum(step["seconds"].values()), 2), compiled=True, parts=step["seconds"],
+                commit=step["commit"],
+                verdict=verdicts.get(step["code"], "bad"),
+                seconds=round(sum(step["seconds"].values()), 2),
+                compiled=True,
+                parts=step["seconds"],
             )
-        )  # fmt: skip
+        )
     return tuple(found)

@@ -21,7 +21,7 @@ from buildbench.setting import prepared
 from buildbench.table import report
 from buildbench.targets import verdicts
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
+from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.store import default_root
 from cpuwheels.core.units import parse_size
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
         reporter.info("stopped; what was measured is kept: run the same command again with --resume")
-        sys.exit(InterruptedError_.exit_code)
+        sys.exit(StoppedError.exit_code)
     finally:
         signal.signal(signal.SIGTERM, before)
     print(report(results))
@@ -151,13 +151,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add(
-        "modes",
-        nargs="*",
-        metavar="MODE",
-        type=_mode,
-        help=f"of {', '.join(MODES)}; all of them if not given",
-    )
+    add("modes", nargs="*", metavar="MODE", type=_mode, help=f"of {', '.join(MODES)}; all of them if not given")
     add("--target", default="x86", help="target id")
     add("--source", help="vLLM version, or the path of a tree (default: matrix.yaml)")
     add("--memory", type=_caps, default=CAPS, help=f"memory caps to try (default: {CAPS})")

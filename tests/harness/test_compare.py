@@ -61,11 +61,22 @@ def test_formats_that_are_cut_off_to_may_err_by_an_ulp() -> None:
 @pytest.mark.parametrize(
     ("got", "wanted", "right"),
     [
-        (NAN, NAN, True), (NAN, 1.0, False), (1.0, NAN, False), (INF, INF, True), (-INF, INF, False), (INF, 1.0, False),
-        (1.0, INF, False), (INF, 1e39, True), (3.4028235e38, 1e39, True), (-INF, 1e39, False), (0.0, -0.0, True),
-        (INF, 3.4028235e38, True), (3.4028235e38, 3.4028236e38, True), (1e38, 1e39, False),
+        (NAN, NAN, True),
+        (NAN, 1.0, False),
+        (1.0, NAN, False),
+        (INF, INF, True),
+        (-INF, INF, False),
+        (INF, 1.0, False),
+        (1.0, INF, False),
+        (INF, 1e39, True),
+        (3.4028235e38, 1e39, True),
+        (-INF, 1e39, False),
+        (0.0, -0.0, True),
+        (INF, 3.4028235e38, True),
+        (3.4028235e38, 3.4028236e38, True),
+        (1e38, 1e39, False),
     ],
-)  # fmt: skip
+)
 def test_what_is_not_finite(got: float, wanted: float, right: bool) -> None:
     one = torch.tensor([got], dtype=torch.float32)
     exact = torch.tensor([wanted], dtype=torch.float64)

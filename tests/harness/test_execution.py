@@ -66,10 +66,13 @@ def test_faults_beside_the_result_are_found(library: Library, operator: str, pro
 @pytest.mark.parametrize(
     ("deterministic", "operator", "right"),
     [
-        (True, "double_by_threads", False), ("threads", "double_by_threads", True), (False, "double_by_threads", True),
-        ("threads", "double_sometimes", False), (False, "double_sometimes", True),
+        (True, "double_by_threads", False),
+        ("threads", "double_by_threads", True),
+        (False, "double_by_threads", True),
+        ("threads", "double_sometimes", False),
+        (False, "double_sometimes", True),
     ],
-)  # fmt: skip
+)
 def test_bits_may_differ_where_the_limits_say_so(
     library: Library, limits: dict[str, Any], deterministic: object, operator: str, right: bool
 ) -> None:

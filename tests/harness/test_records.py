@@ -110,7 +110,7 @@ def test_without_a_folder_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.Mo
     assert list(tmp_path.iterdir()) == []
 
 
-STAND_IN = """
+PLACEHOLDER = """
 import torch
 
 def load(path):
@@ -132,16 +132,36 @@ torch.ops.load_library = load
 @pytest.fixture
 def suite(tmp_path: Path) -> Callable[[str], tuple[int, list[dict[str, Any]]]]:
     """Run the smoke level of the suite on a library that stands for one; return its status and its events."""
-    (tmp_path / "stand_in.py").write_text(STAND_IN)
+    (tmp_path / "stand_in.py").write_text(PLACEHOLDER)
     variables = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])}
 
     def run(library: str) -> tuple[int, list[dict[str, Any]]]:
         results = tmp_path / f"{library}.jsonl"
         command = [
-            sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "stand_in", "-c", os.devnull,
-            "--confcutdir", PARITY, PARITY, "--library", tmp_path / f"{library}.abi3.so", "--level", "smoke",
-            "--threads", "1", "--results", results, "--outputs", tmp_path / "outputs",
-        ]  # fmt: skip
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "stand_in",
+            "-c",
+            os.devnull,
+            "--confcutdir",
+            PARITY,
+            PARITY,
+            "--library",
+            tmp_path / f"{library}.abi3.so",
+            "--level",
+            "smoke",
+            "--threads",
+            "1",
+            "--results",
+            results,
+            "--outputs",
+            tmp_path / "outputs",
+        ]
         done = subprocess.run(command, env=variables, text=True, capture_output=True, check=False)
         events = [json.loads(line) for line in results.read_text().splitlines()]
         finished = [event for event in events if event["event"] == "finished"]

@@ -21,22 +21,44 @@ GIB = 1 << 30
 
 def run(cpu: float = 100, wall: float = 60, **others: object) -> Measured:
     values: dict[str, object] = {
-        "began": "2026-11-21T12:00:00+00:00", "others_cpu": 0, "wall": wall, "kernels": wall - 5, "cpu": cpu,
-        "jobs_cpu": cpu - 10, "jobs": 12, "largest_job": GIB, "peak": 2 * GIB, "group_peak": None,
-    }  # fmt: skip
+        "began": "2026-11-21T12:00:00+00:00",
+        "others_cpu": 0,
+        "wall": wall,
+        "kernels": wall - 5,
+        "cpu": cpu,
+        "jobs_cpu": cpu - 10,
+        "jobs": 12,
+        "largest_job": GIB,
+        "peak": 2 * GIB,
+        "group_peak": None,
+    }
     return Measured.model_validate(values | others)
 
 
 def results(**runs: Measured) -> Results:
     """Return results with runs by the names of constants in `buildbench.results`."""
-    keys = {"unsteered": UNSTEERED, "ours": OURS, "edit_unsteered": EDIT_UNSTEERED, "edit": EDIT, "python": PYTHON,
-            "noop": NOOP}  # fmt: skip
+    keys = {
+        "unsteered": UNSTEERED,
+        "ours": OURS,
+        "edit_unsteered": EDIT_UNSTEERED,
+        "edit": EDIT,
+        "python": PYTHON,
+        "noop": NOOP,
+    }
     return Results(
         machine=Machine(processor="Example 9000", cpus=2, memory=24 * GIB, system="Linux 6.1"),
-        subject=Subject(target="x86", version="0.32.0", source="aa", compiler="GNU 14.2.0", torch="2.13.0+cpu",
-                        onednn="3.7.2", built="cc", beside_source="bb"),
+        subject=Subject(
+            target="x86",
+            version="0.32.0",
+            source="aa",
+            compiler="GNU 14.2.0",
+            torch="2.13.0+cpu",
+            onednn="3.7.2",
+            built="cc",
+            beside_source="bb",
+        ),
         runs={keys.get(name, name): [value] for name, value in runs.items()},
-    )  # fmt: skip
+    )
 
 
 def whole(**changes: Measured) -> Results:

@@ -47,7 +47,11 @@ def build_context(
     matrix = matrix.model_copy(update=changes)
     found = matrix.target(target) if isinstance(target, str) else target
     return BuildContext(
-        paths=Paths(root, folder, folder / "dist"), matrix=matrix, target=found, options=options or BuildOptions(),
-        store=store or Store(folder), reporter=reporter or Reporter(found.id, Console(file=io.StringIO())),
+        paths=Paths(root, folder, folder / "dist"),
+        matrix=matrix,
+        target=found,
+        options=options or BuildOptions(),
+        store=store or Store(folder),
+        reporter=reporter or Reporter(found.id, Console(file=io.StringIO())),
         logs=logs or folder / "logs",
-    )  # fmt: skip
+    )

@@ -124,10 +124,26 @@ class Elf:
         table = struct.pack("<IIQQQQQQ", _PT_DYNAMIC, 6, start, 0, 0, length, length, 8)
         if self.stack is not None:
             table += struct.pack("<IIQQQQQQ", _PT_GNU_STACK, self.stack, 0, 0, 0, 0, 0, 16)
-        header = b"\x7fELF\x02\x01\x01" + bytes(9) + struct.pack(
-            "<HHIQQQIHHHHHH", 3, _EM_X86_64, 1, 0, 64, offset + len(body), 0, 64, 56, segments, 64,
-            len(sections), len(sections) - 1,
-        )  # fmt: skip
+        header = (
+            b"\x7fELF\x02\x01\x01"
+            + bytes(9)
+            + struct.pack(
+                "<HHIQQQIHHHHHH",
+                3,
+                _EM_X86_64,
+                1,
+                0,
+                64,
+                offset + len(body),
+                0,
+                64,
+                56,
+                segments,
+                64,
+                len(sections),
+                len(sections) - 1,
+            )
+        )
         return header + table + body + headers
 
 

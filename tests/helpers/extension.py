@@ -22,10 +22,24 @@ def compile_extension(environment: Environment, toolchain: Toolchain, source: Pa
     torch = environment.site_packages / "torch"
     includes = [source.parent, torch / "include", torch / "include" / "torch" / "csrc" / "api" / "include"]
     command = [
-        toolchain.cxx, *toolchain.compile_flags, *toolchain.cxx_flags, "-std=c++20", "-O1", "-fPIC", "-shared", *flags,
-        *(f"-I{folder}" for folder in includes), source, "-o", library,
-        *toolchain.link_flags, f"-L{torch / 'lib'}", "-ltorch_cpu", "-lc10", *toolchain.cxx_libraries,
-    ]  # fmt: skip
+        toolchain.cxx,
+        *toolchain.compile_flags,
+        *toolchain.cxx_flags,
+        "-std=c++20",
+        "-O1",
+        "-fPIC",
+        "-shared",
+        *flags,
+        *(f"-I{folder}" for folder in includes),
+        source,
+        "-o",
+        library,
+        *toolchain.link_flags,
+        f"-L{torch / 'lib'}",
+        "-ltorch_cpu",
+        "-lc10",
+        *toolchain.cxx_libraries,
+    ]
     subprocess.run(command, check=True)
     return library
 

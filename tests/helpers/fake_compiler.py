@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.config.matrix import CompilerGate, Library, Target
+from cpuwheels.config.matrix import CompilerRequirements, Library, Target
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-GATE = CompilerGate(family="GNU", minimum="12.3", commands=("g++-14", "g++-13", "g++"))
+GATE = CompilerRequirements(family="GNU", minimum="12.3", commands=("g++-14", "g++-13", "g++"))
 
 TARGET = Target(
     id="x86",

@@ -56,7 +56,12 @@ def machine(folder: Path) -> EmulatedMachine:
     root = folder / "root"
     fill_root(root)
     return EmulatedMachine(
-        machine="other", program=emulator(folder), root=root, python=root / "usr/bin/python3.99",
-        torch_version="2.5.1+debian", features={"max,fast=on": frozenset({"one", "two"}), "old": frozenset({"one"})},
-        tried={"_C_NEWER": "max,fast=on", "_C_OLDER": "old"}, bytecode=folder / "bytecode",
-    )  # fmt: skip
+        machine="other",
+        program=emulator(folder),
+        root=root,
+        python=root / "usr/bin/python3.99",
+        torch_version="2.5.1+debian",
+        features={"max,fast=on": frozenset({"one", "two"}), "old": frozenset({"one"})},
+        tried={"_C_NEWER": "max,fast=on", "_C_OLDER": "old"},
+        bytecode=folder / "bytecode",
+    )

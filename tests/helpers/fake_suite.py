@@ -13,8 +13,11 @@ from pathlib import Path
 def main() -> int:
     """Act as the file ``script.json`` beside this one says."""
     arguments = sys.argv[1:]
-    option = {name: arguments[place + 1] for place, name in enumerate(arguments) if name.startswith("--")
-              and place + 1 < len(arguments)}  # fmt: skip
+    option = {
+        name: arguments[place + 1]
+        for place, name in enumerate(arguments)
+        if name.startswith("--") and place + 1 < len(arguments)
+    }
     here = Path(__file__).parent
     with (here / "asked").open("a") as stream:
         stream.write(json.dumps(arguments) + "\n")
@@ -31,8 +34,14 @@ def main() -> int:
             stream.flush()
 
         if not after and "operators" in script:
-            write(event="library", operators=script["operators"], registered=script["operators"],
-                  waived=script.get("waived", {}), untested=script.get("untested", []), seed=7)  # fmt: skip
+            write(
+                event="library",
+                operators=script["operators"],
+                registered=script["operators"],
+                waived=script.get("waived", {}),
+                untested=script.get("untested", []),
+                seed=7,
+            )
         for case in cases:
             about = {"case": case["case"], "operators": case["case"].split("[")[0].split("+")}
             write(event="started", **about, drawn=case.get("drawn", False))
@@ -45,9 +54,15 @@ def main() -> int:
                 case["problems"] = [os.environ[case["variable"]]]
             if "status" in case:
                 return int(case["status"])
-            write(event="finished", **about, dtype=case.get("dtype", ""), seconds=0.5,
-                  problems=case.get("problems", []), known=case.get("known", ""),
-                  outputs=case.get("outputs", {}))  # fmt: skip
+            write(
+                event="finished",
+                **about,
+                dtype=case.get("dtype", ""),
+                seconds=0.5,
+                problems=case.get("problems", []),
+                known=case.get("known", ""),
+                outputs=case.get("outputs", {}),
+            )
     print("done")
     return int(script.get("status", any(case.get("problems") and not case.get("known") for case in cases)))
 

@@ -45,8 +45,11 @@ class Gate:
         arguments = [str(part) for part in (self.memgate, "--gate", self.folder, "--ledger", self.ledger, "--")]
         return subprocess.Popen(
             [*arguments, *map(str, command)],
-            env={**os.environ, "MEMGATE_BUILD": build}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )  # fmt: skip
+            env={**os.environ, "MEMGATE_BUILD": build},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
 
     def sleep(self, name: str, seconds: float, *, build: str = "") -> subprocess.Popen[str]:
         return self.start("sh", "-c", f"sleep {seconds}", "-o", name, build=build)

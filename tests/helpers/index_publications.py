@@ -23,9 +23,14 @@ def publication(folder: Path, number: int = 1, target: str = "x86", content: str
     folder.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(content or name)
     one = entry(
-        filename=name, version=f"0.32.1.dev{number}+g{commit[-9:]}.cpu", commit=commit, target=target,
-        sha256=f"{hash_of(content or name)}", made=f"2026-11-{number:02}T10:00:00Z", beside=("record.json",),
-    )  # fmt: skip
+        filename=name,
+        version=f"0.32.1.dev{number}+g{commit[-9:]}.cpu",
+        commit=commit,
+        target=target,
+        sha256=f"{hash_of(content or name)}",
+        made=f"2026-11-{number:02}T10:00:00Z",
+        beside=("record.json",),
+    )
     return Publication(one, folder / name, b"Metadata", {"record.json": b"{}"}, nightly=True)
 
 

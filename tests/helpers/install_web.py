@@ -121,11 +121,18 @@ def reached(
         nginx(nginx_root, folder / "nginx", sites) as (plain, *secure),
         proxy(dict(zip(hosts, secure, strict=True))) as (address, asked),
     ):
-        env = {name: os.environ[name] for name in _KEPT if name in os.environ} | {
-            "HTTPS_PROXY": address,
-            "SSL_CERT_FILE": str(bundle), "REQUESTS_CA_BUNDLE": str(bundle), "PIP_CERT": str(bundle),
-            "PIP_CONFIG_FILE": os.devnull, "UV_NO_CONFIG": "1",
-        } | dict(caches or {})  # fmt: skip
+        env = (
+            {name: os.environ[name] for name in _KEPT if name in os.environ}
+            | {
+                "HTTPS_PROXY": address,
+                "SSL_CERT_FILE": str(bundle),
+                "REQUESTS_CA_BUNDLE": str(bundle),
+                "PIP_CERT": str(bundle),
+                "PIP_CONFIG_FILE": os.devnull,
+                "UV_NO_CONFIG": "1",
+            }
+            | dict(caches or {})
+        )
         yield Web(index, f"http://127.0.0.1:{plain}/", folder, env, asked)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.config.matrix import CompilerGate, Library, Target
+from cpuwheels.config.matrix import CompilerRequirements, Library, Target
 from cpuwheels.environment.build_env import Environment
 from cpuwheels.kernels.request import KernelRequest, configurations
 from cpuwheels.source.onednn import OneDnn
@@ -23,7 +23,7 @@ TARGET = Target(
     system="Linux",
     machine="x86_64",
     floor="manylinux_2_28",
-    compiler=CompilerGate(family="GNU", minimum="12.3", commands=("g++",)),
+    compiler=CompilerRequirements(family="GNU", minimum="12.3", commands=("g++",)),
     libraries=(Library(name="_C", isa=("avx2",)), Library(name="_C_AVX2", isa=("avx2",))),
     defines={"ENABLE_AMX_FP8": "OFF"},
     cpuinfo="x86-64",
@@ -45,24 +45,46 @@ FIRST = configurations(TARGET)[0]
 
 def toolchain(**changes: Any) -> Toolchain:
     values: dict[str, Any] = {
-        "kind": "host", "description": "GNU 14", "family": "GNU", "version": "14.2.0", "machine": "x86_64",
-        "cc": Path("/tc/gcc"), "cxx": Path("/tc/g++"), "ar": Path("/tc/ar"), "ranlib": Path("/tc/ranlib"),
-        "strip": Path("/tc/strip"), "objcopy": Path("/tc/objcopy"),
-        "objdump": Path("/tc/objdump"), "assembler": Path("/tc/as"), "sysroot": Path("/sysroot"),
-        "compile_flags": ("--sysroot=/sysroot", "-B/tc"), "cxx_flags": ("-nostdinc++",), "link_flags": ("-nostdlib++",),
-        "cxx_libraries": ("/tc/libstdc++.a",), "prefix_maps": ((Path("/tc"), "/usr/src/tc"),), "library_folders": (),
-        "python_include": (Path("/sysroot/python"), Path("/sysroot/multiarch")), "digest": "tc", "refused": (),
-    }  # fmt: skip
+        "kind": "host",
+        "description": "GNU 14",
+        "family": "GNU",
+        "version": "14.2.0",
+        "machine": "x86_64",
+        "cc": Path("/tc/gcc"),
+        "cxx": Path("/tc/g++"),
+        "ar": Path("/tc/ar"),
+        "ranlib": Path("/tc/ranlib"),
+        "strip": Path("/tc/strip"),
+        "objcopy": Path("/tc/objcopy"),
+        "objdump": Path("/tc/objdump"),
+        "assembler": Path("/tc/as"),
+        "sysroot": Path("/sysroot"),
+        "compile_flags": ("--sysroot=/sysroot", "-B/tc"),
+        "cxx_flags": ("-nostdinc++",),
+        "link_flags": ("-nostdlib++",),
+        "cxx_libraries": ("/tc/libstdc++.a",),
+        "prefix_maps": ((Path("/tc"), "/usr/src/tc"),),
+        "library_folders": (),
+        "python_include": (Path("/sysroot/python"), Path("/sysroot/multiarch")),
+        "digest": "tc",
+        "refused": (),
+    }
     return Toolchain(**values | changes)
 
 
 def environment(**changes: Any) -> Environment:
     values: dict[str, Any] = {
-        "python": Path("/env/bin/python"), "python_version": "3.11", "site_packages": Path("/env/site"),
-        "torch_version": "2.13.0+cpu", "torch_digest": "torch", "torch_from": "here", "torch_pinned": True,
-        "torch_alternate": False, "torch_folder": Path("/env/site/torch"),
+        "python": Path("/env/bin/python"),
+        "python_version": "3.11",
+        "site_packages": Path("/env/site"),
+        "torch_version": "2.13.0+cpu",
+        "torch_digest": "torch",
+        "torch_from": "here",
+        "torch_pinned": True,
+        "torch_alternate": False,
+        "torch_folder": Path("/env/site/torch"),
         "tools": {"cmake": "4.0.0", "ninja": "1.13"},
-    }  # fmt: skip
+    }
     return Environment(**values | changes)
 
 
@@ -75,8 +97,11 @@ def kernel_request(base: Path, changes: Mapping[str, str | None] | None = None, 
     (base / "onednn").mkdir(exist_ok=True)
     (base / "onednn" / "CMakeLists.txt").write_text("project(oneDNN)\n")
     values: dict[str, Any] = {
-        "root": base / "root", "target": TARGET, "source": PreparedSource("0.32.0", source, EPOCH, ()),
-        "toolchain": toolchain(), "environment": environment(),
+        "root": base / "root",
+        "target": TARGET,
+        "source": PreparedSource("0.32.0", source, EPOCH, ()),
+        "toolchain": toolchain(),
+        "environment": environment(),
         "onednn": OneDnn(base / "onednn", "v3.13", "c" * 40, "c" * 40, "pinned"),
-    }  # fmt: skip
+    }
     return KernelRequest(**values | replaced)

@@ -7,9 +7,16 @@ from cpuwheels.kernels.memory.ledger import JobRecord
 
 def job(output: str, start: float, wall: float, *, lane: int = 0, peak: int = 100, **more: object) -> JobRecord:
     values = {
-        "output": output, "start": 1000.0 + start, "wall": wall, "user": wall * 0.9, "system": wall * 0.1,
-        "peak_bytes": peak, "lane": lane, "status": 0, **more,
-    }  # fmt: skip
+        "output": output,
+        "start": 1000.0 + start,
+        "wall": wall,
+        "user": wall * 0.9,
+        "system": wall * 0.1,
+        "peak_bytes": peak,
+        "lane": lane,
+        "status": 0,
+        **more,
+    }
     return JobRecord.model_validate(values)
 
 

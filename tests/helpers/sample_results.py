@@ -10,10 +10,17 @@ def case(
 ) -> CaseResult:
     """Return a case's result; a problem makes it fail, or show a known fault."""
     return CaseResult(
-        name=name, operators=(name.split("[", maxsplit=1)[0],), dtype=dtype,
-        verdict=("known" if known else "failed") if problem else "passed", known=known,
-        ratio=ratio, error=1e-7, limit=2e-7, seconds=0.001, problems=(problem,) if problem else (),
-    )  # fmt: skip
+        name=name,
+        operators=(name.split("[", maxsplit=1)[0],),
+        dtype=dtype,
+        verdict=("known" if known else "failed") if problem else "passed",
+        known=known,
+        ratio=ratio,
+        error=1e-7,
+        limit=2e-7,
+        seconds=0.001,
+        problems=(problem,) if problem else (),
+    )
 
 
 def library(
@@ -22,16 +29,30 @@ def library(
     """Return a library's result."""
     operators = sorted({operator for case in cases for operator in case.operators} | set(waived) | set(untested))
     return LibraryResult(
-        name=name, operators=tuple(operators), registered=tuple(operators), cases=cases,
+        name=name,
+        operators=tuple(operators),
+        registered=tuple(operators),
+        cases=cases,
         waived=dict.fromkeys(waived, "needs <another> machine"),
-        untested=untested, seed=7, seconds=1.5,
-    )  # fmt: skip
+        untested=untested,
+        seed=7,
+        seconds=1.5,
+    )
 
 
 def parity(*libraries: LibraryResult, level: str = "full", wheel: str = "vllm-0.32.0+cpu.whl") -> Parity:
     """Return a whole run's result."""
     return Parity(
-        wheel=wheel, sha256="0" * 64, version="0.32.0+cpu", torch="2.13.0+cpu", machine="Some CPU", threads=2,
-        level=level, seed=7, began="2026-01-01T00:00:00+00:00", seconds=61.5, libraries=libraries,
+        wheel=wheel,
+        sha256="0" * 64,
+        version="0.32.0+cpu",
+        torch="2.13.0+cpu",
+        machine="Some CPU",
+        threads=2,
+        level=level,
+        seed=7,
+        began="2026-01-01T00:00:00+00:00",
+        seconds=61.5,
+        libraries=libraries,
         not_run={"_C_AVX512": "this CPU lacks avx512f"},
-    )  # fmt: skip
+    )

@@ -94,11 +94,7 @@ def metadata_names(project: Project) -> list[str]:
     names += [f"urls/{label}" for label, _ in project.urls]
     names += [f"classifiers/{classifier}" for classifier in project.classifiers]
     names += [f"license-files/{name}" for name in project.license_files]
-    names += [
-        f"license/{project.license_expression}",
-        f"python/{project.requires_python}",
-        f"name/{project.name}",
-    ]
+    names += [f"license/{project.license_expression}", f"python/{project.requires_python}", f"name/{project.name}"]
     return sorted(set(names))
 
 

@@ -67,15 +67,12 @@ class Bench:
         source = PreparedSource("0.1.0", folder / "source", 0, ())
         onednn = OneDnn(folder / "onednn", "v0.1", "c" * 40, "c" * 40, "pinned")
         self.request = KernelRequest(
-            root=ROOT, target=this.target, source=source, toolchain=toolchain, environment=environment,
-            onednn=onednn,
-        )  # fmt: skip
+            root=ROOT, target=this.target, source=source, toolchain=toolchain, environment=environment, onednn=onednn
+        )
         self.memgate = native_helpers(this, toolchain).memgate
 
     def sources(self, repository: Path, commit: str, **options: str) -> Acl:
-        pin = AclPin(
-            commit=commit, repositories=(str(repository),), machines=("x86_64",), options=OPTIONS | options
-        )  # fmt: skip
+        pin = AclPin(commit=commit, repositories=(str(repository),), machines=("x86_64",), options=OPTIONS | options)
         return get_acl(self.context, "v0.1", pin, environ={})
 
     def plan(self) -> CapPlan:
@@ -108,10 +105,19 @@ def find(bench: Bench, folder: Path | None) -> list[str]:
     place.mkdir(exist_ok=True)
     (place / "CMakeLists.txt").write_text(FINDER.format(root=ROOT))
     command = [
-        bench.request.environment.scripts / "cmake", "--fresh", "-S", place, "-B", place / "build", "-G", "Ninja",
-        f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}", f"-DCPUWHEELS_ACL={folder or ''}",
-        f"-DCMAKE_CXX_COMPILER={bench.request.toolchain.cxx}", "-DCMAKE_CXX_COMPILER_WORKS=ON",
-    ]  # fmt: skip
+        bench.request.environment.scripts / "cmake",
+        "--fresh",
+        "-S",
+        place,
+        "-B",
+        place / "build",
+        "-G",
+        "Ninja",
+        f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}",
+        f"-DCPUWHEELS_ACL={folder or ''}",
+        f"-DCMAKE_CXX_COMPILER={bench.request.toolchain.cxx}",
+        "-DCMAKE_CXX_COMPILER_WORKS=ON",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     return (place / "build" / "found").read_text().split(";")
 
@@ -121,9 +127,13 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
     folder = bench.compiled(acl)
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {
-        "arm_compute/graph.h", "arm_compute/core/Tiny.h", "include/half/half.hpp", "arm_compute_version.embed",
-        "build/libarm_compute.a", "build/libarm_compute_graph.a",
-    } < names  # fmt: skip
+        "arm_compute/graph.h",
+        "arm_compute/core/Tiny.h",
+        "include/half/half.hpp",
+        "arm_compute_version.embed",
+        "build/libarm_compute.a",
+        "build/libarm_compute_graph.a",
+    } < names
     assert not any(name.endswith(".cpp") for name in names)
 
     jobs = {job.output for job in read_records(folder / "jobs.jsonl")}
@@ -141,9 +151,13 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
     assert "HIDDEN" in symbol
 
     assert find(bench, folder) == [
-        "ON", "VLLM_USE_ACL", str(folder), f"{folder}/include",
-        f"{folder}/build/libarm_compute.a", f"{folder}/build/libarm_compute_graph.a",
-    ]  # fmt: skip
+        "ON",
+        "VLLM_USE_ACL",
+        str(folder),
+        f"{folder}/include",
+        f"{folder}/build/libarm_compute.a",
+        f"{folder}/build/libarm_compute_graph.a",
+    ]
     assert find(bench, None)[:3] == ["OFF", "", "ACL_INCLUDE_DIR-NOTFOUND"]
 
     # Once: neither the work folder nor a second compilation.

@@ -99,9 +99,20 @@ def faulty(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
 
 def command(faulty: Faulty, script: str, out: Path, *more: str) -> list[str]:
     return [
-        "bisect", "--repo", str(faulty.folder), "--good", "0.1.0", "--bad", "main", "--run", faulty.run(script),
-        "--no-requirements", "--out", str(out), *more,
-    ]  # fmt: skip
+        "bisect",
+        "--repo",
+        str(faulty.folder),
+        "--good",
+        "0.1.0",
+        "--bad",
+        "main",
+        "--run",
+        faulty.run(script),
+        "--no-requirements",
+        "--out",
+        str(out),
+        *more,
+    ]
 
 
 def bisected(tiny: Tiny, faulty: Faulty, script: str, out: Path, *more: str) -> dict:

@@ -51,9 +51,20 @@ def written(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> Written:
 def bisected(tiny: Tiny, written: Written, command: str, *more: str) -> dict:
     out = written.folder.parent / f"out{len(more)}"
     done = tiny.run(
-        "bisect", "--repo", written.folder, "--good", "v0.1.0", "--bad", "main", "--run", command,
-        "--no-requirements", "--out", out, *more,
-    )  # fmt: skip
+        "bisect",
+        "--repo",
+        written.folder,
+        "--good",
+        "v0.1.0",
+        "--bad",
+        "main",
+        "--run",
+        command,
+        "--no-requirements",
+        "--out",
+        out,
+        *more,
+    )
     assert done.returncode == 0, done.stderr
     return json.loads((out / "result.json").read_text())
 

@@ -59,9 +59,13 @@ class Package:
         env = {"PYTHONPATH": str(folder or self.folder), "PATH": os.environ["PATH"]}
         env |= {} if choice is None else {"CPUWHEELS_ISA": choice}
         done = subprocess.run(
-            [sys.executable, "-c", code], env=env, check=False, text=True, stdout=subprocess.PIPE,
+            [sys.executable, "-c", code],
+            env=env,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-        )  # fmt: skip
+        )
         return done.returncode, done.stdout.splitlines()
 
     def without(self, name: str, folder: Path) -> Path:

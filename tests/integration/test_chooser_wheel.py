@@ -44,9 +44,12 @@ def test_a_wheel_with_a_chooser(chosen: Tiny, tiny_python: Path, tmp_path: Path)
     modules = {path.name for path in (tmp_path / "vllm").glob("*.so")}
     assert modules == {"_C.abi3.so", "_C_BEST.abi3.so", "_C_AVX2.abi3.so", "spinloop.abi3.so"}
     done = subprocess.run(
-        [tiny_python, "-c", USE], env={"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]}, capture_output=True,
-        text=True, check=False,
-    )  # fmt: skip
+        [tiny_python, "-c", USE],
+        env={"PYTHONPATH": str(tmp_path), "PATH": os.environ["PATH"]},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stdout) == (0, "_C_BEST 2\n"), done.stderr
     assert json.loads((wheel.parent / "record.json").read_text())["chooser_key"]
     manifest = json.loads((wheel.parent / "operators.json").read_text())

@@ -158,9 +158,14 @@ def redis(cache: Path, tmp_path: Path) -> Iterator[str]:
     """A Redis server on loopback; its URL."""
     lock = load_lock(ROOT, "redis-amd64")
     root = unpacked_root(
-        lock, "ccache", mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ), store=Store(cache),
-        reporter=Reporter("tests"), finish=relocate, finish_key="redis",
-    )  # fmt: skip
+        lock,
+        "ccache",
+        mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
+        store=Store(cache),
+        reporter=Reporter("tests"),
+        finish=relocate,
+        finish_key="redis",
+    )
     with contextlib.closing(socket.socket()) as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]

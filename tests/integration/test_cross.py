@@ -22,7 +22,7 @@ from elftools.elf.elffile import ELFFile
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import AuditError
 from cpuwheels.pipeline import test_environment
@@ -99,10 +99,7 @@ EXPECTED = [
         "arm",
         ("EM_AARCH64", True),
         {"_C_BF16": {"bf16_dot"}, "_C_NEON": set()},
-        {
-            "max,pauth-impdef=on": ["_C_BF16", "little", "right"],
-            "neoverse-n1": ["_C_NEON", "little", None],
-        },
+        {"max,pauth-impdef=on": ["_C_BF16", "little", "right"], "neoverse-n1": ["_C_NEON", "little", None]},
     ),
     Expected("s390x", ("EM_S390", False), {"_C_Z15": set()}, {"max": ["_C_Z15", "big", None]}),
 ]
@@ -220,7 +217,7 @@ def test_the_kernels_compute_on_each_emulated_cpu(built: Built, cross: Tiny, tmp
         words: list[str | None] = json.loads(done.stdout)
         return words
 
-    found = side_by_side([partial(said, cpu) for cpu in cpus], len(cpus))
+    found = run_parallel([partial(said, cpu) for cpu in cpus], len(cpus))
     assert dict(zip([cpu.name for cpu in cpus], found, strict=True)) == built.expected.said
 
 

@@ -141,8 +141,21 @@ def installed(python: Path) -> str:
 def test_it_is_installed_from(served: Served, python: Path, view: str, installer: str) -> None:
     url = f"{served.url}{served.commit if view == 'commit' else view}/cpu"
     if installer == "uv":
-        command = [find_uv_bin(), "pip", "install", "-q", "--no-cache", "--no-deps", "--python", str(python), "vllm",
-                   "--extra-index-url", url, "--index-strategy", "first-index"]  # fmt: skip
+        command = [
+            find_uv_bin(),
+            "pip",
+            "install",
+            "-q",
+            "--no-cache",
+            "--no-deps",
+            "--python",
+            str(python),
+            "vllm",
+            "--extra-index-url",
+            url,
+            "--index-strategy",
+            "first-index",
+        ]
     else:
         command = [str(python), "-m", "pip", "install", "-q", "--no-cache-dir", "--no-deps", "--index-url", url, "vllm"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)

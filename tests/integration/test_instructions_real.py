@@ -50,9 +50,13 @@ def library(toolchain: Toolchain, folder: Path, plant: str) -> Path:
 
 def check(toolchain: Toolchain, path: Path, march: str = AVX2, guarded: tuple[str, ...] = ()) -> Judged:
     (judged,) = check_instructions(
-        {NAME: path}, [Limit("_C_AVX2", march, guarded)], Binutils.of(toolchain),
-        work=path.parent, where=path, log=path.with_name("log"),
-    )  # fmt: skip
+        {NAME: path},
+        [Limit("_C_AVX2", march, guarded)],
+        Binutils.of(toolchain),
+        work=path.parent,
+        where=path,
+        log=path.with_name("log"),
+    )
     return judged
 
 

@@ -102,9 +102,16 @@ def wheel_of(module: Path, folder: Path) -> Path:
 
 def audit(zig: Toolchain, torch: Path, module: Path, folder: Path):
     terms = AuditPolicy(
-        "macosx_14_0", "arm64", ("libtorch.dylib",), torch, zig.library_folders, digests=(),
-        limits=limits_of(load_matrix(ROOT).target("macos")), binutils=Binutils.of(zig), system="Darwin",
-    )  # fmt: skip
+        "macosx_14_0",
+        "arm64",
+        ("libtorch.dylib",),
+        torch,
+        zig.library_folders,
+        digests=(),
+        limits=limits_of(load_matrix(ROOT).target("macos")),
+        binutils=Binutils.of(zig),
+        system="Darwin",
+    )
     return audit_macos_wheel(wheel_of(module, folder), folder / "out", terms, folder / "log")
 
 

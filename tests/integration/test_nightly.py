@@ -51,9 +51,18 @@ class Nightly:
     def run(self, *arguments: str, index: str = "", env: dict[str, str] | None = None) -> tuple[int, dict, str]:
         """Run a nightly job; return its exit code, its summary and what was said."""
         done = self.tiny.run(
-            "nightly", "--repo", str(self.clone), "--index", index or str(self.index), "--target", "x86",
-            "--level", "smoke", *arguments, env=env,
-        )  # fmt: skip
+            "nightly",
+            "--repo",
+            str(self.clone),
+            "--index",
+            index or str(self.index),
+            "--target",
+            "x86",
+            "--level",
+            "smoke",
+            *arguments,
+            env=env,
+        )
         summary = self.tiny.dist / "nightly" / "summary.json"
         return done.returncode, json.loads(summary.read_text()) if summary.is_file() else {}, done.stdout + done.stderr
 
@@ -106,8 +115,10 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     code, summary, said = nightly.run("--since", one)
     assert code == 42, said
     assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [
-        (mended, "published"), (wrong, "wrong"), (broken, "failed"),
-    ]  # fmt: skip
+        (mended, "published"),
+        (wrong, "wrong"),
+        (broken, "failed"),
+    ]
     kept = {each["state"]: Path(each["kept"]) for each in summary["outcomes"] if each["kept"]}
     assert "scale" in (kept["wrong"] / "why.txt").read_text()
     assert list(kept["wrong"].rglob("parity.html"))

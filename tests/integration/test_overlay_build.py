@@ -83,15 +83,7 @@ def test_the_hook_builds_all_of_it(tmp_path: Path, overlay: Overlay, project: Pr
 
 def test_another_front_end_builds_the_same(tmp_path: Path, overlay: Overlay, project: Project) -> None:
     out = tmp_path / "other"
-    command = [
-        find_uv_bin(),
-        "build",
-        "--wheel",
-        "--no-build-isolation",
-        "--offline",
-        "--python",
-        sys.executable,
-    ]
+    command = [find_uv_bin(), "build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable]
     done = subprocess.run([*command, "--out-dir", out, overlay.folder], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     check_complete(next(out.glob("*.whl")), overlay.files, project)

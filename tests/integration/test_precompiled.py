@@ -48,9 +48,14 @@ def test_the_wheel_has_the_same_bytes_as_one_that_was_compiled(
 ) -> None:
     compiled = dataclasses.replace(tiny, dist=tmp_path / "compiled").build("--source", changed)
     done = bare.run(
-        "build", "x86", "--source", changed, "--kernels-from", tiny_wheel,
+        "build",
+        "x86",
+        "--source",
+        changed,
+        "--kernels-from",
+        tiny_wheel,
         env=NO_COMPILER | {"PATH": shutil.which("git").rpartition("/")[0]},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     wheel = Path(done.stdout.strip())
     assert wheel.name == compiled.name
@@ -67,9 +72,10 @@ def test_the_record_names_the_other_wheel_and_the_libraries_were_loaded(
     wheel = bare.build("--source", changed, "--kernels-from", tiny_wheel.parent)
     record = json.loads((wheel.parent / "record.json").read_text())
     assert record["precompiled"] == {
-        "from": str(tiny_wheel), "wheel": tiny_wheel.name,
+        "from": str(tiny_wheel),
+        "wheel": tiny_wheel.name,
         "sha256": hashlib.sha256(tiny_wheel.read_bytes()).hexdigest(),
-    }  # fmt: skip
+    }
     assert record["install_check"] == "passed"
     assert {"_C", "_C_AVX2"} <= set(record["tried"][0]["libraries"])
     with zipfile.ZipFile(wheel) as archive:

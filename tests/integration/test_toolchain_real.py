@@ -12,7 +12,7 @@ import pytest
 
 from contexts import build_context
 from cpp_program import SOURCE, loose_symbols, needed_versions
-from cpuwheels.config.matrix import CompilerGate, Library, Target
+from cpuwheels.config.matrix import CompilerRequirements, Library, Target
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store, default_root
@@ -47,7 +47,7 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
         system="Linux",
         machine="x86_64",
         floor="manylinux_2_28",
-        compiler=CompilerGate(family="GNU", minimum="12.3", commands=("g++",)),
+        compiler=CompilerRequirements(family="GNU", minimum="12.3", commands=("g++",)),
         toolchain="gcc-14-amd64",
         sysroot="sysroot-bullseye-amd64",
         libraries=(Library(name="_C", isa=("avx2",)),),
@@ -56,10 +56,14 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
     )
     return resolve_toolchain(
         build_context(
-            tmp_path_factory.mktemp("logs"), target, options=BuildOptions(toolchain="debian"),
-            store=Store(default_root()), reporter=Reporter("x86"), mirrors=("http://deb.debian.org/debian",),
+            tmp_path_factory.mktemp("logs"),
+            target,
+            options=BuildOptions(toolchain="debian"),
+            store=Store(default_root()),
+            reporter=Reporter("x86"),
+            mirrors=("http://deb.debian.org/debian",),
         )
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")

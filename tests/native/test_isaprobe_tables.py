@@ -46,10 +46,7 @@ def intel(highest: int, *more: Row, edx: int = AMX_BITS, osxsave: int = 1) -> li
 
 def palettes(tiles: int, rows: int, bytes_per_row: int, highest: int = 1) -> list[Row]:
     """Leaf 0x1D, with the total bytes of a palette and of a tile in EAX of subleaf 1."""
-    return [
-        (0x1D, 0, highest, 0, 0, 0),
-        (0x1D, 1, 1024 << 16 | 8192, tiles << 16 | bytes_per_row, rows, 0),
-    ]
+    return [(0x1D, 0, highest, 0, 0, 0), (0x1D, 1, 1024 << 16 | 8192, tiles << 16 | bytes_per_row, rows, 0)]
 
 
 SAPPHIRE_RAPIDS = intel(0x20, *palettes(8, 16, 64))

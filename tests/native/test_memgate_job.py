@@ -55,9 +55,23 @@ def test_cost(memgate, ledger):
     run(memgate, ledger, "sh", "-c", f'{sys.executable} -c "$1"; true', "sh", block)
     (record,) = records(ledger)
     assert set(record) == {
-        "output", "source", "start", "wall", "user", "system", "peak_bytes", "tree_bytes", "shared_bytes",
-        "expected_bytes", "waited", "lane", "attempt", "note", "stopped", "status",
-    }  # fmt: skip
+        "output",
+        "source",
+        "start",
+        "wall",
+        "user",
+        "system",
+        "peak_bytes",
+        "tree_bytes",
+        "shared_bytes",
+        "expected_bytes",
+        "waited",
+        "lane",
+        "attempt",
+        "note",
+        "stopped",
+        "status",
+    }
     assert 80 << 20 < record["peak_bytes"] < 160 << 20
     assert 0.15 < record["user"] + record["system"] <= record["wall"] + 0.05
     assert before <= record["start"] <= time.time()
@@ -98,15 +112,7 @@ def test_job_that_cannot_start(memgate, ledger, tmp_path):
 
 @pytest.mark.parametrize(
     "arguments",
-    [
-        [],
-        ["--"],
-        ["--ledger"],
-        ["--ledger", "x"],
-        ["--ledger", "x", "--"],
-        ["--what", "--", "true"],
-        ["true"],
-    ],
+    [[], ["--"], ["--ledger"], ["--ledger", "x"], ["--ledger", "x", "--"], ["--what", "--", "true"], ["true"]],
 )
 def test_wrong_use(memgate, arguments, tmp_path):
     done = subprocess.run([memgate, *arguments], capture_output=True, text=True, check=False, cwd=tmp_path)
@@ -130,8 +136,7 @@ def test_signals_reach_the_job(memgate, ledger, number):
 
 def test_job_that_dies_of_the_signal(memgate, ledger):
     with subprocess.Popen(
-        [memgate, "--ledger", ledger, "--", "sh", "-c", "echo ready; exec sleep 60"],
-        stdout=subprocess.PIPE,
+        [memgate, "--ledger", ledger, "--", "sh", "-c", "echo ready; exec sleep 60"], stdout=subprocess.PIPE
     ) as job:
         assert job.stdout is not None
         job.stdout.readline()
@@ -141,9 +146,7 @@ def test_job_that_dies_of_the_signal(memgate, ledger):
 
 def test_killed_launcher_takes_the_job_along(memgate, ledger):
     with subprocess.Popen(
-        [memgate, "--ledger", ledger, "--", "sh", "-c", "echo $$; exec sleep 60"],
-        stdout=subprocess.PIPE,
-        text=True,
+        [memgate, "--ledger", ledger, "--", "sh", "-c", "echo $$; exec sleep 60"], stdout=subprocess.PIPE, text=True
     ) as job:
         assert job.stdout is not None
         pid = int(job.stdout.readline())

@@ -146,8 +146,14 @@ def test_no_order_comes_below_the_bound():
 
 def test_what_waits_for_what():
     header, dnnl = "CMakeFiles/_C.dir/cmake_pch.hxx.gch", "_deps/onednn-build/src/CMakeFiles/dnnl.dir/x.cpp.o"
-    names = ["CMakeFiles/_C.dir/csrc/a.cpp.o", "CMakeFiles/_C_AVX2.dir/csrc/a.cpp.o", "_C.abi3.so", dnnl, header,
-             "libshared.so"]  # fmt: skip
+    names = [
+        "CMakeFiles/_C.dir/csrc/a.cpp.o",
+        "CMakeFiles/_C_AVX2.dir/csrc/a.cpp.o",
+        "_C.abi3.so",
+        dnnl,
+        header,
+        "libshared.so",
+    ]
     found = jobs_of({name: Cost(number, 1) for number, name in enumerate(names)})
     assert [names[int(job.cost.seconds)] for job in found] == [header, *names[:2], dnnl, "libshared.so", "_C.abi3.so"]
     assert [job.after for job in found] == [(), (0,), (), (), (1, 2, 3), (1, 2, 3, 4)]

@@ -21,10 +21,13 @@ def test_agrees_with_drawn_sizes(family: Family, library: Library, threads: int,
 
     @hypothesis.seed(BASE_SEED)
     @hypothesis.settings(
-        deadline=None, max_examples=EXAMPLES, database=None, print_blob=False,
+        deadline=None,
+        max_examples=EXAMPLES,
+        database=None,
+        print_blob=False,
         # Calls may be slow, and many combinations may mean nothing.
         suppress_health_check=list(hypothesis.HealthCheck),
-    )  # fmt: skip
+    )
     @hypothesis.given(strategies.fixed_dictionaries(fixed | drawn))
     def agree(parameters: dict[str, object]) -> None:
         hypothesis.assume(family.where(**parameters))

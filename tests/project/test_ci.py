@@ -22,9 +22,15 @@ echo "$*" >> "{calls}"
 case "$*" in *"{failing}") exit 3;; esac
 """
 ALWAYS = [
-    "-s lint", "-s types", "-s tests -- --group unit", "-s build-x86", "-s parity-x86 -- --smoke",
-    "-s serve-x86 -- --model qwen3 --dtype bfloat16", "-s tests -- --group wheel", "-s tests -- --group core",
-]  # fmt: skip
+    "-s lint",
+    "-s types",
+    "-s tests -- --group unit",
+    "-s build-x86",
+    "-s parity-x86 -- --smoke",
+    "-s serve-x86 -- --model qwen3 --dtype bfloat16",
+    "-s tests -- --group wheel",
+    "-s tests -- --group core",
+]
 
 
 @dataclass(frozen=True)
@@ -43,8 +49,10 @@ class Repository:
         """Run git and return what it prints."""
         return subprocess.run(
             ["git", "-C", self.root, "-c", "user.name=t", "-c", "user.email=t@example.invalid", *words],
-            check=True, capture_output=True, text=True,
-        ).stdout.strip()  # fmt: skip
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.strip()
 
     def commit(self, *files: str) -> str:
         """Change files, commit them, and return the commit's hash."""
@@ -98,8 +106,9 @@ def test_the_groups_of_the_change_come_after_what_every_change_has_to_pass(
     assert rows["lint"] == ["0.0", "passed", "every change", ""]
     assert rows["full:macos"] == ["0.0", "passed", "src/cpuwheels/toolchain/zig.py has changed", ""]
     assert rows["soak:kills"][1:3] == [
-        "not selected", f"nothing that it is for has changed since {repository.git('rev-parse', 'main')[:12]}",
-    ]  # fmt: skip
+        "not selected",
+        f"nothing that it is for has changed since {repository.git('rev-parse', 'main')[:12]}",
+    ]
     assert rows["all"] == ["0.0", "passed", "", ""]
     assert (tmp_path / "summary.md").read_text().strip() == table
 
@@ -142,9 +151,7 @@ def test_a_change_begins_where_the_branch_left_main(repository: Repository) -> N
     repository.commit("two.py")
     (repository.root / "new é.py").write_text("")
     (repository.root / "README.md").write_text("not committed yet\n")
-    assert changed_files(repository.root) == Change(
-        frozenset({"one.py", "two.py", "README.md", "new é.py"}), left[:12]
-    )  # fmt: skip
+    assert changed_files(repository.root) == Change(frozenset({"one.py", "two.py", "README.md", "new é.py"}), left[:12])
 
 
 def test_on_main_the_change_is_the_last_commit(repository: Repository) -> None:

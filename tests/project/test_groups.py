@@ -72,9 +72,14 @@ def test_only_what_a_change_can_select_has_patterns() -> None:
 def test_the_longest_path_has_the_test() -> None:
     groups = (group("a", "t"), group("b", "t/test_x.py"), group("c", "t/test_x.py::test_one", "t2"))
     owners = {
-        "t/test_y.py": "a", "t/test_x.py": "b", "t/test_x.py::test_two": "b", "t/test_x.py::test_one": "c",
-        "t/test_x.py::test_one[p]": "c", "t/test_x.py::test_one_more": "b", "t2/u/test_z.py::test_a": "c",
-    }  # fmt: skip
+        "t/test_y.py": "a",
+        "t/test_x.py": "b",
+        "t/test_x.py::test_two": "b",
+        "t/test_x.py::test_one": "c",
+        "t/test_x.py::test_one[p]": "c",
+        "t/test_x.py::test_one_more": "b",
+        "t2/u/test_z.py::test_a": "c",
+    }
     assert {test: owner(groups, test).name for test in owners} == owners
     assert owner(groups, "t3/test_a.py") is None
     assert arguments(groups, groups[0]) == ["t", "--deselect=t/test_x.py", "--deselect=t/test_x.py::test_one"]
@@ -110,18 +115,21 @@ def test_a_change_selects_what_is_for_its_files() -> None:
     nothing = "nothing that it is for has changed since 0123"
     never = Choice(d, selected=False, why="no change selects it")
     assert chosen("src/b.py", "tests/test_d.py") == [
-        *(Choice(each, selected=False, why=nothing) for each in (a, b, c)), never,
-    ]  # fmt: skip
+        *(Choice(each, selected=False, why=nothing) for each in (a, b, c)),
+        never,
+    ]
     assert chosen("src/a/deep/x.py") == [
         Choice(a, selected=True, why="src/a/deep/x.py has changed"),
-        *(Choice(each, selected=False, why=nothing) for each in (b, c)), never,
-    ]  # fmt: skip
+        *(Choice(each, selected=False, why=nothing) for each in (b, c)),
+        never,
+    ]
     # The file is b's; c has one test of it.
     assert chosen("tests/test_b.py") == [
         Choice(a, selected=False, why=nothing),
         Choice(b, selected=True, why="its own tests/test_b.py has changed"),
-        Choice(c, selected=False, why=nothing), never,
-    ]  # fmt: skip
+        Choice(c, selected=False, why=nothing),
+        never,
+    ]
     assert [each.selected for each in chosen("lock.txt", "src/b/y.py")] == [True, True, True, False]
     assert [each.selected for each in chosen("tests/folder/data.json")] == [False, False, True, False]
     assert [each.selected for each in chosen()] == [False] * 4

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from cpuwheels.cli.main import cli
+from cpuwheels.config.reference import PACKAGES
 from cpuwheels.core import digests
 from layout import ROOT, TESTS
 from package_graph import PACKAGE, Import, imports, modules, public_names, reachable
@@ -19,9 +20,20 @@ from package_graph import PACKAGE, Import, imports, modules, public_names, reach
 SOURCE = ROOT / "src" / PACKAGE
 UNIT = TESTS / "unit"
 ORDER = (
-    "core", "config", "fetch", "source", "toolchain", "environment", "kernels", "wheel", "audit", "verification",
-    "pipeline", ("index", "doctor", "bisect"), "cli",
-)  # fmt: skip
+    "core",
+    "config",
+    "fetch",
+    "source",
+    "toolchain",
+    "environment",
+    "kernels",
+    "wheel",
+    "audit",
+    "verification",
+    "pipeline",
+    ("index", "doctor", "bisect"),
+    "cli",
+)
 """Each package imports only those before it; those in brackets do not import each other."""
 PLACES = {name: place for place, names in enumerate(ORDER) for name in ([names] if isinstance(names, str) else names)}
 MODULES = modules(SOURCE)
@@ -37,15 +49,18 @@ def test_there_are_packages_and_no_loose_modules() -> None:
     assert {path.name for path in SOURCE.glob("*.py")} == {"__init__.py", "__main__.py"}
     assert {name.partition(".")[0] for name in MODULES} - {"", "__main__"} == set(PLACES)
     assert sum(map(len, IMPORTS.values())) > len(OWN)
+    assert list(PLACES) == list(PACKAGES), "the generated page lists them in this order"
 
 
 @pytest.mark.parametrize("package", PLACES)
 def test_a_package_imports_only_those_before_it(package: str) -> None:
     wrong = [
         f"{MODULES[name].relative_to(ROOT)}:{one.line} imports {one.name}"
-        for name, found in IMPORTS.items() if name.partition(".")[0] == package
-        for one in found if not may_import(package, one.name.partition(".")[0])
-    ]  # fmt: skip
+        for name, found in IMPORTS.items()
+        if name.partition(".")[0] == package
+        for one in found
+        if not may_import(package, one.name.partition(".")[0])
+    ]
     assert wrong == []
 
 
@@ -56,10 +71,16 @@ def may_import(package: str, other: str) -> bool:
 @pytest.mark.parametrize(
     ("package", "other", "right"),
     [
-        ("core", "core", True), ("core", "config", False), ("config", "core", True), ("cli", "bisect", True),
-        ("bisect", "index", False), ("index", "bisect", False), ("doctor", "index", False), ("bisect", "cli", False),
+        ("core", "core", True),
+        ("core", "config", False),
+        ("config", "core", True),
+        ("cli", "bisect", True),
+        ("bisect", "index", False),
+        ("index", "bisect", False),
+        ("doctor", "index", False),
+        ("bisect", "cli", False),
     ],
-)  # fmt: skip
+)
 def test_the_order_is_an_order(package: str, other: str, right: bool) -> None:
     assert may_import(package, other) is right
 
@@ -76,9 +97,12 @@ def test_imports_are_found_wherever_they_are(tmp_path: Path) -> None:
     )
     found = sorted(imports(tmp_path / "a.py", {"b": tmp_path, "c.d": tmp_path}), key=lambda one: one.line)
     assert found == [
-        Import("b", 2, typing=False), Import("b", 3, typing=False), Import("b", 4, typing=False),
-        Import("b", 6, typing=True), Import("c.d", 9, typing=False),
-    ]  # fmt: skip
+        Import("b", 2, typing=False),
+        Import("b", 3, typing=False),
+        Import("b", 4, typing=False),
+        Import("b", 6, typing=True),
+        Import("c.d", 9, typing=False),
+    ]
     graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}}
     assert (reachable("a", graph), reachable("b", graph), reachable("d", graph)) == ({"b", "c"}, {"b", "c"}, set())
 

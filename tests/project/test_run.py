@@ -92,8 +92,10 @@ def test_a_failure_ends_the_run_and_has_its_report(project: Project) -> None:
     assert code == 1
     assert project.reports() == {"full-more": ["test_long"], "full-wrong": ["test_wrong"]}
     assert said.splitlines()[-3:] == [
-        "tests: full:more: passed", "tests: full:wrong: failed with pytest's code 1", "tests: full:last: not run",
-    ]  # fmt: skip
+        "tests: full:more: passed",
+        "tests: full:wrong: failed with pytest's code 1",
+        "tests: full:last: not run",
+    ]
 
 
 def test_a_run_may_keep_going(project: Project) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.errors import InterruptedError_, MemoryCapError
+from cpuwheels.core.errors import MemoryCapError, StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,9 +49,14 @@ class Copy:
     def start(self, *arguments: str) -> subprocess.Popen[str]:
         """Start nox in a process group of its own."""
         return subprocess.Popen(
-            [sys.executable, "-m", "nox", *arguments], cwd=self.folder, env=os.environ | {"NO_COLOR": "1"},
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-        )  # fmt: skip
+            [sys.executable, "-m", "nox", *arguments],
+            cwd=self.folder,
+            env=os.environ | {"NO_COLOR": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
 
     def run(self, *arguments: str) -> tuple[int, str, str]:
         """Run nox; its exit code, standard output and standard error."""
@@ -150,7 +155,7 @@ def test_a_running_command_keeps_its_environment(copy: Copy, serving: subprocess
     assert (before / "bin" / "cpuwheels").is_file()
     os.killpg(serving.pid, signal.SIGINT)
     _, err = serving.communicate(timeout=60)
-    assert serving.returncode == InterruptedError_.exit_code
+    assert serving.returncode == StoppedError.exit_code
     assert "Traceback" not in err
     assert copy.run("-s", "matrix")[0] == 0
     assert copy.environments() == {after}

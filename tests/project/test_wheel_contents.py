@@ -19,16 +19,8 @@ CPU = Explanation(side="ours", names=("vllm/_C.so",), why="CPU")
     ("ours", "theirs", "faults"),
     [
         (["vllm/_C.so", "a"], ["vllm/_cuda1.so", "vllm/gpu/x/y.py", "a"], []),
-        (
-            ["vllm/_C.so"],
-            ["vllm/_cuda1.so", "vllm/gpu/x", "vllm/new.py"],
-            ["vllm/new.py is only in upstream's wheel"],
-        ),
-        (
-            ["vllm/_C.so", "vllm/own.py"],
-            ["vllm/_cuda1.so", "vllm/gpu/x"],
-            ["vllm/own.py is only in our wheel"],
-        ),
+        (["vllm/_C.so"], ["vllm/_cuda1.so", "vllm/gpu/x", "vllm/new.py"], ["vllm/new.py is only in upstream's wheel"]),
+        (["vllm/_C.so", "vllm/own.py"], ["vllm/_cuda1.so", "vllm/gpu/x"], ["vllm/own.py is only in our wheel"]),
         (["vllm/_C.so"], ["vllm/_cuda1.so"], ["explanation 'vllm/gpu/*' (CUDA) explains nothing"]),
         (
             ["vllm/_C.so", "vllm/_cuda1.so"],

@@ -107,9 +107,10 @@ def damaged_binaries(wheel: Path) -> list[str]:
         rows = csv.reader(io.StringIO(archive.read(f"{dist_info_of(names)}/RECORD").decode()))
         digests = {row[0]: row[1] for row in rows if row}
         return [
-            name for name in names
+            name
+            for name in names
             if _is_binary(archive, name) and digests.get(name) != content_digest(archive.read(name))
-        ]  # fmt: skip
+        ]
 
 
 def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:

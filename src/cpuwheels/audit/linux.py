@@ -75,10 +75,19 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
             log=log,
             next_step="see 'auditwheel show' in the log for what it needs",
         )
-    judged = judge_contents(
-        _contents(path, repaired), Path.write_bytes, terms.limits, terms.binutils,
-        folder=out.with_name(f"{out.name}-files"), where=path, log=log,
-    ) if terms.binutils else ()  # fmt: skip
+    judged = (
+        judge_contents(
+            _contents(path, repaired),
+            Path.write_bytes,
+            terms.limits,
+            terms.binutils,
+            folder=out.with_name(f"{out.name}-files"),
+            where=path,
+            log=log,
+        )
+        if terms.binutils
+        else ()
+    )
     return Audited(
         path=path,
         platforms=platforms,
@@ -174,9 +183,12 @@ def shown_policy(wheel: Path, *, library_folders: Sequence[Path], log: Path) -> 
         return str(json.loads(shown.output)["sym_tag"])
     except (ValueError, KeyError) as error:
         raise AuditError(
-            "auditwheel cannot read the wheel", where=wheel, log=log, output=shown.output,
+            "auditwheel cannot read the wheel",
+            where=wheel,
+            log=log,
+            output=shown.output,
             next_step="build it again; if it stays so, report this with the log",
-        ) from error  # fmt: skip
+        ) from error
 
 
 def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders: Sequence[Path], log: Path) -> Path:
@@ -198,9 +210,11 @@ def _repair(wheel: Path, out: Path, *, excluded: Sequence[str], library_folders:
     wheels = sorted(out.glob("*.whl"))
     if len(wheels) != 1:
         raise AuditError(
-            "auditwheel found no extension module in the wheel", where=wheel, log=log,
+            "auditwheel found no extension module in the wheel",
+            where=wheel,
+            log=log,
             next_step="the kernels were not installed; see the wheel step's log",
-        )  # fmt: skip
+        )
     return wheels[0]
 
 

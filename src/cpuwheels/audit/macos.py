@@ -70,11 +70,19 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             log=log,
             next_step="each line names the file; most come from how the kernels were compiled and linked",
         )
-    judged = judge_contents(
-        ((name, (code, members[name])) for name, facts in binaries.items() if (code := facts.code)),
-        partial(_write_elf, terms.binutils.objcopy, log), terms.limits, terms.binutils,
-        folder=out.with_name(f"{out.name}-files"), where=wheel, log=log,
-    ) if terms.binutils else ()  # fmt: skip
+    judged = (
+        judge_contents(
+            ((name, (code, members[name])) for name, facts in binaries.items() if (code := facts.code)),
+            partial(_write_elf, terms.binutils.objcopy, log),
+            terms.limits,
+            terms.binutils,
+            folder=out.with_name(f"{out.name}-files"),
+            where=wheel,
+            log=log,
+        )
+        if terms.binutils
+        else ()
+    )
     platform = f"{terms.floor}_{terms.machine}"
     path = out / f"{wheel.stem.rpartition('-')[0]}-{platform}.whl"
     with storage_errors(out):
@@ -82,9 +90,13 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
         out.mkdir(parents=True)
         _write_tagged(path, members, modes, platform)
     return Audited(
-        path=path, platforms=(platform,), policy=platform, bundled=(), versions=(f"macOS_{_text(oldest)}",),
+        path=path,
+        platforms=(platform,),
+        policy=platform,
+        bundled=(),
+        versions=(f"macOS_{_text(oldest)}",),
         instructions=judged,
-    )  # fmt: skip
+    )
 
 
 def read_binaries(members: dict[str, bytes]) -> tuple[dict[str, MachOFacts], list[str]]:

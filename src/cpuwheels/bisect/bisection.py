@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.bisect.cost_model import costs_of
 from cpuwheels.bisect.git_log import replayed
 from cpuwheels.bisect.loop import Bisection, bisect
-from cpuwheels.bisect.probe import Trier, make_judge
+from cpuwheels.bisect.probe import Prober, make_predicate
 from cpuwheels.bisect.request import check_options, make_question
 from cpuwheels.bisect.result import outcome_of
 from cpuwheels.bisect.search import rounds
@@ -68,13 +68,13 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
         wheels = Wheels(paths.root, store, folder, matrix, target, options.build, options.index)
-        judge = make_judge(target, question, options, wheels)
+        judge = make_predicate(target, question, options, wheels)
 
         for probe in state.probes:
             costs.learn(probe)
 
         try:
-            with Trier(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
+            with Prober(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
 
                 def try_commit(commit: str, expected: Sequence[str]) -> Probe:
                     probe = trier(commit, [name for name in expected if costs.is_at_hand(name)])
@@ -82,10 +82,13 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
                     return probe
 
                 bisection = Bisection(
-                    history, try_commit, costs, keep=lambda now: write_state(folder, now),
+                    history,
+                    try_commit,
+                    costs,
+                    keep=lambda now: write_state(folder, now),
                     tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
                     at_once=options.jobs,
-                )  # fmt: skip
+                )
                 state, left = bisect(bisection, state, known)
         finally:
             with storage_errors(folder):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from cpuwheels.bisect.fingerprints import kernel_classes
+from cpuwheels.bisect.fingerprints import kernel_fingerprints
 from cpuwheels.core.direct_mode import latest_reads
 from cpuwheels.kernels.build import KIND as KERNELS
 from cpuwheels.kernels.depfile import KIND as READS
@@ -84,4 +84,4 @@ def costs_of(repository: Repository, commits: Sequence[str], store: Store, targe
     """
     marks = {path.name: path for path in store.path(CLASSES, target).glob("[!.]*")}
     at_hand = [name for name, path in marks.items() if store.path(KERNELS, path.read_text().strip()).is_dir()]
-    return Costs(kernel_classes(repository, commits, [*latest_reads(store, READS, Reads, _LATEST), None]), at_hand)
+    return Costs(kernel_fingerprints(repository, commits, [*latest_reads(store, READS, Reads, _LATEST), None]), at_hand)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import BisectError
-from cpuwheels.kernels.fingerprint import PARTS, class_digest
+from cpuwheels.kernels.fingerprint import PARTS, source_fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpuwheels.source.repository import Repository
 
 
-def kernel_classes(
+def kernel_fingerprints(
     repository: Repository, commits: Sequence[str], ways: Sequence[Reads | None]
 ) -> list[dict[str, str]]:
     """Return, for each way to tell, a digest for each commit; commits with the same digest have the same kernels.
@@ -38,7 +38,9 @@ def kernel_classes(
     listings = {row: repository.objects(commit, *PARTS) for row, commit in first.items()} if any(ways) else {}
     classes = []
     for reads in ways:
-        known = {row: class_digest(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first}
+        known = {
+            row: source_fingerprint(listings[row], reads) if reads else text_digest("\n".join(row)) for row in first
+        }
         classes.append({commit: known[row] for commit, row in zip(commits, rows, strict=True)})
     return classes
 

@@ -28,7 +28,7 @@ ROUNDS = (9, 27, 81)
 
 
 @dataclass(frozen=True)
-class ParityJudge:
+class ParityPredicate:
     """An operator's results.
 
     Attributes:
@@ -68,7 +68,7 @@ class ParityJudge:
 
 
 @dataclass(frozen=True)
-class SpeedJudge:
+class SpeedPredicate:
     """An operator's speed against the good end's.
 
     Attributes:

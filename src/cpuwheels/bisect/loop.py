@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.search import ContradictionError, Search, Verdict
-from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.errors import BisectError
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class _Keeper:
 
     def try_all(self, names: Sequence[str], after: Callable[[], Sequence[str]]) -> None:
         expected = after() if names and self._bisection.at_once == 1 else ()
-        side_by_side([partial(self._try, name, expected) for name in names], self._bisection.at_once)
+        run_parallel([partial(self._try, name, expected) for name in names], self._bisection.at_once)
 
     def _try(self, name: str, expected: Sequence[str]) -> None:
         probe = self._bisection.try_commit(name, expected)

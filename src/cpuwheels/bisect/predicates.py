@@ -42,13 +42,13 @@ def nothing() -> None:
     """Do nothing."""
 
 
-class Judge(Protocol):
+class Predicate(Protocol):
     """Something that decides whether a wheel is good."""
 
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
-        """Judge a wheel.
+        """Predicate a wheel.
 
         Args:
             wheel: The file.
@@ -60,7 +60,7 @@ class Judge(Protocol):
 
 
 @dataclass(frozen=True)
-class CommandJudge:
+class CommandPredicate:
     """A shell command in an environment with the wheel.
 
     Attributes:

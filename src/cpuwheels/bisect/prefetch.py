@@ -6,14 +6,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from cpuwheels.core.concurrency import end
+from cpuwheels.core.concurrency import end_all
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from concurrent.futures import Future
 
 
-class Ahead:
+class Prefetch:
     """Gets wheels one after the other in a thread of its own; a context that ends what is under way.
 
     What goes wrong with one is told when it is got again by whoever needs it.
@@ -33,7 +33,7 @@ class Ahead:
 
     def __exit__(self, *_: object) -> None:
         self.begin(())
-        end(self._begun, self._threads)
+        end_all(self._begun, self._threads)
         self._pool.shutdown()
 
     def begin(self, commits: Sequence[str]) -> None:

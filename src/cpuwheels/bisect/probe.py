@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
-from cpuwheels.bisect.kernel_predicates import ParityJudge, SpeedJudge
-from cpuwheels.bisect.predicates import CommandJudge, Judgement
-from cpuwheels.bisect.prefetch import Ahead
+from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
+from cpuwheels.bisect.predicates import CommandPredicate, Judgement
+from cpuwheels.bisect.prefetch import Prefetch
 from cpuwheels.bisect.probe_log import probe_story
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
@@ -33,7 +33,7 @@ from cpuwheels.wheel.kernel_wheel import read_wheel
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cpuwheels.bisect.predicates import Judge
+    from cpuwheels.bisect.predicates import Predicate
     from cpuwheels.bisect.state import Question
     from cpuwheels.bisect.wheels import Got, Wheels
     from cpuwheels.config.matrix import Target
@@ -41,19 +41,19 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
 
 
-class Trier:
+class Prober:
     """Tries a commit: gets its wheel and lets the judge have it.
 
     A context: what is made ahead is ended with it.
     """
 
-    def __init__(self, wheels: Wheels, judge: Judge, folder: Path, reporter: Reporter, *, at_once: int) -> None:
+    def __init__(self, wheels: Wheels, judge: Predicate, folder: Path, reporter: Reporter, *, at_once: int) -> None:
         self._wheels, self._judge = wheels, judge
         self._folder, self._reporter = folder, reporter
         # Only one at a time can have a live line.
         self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
         self._announced: set[str] = set()
-        self._ahead = Ahead(self._get_ahead)
+        self._ahead = Prefetch(self._get_ahead)
 
     def __enter__(self) -> Self:
         return self
@@ -84,10 +84,15 @@ class Trier:
             finally:
                 remove_tree(folder / "venv")
         probe = Probe(
-            commit=commit, verdict=judgement.verdict, reason=judgement.reason, seconds=time.monotonic() - began,
-            wheel_from=got.wheel_from if got else "none", wheel=got.path.name if got else "",
-            sha256=got.sha256 if got else "", log=folder.relative_to(self._folder).as_posix(),
-        )  # fmt: skip
+            commit=commit,
+            verdict=judgement.verdict,
+            reason=judgement.reason,
+            seconds=time.monotonic() - began,
+            wheel_from=got.wheel_from if got else "none",
+            wheel=got.path.name if got else "",
+            sha256=got.sha256 if got else "",
+            log=folder.relative_to(self._folder).as_posix(),
+        )
         self._reporter.info(
             f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
         )
@@ -102,7 +107,7 @@ class Trier:
         return f"{self._reporter.target} {commit[:9]}"
 
 
-def make_judge(target: Target, question: Question, options: BisectOptions, wheels: Wheels) -> Judge:
+def make_predicate(target: Target, question: Question, options: BisectOptions, wheels: Wheels) -> Predicate:
     """Return what decides whether a wheel is good.
 
     Args:
@@ -113,12 +118,17 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
     """
     matrix = wheels.matrix
     if options.parity:
-        return ParityJudge(options.parity, options.level, wheels.paths, matrix, target.id)
+        return ParityPredicate(options.parity, options.level, wheels.paths, matrix, target.id)
     if options.bench:
-        return SpeedJudge(
-            options.bench, options.slower, options.library,
-            lambda reporter: wheels.get(question.good, reporter).path, wheels.paths, matrix, target.id,
-        )  # fmt: skip
+        return SpeedPredicate(
+            options.bench,
+            options.slower,
+            options.library,
+            lambda reporter: wheels.get(question.good, reporter).path,
+            wheels.paths,
+            matrix,
+            target.id,
+        )
 
     def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:
         paths = replace(wheels.paths(question.good), dist=folder.parent)
@@ -133,4 +143,4 @@ def make_judge(target: Target, question: Question, options: BisectOptions, wheel
         install_wheel(wheel, python, None, context.logs, wheels.unpacked)
         return python, needed
 
-    return CommandJudge(options.run or "", options.timeout, install, os.environ, Path.cwd())
+    return CommandPredicate(options.run or "", options.timeout, install, os.environ, Path.cwd())

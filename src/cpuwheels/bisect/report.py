@@ -67,7 +67,11 @@ def result_page(outcome: Outcome) -> str:
     environment = templates("cpuwheels.bisect")
     environment.tests |= {"kernel_file": is_kernel_file}
     return environment.get_template("result.html.j2").render(
-        outcome=outcome, found=outcome.found, question=outcome.state.question, probes=outcome.state.probes,
+        outcome=outcome,
+        found=outcome.found,
+        question=outcome.state.question,
+        probes=outcome.state.probes,
         places={commit.name: number for number, commit in enumerate(outcome.history.commits, 1)},
-        count=len(outcome.history.commits), shown=SHOWN,
-    )  # fmt: skip
+        count=len(outcome.history.commits),
+        shown=SHOWN,
+    )

@@ -79,6 +79,11 @@ def make_question(
         judge = {"bench": options.bench, "slower": options.slower, "library": options.library}
     build = replace(options.build, source=None, sha256=None, repo=None, memory=None)
     return Question(
-        target=target, good=good.commit, bad=bad.commit, first_parent=not options.all_parents,
-        repository=repository.name, judge=judge, options=tuple(build.as_arguments()),
-    )  # fmt: skip
+        target=target,
+        good=good.commit,
+        bad=bad.commit,
+        first_parent=not options.all_parents,
+        repository=repository.name,
+        judge=judge,
+        options=tuple(build.as_arguments()),
+    )

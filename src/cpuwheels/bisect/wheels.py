@@ -29,11 +29,17 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import BuildOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 UNBUILDABLE = (
-    UnsuitableSourceError, PatchError, ConfigureError, CompileError, WheelError, AuditError, UnusableWheelError,
-)  # fmt: skip
+    UnsuitableSourceError,
+    PatchError,
+    ConfigureError,
+    CompileError,
+    WheelError,
+    AuditError,
+    UnusableWheelError,
+)
 """What says of a commit that it makes no usable wheel. Any other error means this machine, and stops the search."""
 
 
@@ -127,7 +133,7 @@ class Wheels:
         finished = self._build(commit, replace(options, kernels_from=None), reporter)
         return Got(finished.path, finished.sha256, "build" if finished.compiled else "stored kernels")
 
-    def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> Finished:
+    def _build(self, commit: str, options: BuildOptions, reporter: Reporter) -> BuiltWheel:
         return build.build(
             self.paths(commit), self.matrix, self._target.id, options, reporter, check=False, store=self.store
         )

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cpuwheels.config.paths import Paths
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 
 class _Options(TypedDict):
@@ -41,7 +41,10 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--repo", type=click.Path(path_type=Path), help="Clone of vLLM to look --source up in."),
             click.option("--sha256", help="Digest of the sdist, for a version that matrix.yaml does not pin."),
             click.option(
-                "--toolchain", type=click.Choice(["auto", "host", "debian"]), default="auto", show_default=True,
+                "--toolchain",
+                type=click.Choice(["auto", "host", "debian"]),
+                default="auto",
+                show_default=True,
                 help="A host compiler that meets the target's requirements, else the pinned one from Debian.",
             ),
             click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
@@ -49,15 +52,19 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
             click.option(
-                "--compiler-cache", type=click.Choice(["auto", "off"]), default="auto", show_default=True,
+                "--compiler-cache",
+                type=click.Choice(["auto", "off"]),
+                default="auto",
+                show_default=True,
                 help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
             ),
             click.option(
-                "--kernels-from", metavar="PLACE",
+                "--kernels-from",
+                metavar="PLACE",
                 help="Compile nothing: take the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
         ]
-    ):  # fmt: skip
+    ):
         command = option(command)
     return command
 
@@ -124,7 +131,7 @@ def develop(
     print(used)
 
 
-def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> Finished:
+def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> BuiltWheel:
     """Build the wheel of a target and print where it is.
 
     Args:
@@ -137,7 +144,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.build import build as build_wheel
-    from cpuwheels.pipeline.summary import closing_lines
+    from cpuwheels.pipeline.summary import summary_lines
 
     reporter, matrix = Reporter(target), load_matrix(paths.root)
     finished = build_wheel(paths, matrix, target, options, reporter)
@@ -146,9 +153,13 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     print(finished.path, flush=True)
     if summary:
         wanted = matrix.target(target)
-        lines = closing_lines(
-            finished, wanted, reporter.announcements,
-            foreign=is_foreign(wanted), here=Path.cwd(), width=reporter.console.width,
-        )  # fmt: skip
-        reporter.closing(lines)
+        lines = summary_lines(
+            finished,
+            wanted,
+            reporter.announcements,
+            foreign=is_foreign(wanted),
+            here=Path.cwd(),
+            width=reporter.console.width,
+        )
+        reporter.summary(lines)
     return finished

@@ -43,9 +43,7 @@ def publish(
     from cpuwheels.index.publish_wheel import publish_wheel
 
     bucket = open_bucket(index or str(paths.dist / FOLDER))
-    published = publish_wheel(
-        bucket, wheel, load_matrix(paths.root), commit=commit, target=target, nightly=nightly
-    )  # fmt: skip
+    published = publish_wheel(bucket, wheel, load_matrix(paths.root), commit=commit, target=target, nightly=nightly)
     entry, listed = published.entry, ", ".join(published.views)
     state = "published" if published.new else "was there already"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")

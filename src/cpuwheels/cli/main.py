@@ -17,7 +17,7 @@ from cpuwheels.cli.folders import Folders
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.test import check, kernel_bench, serve
-from cpuwheels.core.errors import CpuwheelsError, InterruptedError_, UsageError
+from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        stopped = InterruptedError_("stopped", next_step="run the same command again; it goes on from what is finished")
+        stopped = StoppedError("stopped", next_step="run the same command again; it goes on from what is finished")
         _print(f"\n{stopped}", style="yellow")
         sys.exit(stopped.exit_code)
     sys.exit(0)

@@ -23,7 +23,7 @@ class Debian(Strict):
     """Tried in order, after ``CPUWHEELS_DEBIAN_MIRROR`` and the mirror of the machine's apt sources."""
 
 
-class CompilerGate(Strict):
+class CompilerRequirements(Strict):
     """Which host compilers a target accepts."""
 
     family: Literal["GNU", "AppleClang"]
@@ -75,7 +75,7 @@ class Target(Strict):
     """As ``platform.machine()`` says on the target."""
     floor: str
     """Highest platform policy the wheel may need, such as ``manylinux_2_28``."""
-    compiler: CompilerGate
+    compiler: CompilerRequirements
     toolchain: str | None = None
     """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
     zig: str | None = None
@@ -194,9 +194,7 @@ class Matrix(Strict):
             near = difflib.get_close_matches(name, ids, n=1)
             hint = f"did you mean '{near[0]}'? " if near else ""
             raise UnknownTargetError(
-                f"unknown target '{name}'",
-                where="command line",
-                next_step=f"{hint}the matrix has: {', '.join(ids)}",
+                f"unknown target '{name}'", where="command line", next_step=f"{hint}the matrix has: {', '.join(ids)}"
             )
         return self.targets[ids.index(name)]
 

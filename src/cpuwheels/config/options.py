@@ -50,9 +50,16 @@ class BuildOptions:
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
-        named = {"--source": self.source, "--repo": str(self.repo) if self.repo else None, "--sha256": self.sha256,
-                 "--toolchain": self.toolchain, "--memory": self.memory, "--jobs": self.jobs,
-                 "--compiler-cache": self.compiler_cache, "--kernels-from": self.kernels_from}  # fmt: skip
+        named = {
+            "--source": self.source,
+            "--repo": str(self.repo) if self.repo else None,
+            "--sha256": self.sha256,
+            "--toolchain": self.toolchain,
+            "--memory": self.memory,
+            "--jobs": self.jobs,
+            "--compiler-cache": self.compiler_cache,
+            "--kernels-from": self.kernels_from,
+        }
         flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
@@ -135,9 +142,12 @@ class BisectOptions:
     def build(self) -> BuildOptions:
         """How wheels are built."""
         return BuildOptions(
-            repo=self.repo, toolchain=self.toolchain, memory=self.memory, locked=self.locked,
+            repo=self.repo,
+            toolchain=self.toolchain,
+            memory=self.memory,
+            locked=self.locked,
             kernels_from=self.kernels_from,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

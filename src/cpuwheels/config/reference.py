@@ -24,9 +24,22 @@ _MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "lock": (DebianLock, "locks/*.yaml"),
 }
 PACKAGES = (
-    "core", "config", "fetch", "source", "toolchain", "environment", "kernels", "wheel", "audit", "verification",
-    "pipeline", "index", "doctor", "bisect", "cli",
-)  # fmt: skip
+    "core",
+    "config",
+    "fetch",
+    "source",
+    "toolchain",
+    "environment",
+    "kernels",
+    "wheel",
+    "audit",
+    "verification",
+    "pipeline",
+    "index",
+    "doctor",
+    "bisect",
+    "cli",
+)
 """The packages of ``src/cpuwheels``, each importing only those before it."""
 
 CODE = Path(__file__).parents[1]
@@ -48,10 +61,7 @@ def reference_files(root: Path, matrix: Matrix, code: Path = CODE) -> dict[Path,
             has no place for its table.
     """
     folder = root / "docs" / "reference"
-    files = {
-        folder / "exit-codes.md": exit_codes_page(),
-        folder / "layout.md": layout_page(code),
-    }
+    files = {folder / "exit-codes.md": exit_codes_page(), folder / "layout.md": layout_page(code)}
     for name, (model, file) in _MODELS.items():
         schema = model.model_json_schema()
         files[folder / f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
@@ -102,13 +112,7 @@ def model_page(schema: dict[str, object], file: str) -> str:
     parts = [f"# `{file}`", "", _first_line(str(schema.get("description", ""))), ""]
     parts += _keys_table(schema)
     for name, definition in sorted(definitions.items()):
-        parts += [
-            f"## {name}",
-            "",
-            _first_line(str(definition.get("description", ""))),
-            "",
-            *_keys_table(definition),
-        ]
+        parts += [f"## {name}", "", _first_line(str(definition.get("description", ""))), "", *_keys_table(definition)]
     return "\n".join(parts).rstrip() + "\n"
 
 

@@ -66,9 +66,12 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) 
     with tempfile.TemporaryFile() as complaints:
         try:
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=complaints,
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=complaints,
                 env=dict(closed_environment() if env is None else env),
-            )  # fmt: skip
+            )
         except OSError as error:
             raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
         with child:

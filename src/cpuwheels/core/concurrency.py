@@ -17,7 +17,7 @@ T = TypeVar("T")
 _PAUSE_SECONDS = 0.1
 
 
-def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
+def run_parallel(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
     """Return what functions return, in their order.
 
     If one raises, or the run is interrupted, the commands that the others wait for are ended, and nothing more is
@@ -49,12 +49,12 @@ def side_by_side(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
                 future.result()
         except BaseException:
             failed.set()
-            end(futures, threads)
+            end_all(futures, threads)
             raise
     return [future.result() for future in futures]
 
 
-def end(futures: Collection[Future[T]], threads: Collection[int]) -> None:
+def end_all(futures: Collection[Future[T]], threads: Collection[int]) -> None:
     """End the commands that threads wait for, until what they work on is over.
 
     Args:
@@ -67,7 +67,7 @@ def end(futures: Collection[Future[T]], threads: Collection[int]) -> None:
 
 
 @contextlib.contextmanager
-def beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
     """Do something for as long as the block lasts, and wait for its end.
 
     Args:

@@ -142,7 +142,7 @@ class Reporter:
         self.announcements.append(message)
         self._line(self._noted(message))
 
-    def closing(self, lines: Sequence[str]) -> None:
+    def summary(self, lines: Sequence[str]) -> None:
         """Say what a run ends with; only the first line begins with the target, so that the others can be copied."""
         first, *others = lines
         self._line(f"[bold green]{escape(first)}[/bold green]")

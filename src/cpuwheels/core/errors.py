@@ -26,13 +26,7 @@ class CpuwheelsError(Exception):
     exit_code: ClassVar[int] = 1
 
     def __init__(
-        self,
-        what: str,
-        *,
-        where: str | Path = "",
-        next_step: str = "",
-        log: Path | None = None,
-        output: str = "",
+        self, what: str, *, where: str | Path = "", next_step: str = "", log: Path | None = None, output: str = ""
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -127,7 +121,7 @@ class TorchError(CpuwheelsError):
     exit_code = 19
 
 
-class EnvironmentError_(CpuwheelsError):
+class BuildEnvironmentError(CpuwheelsError):
     """The Python environment for the build could not be made."""
 
     exit_code = 20
@@ -277,7 +271,7 @@ class CommandError(CpuwheelsError):
     exit_code = 33
 
 
-class InterruptedError_(CpuwheelsError):
+class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
     exit_code = 130

@@ -78,9 +78,14 @@ def run(
     tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
     with storage_errors(log.parent), _opened(log) as stream:
         child = _started(
-            command, stream, log=log, env=closed_environment() if env is None else env, cwd=cwd,
-            stdin=subprocess.DEVNULL if stdin is None else stdin, stdout=subprocess.PIPE,
-        )  # fmt: skip
+            command,
+            stream,
+            log=log,
+            env=closed_environment() if env is None else env,
+            cwd=cwd,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
+            stdout=subprocess.PIPE,
+        )
         _RUNNING[threading.get_ident()] = child
         try:
             assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
@@ -154,9 +159,14 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
     command = [str(part) for part in argv]
     try:
         child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=dict(env), umask=umask,
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=dict(env),
+            umask=umask,
             preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-        )  # fmt: skip
+        )
     except OSError as error:
         raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
     _RUNNING[threading.get_ident()] = child
@@ -212,10 +222,19 @@ def _started(
     stream.flush()
     try:
         return subprocess.Popen(
-            command, stdin=stdin, stdout=stdout, stderr=subprocess.STDOUT, text=True, encoding="utf-8",
-            errors="replace", env=dict(env), cwd=cwd, start_new_session=True, umask=0o022,
+            command,
+            stdin=stdin,
+            stdout=stdout,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+            umask=0o022,
             preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-        )  # fmt: skip
+        )
     except OSError as error:
         raise CommandError(
             f"cannot start {command[0]}: {error.strerror}",

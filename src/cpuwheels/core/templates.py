@@ -18,8 +18,12 @@ def templates(package: str) -> Environment:
         package: Its dotted name, such as ``cpuwheels.index``.
     """
     environment = Environment(
-        loader=PackageLoader(package, "."), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        loader=PackageLoader(package, "."),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     environment.filters |= {"size": format_size, "seconds": clock}
     return environment

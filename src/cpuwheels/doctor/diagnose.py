@@ -27,7 +27,7 @@ from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable
 from cpuwheels.kernels.memory.plan import plan
 from cpuwheels.source.acl import choose_acl
 from cpuwheels.source.onednn import choose_onednn
-from cpuwheels.source.request import request_source
+from cpuwheels.source.request import wanted_source
 from cpuwheels.source.result import KIND
 from cpuwheels.source.sdist import SdistRequest
 from cpuwheels.source.upstream_pins import read_pins
@@ -90,10 +90,7 @@ def diagnose(
     yield _machine(target, paths.root)
     yield host.judge_python(sys.version_info[:3])
     try:
-        request = request_source(
-            options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
-            locked=options.locked,
-        )  # fmt: skip
+        request = wanted_source(matrix, target, options)
         pins = _pins(matrix, request, target, store)
         context = inputs.Context(
             root=paths.root,
@@ -196,9 +193,8 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
     git_needed = not all(inputs.has_commit(store, "onednn", pin.commit) for pin in pins.onednn.values())
     done = capture(["git", "--version"])
     yield host.judge_program(
-        "git", done.returncode, done.output, needed=git_needed,
-        step="install git; oneDNN's pinned commit comes with it",
-    )  # fmt: skip
+        "git", done.returncode, done.output, needed=git_needed, step="install git; oneDNN's pinned commit comes with it"
+    )
 
 
 def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
-from cpuwheels.core.errors import CommandError, EnvironmentError_, TorchError
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import compile_imported
 from cpuwheels.environment.torch_index import TorchOffer, torch_requirement
@@ -136,12 +136,12 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
     The interpreter is the first of the request's for which both Python and a CPU torch are to be had.
 
     Raises:
-        EnvironmentError_: No interpreter, or the locked tools cannot be installed.
+        BuildEnvironmentError: No interpreter, or the locked tools cannot be installed.
         TorchError: No place offers a CPU build of the pinned version for any of the interpreters.
         LockedError: ``locked`` and the only builds offered are not pinned by content.
     """
     if not request.lock.is_file():
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             f"the lock of the build tools is missing: {request.lock.name}",
             where=request.lock,
             next_step="restore it from git or run nox -s lock",
@@ -151,7 +151,7 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
         return _allowed(stored, request)
     interpreters = found_interpreters(request.pythons)
     if not interpreters:
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             f"none of Python {', '.join(request.pythons)} is installed",
             where="PATH and uv's Pythons",
             next_step=f"install Python {request.pythons[0]}, for example: uv python install {request.pythons[0]}",
@@ -203,15 +203,19 @@ def _make(
             environment = _seal_foreign(folder, python, version, request.foreign)
             return environment, []
         offer, faults = install_torch(
-            torch_requirement(request.torch, request.pin, request.target), request.pin,
-            python=python, digests=request.torch_digests(version), locked=request.locked,
-            reporter=reporter, log=log,
-        )  # fmt: skip
+            torch_requirement(request.torch, request.pin, request.target),
+            request.pin,
+            python=python,
+            digests=request.torch_digests(version),
+            locked=request.locked,
+            reporter=reporter,
+            log=log,
+        )
         if offer is not None:
             compile_imported(python, _IMPORTED, log)
             environment = _seal(folder, python, version, offer, pinned=bool(request.torch_digests(version)))
     except CommandError as error:
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             "the build environment could not be made",
             where=error.where,
             log=error.log,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from cpuwheels.core.errors import CommandError, EnvironmentError_
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.environment.bytecode import link_bytecode
 from cpuwheels.environment.torch_install import offer_environment
@@ -37,7 +37,7 @@ def layered_environment(environment: Environment, folder: Path, logs: Path) -> P
         The venv's interpreter.
 
     Raises:
-        EnvironmentError_: It could not be made.
+        BuildEnvironmentError: It could not be made.
     """
     python = new_environment(environment, folder, logs)
     with storage_errors(folder):
@@ -61,7 +61,7 @@ def separate_environment(
         The venv's interpreter.
 
     Raises:
-        EnvironmentError_: It could not be made.
+        BuildEnvironmentError: It could not be made.
     """
     log = logs / _LOG
     python = new_environment(environment, folder, logs)
@@ -91,7 +91,7 @@ def complete_environment(
         The venv's interpreter.
 
     Raises:
-        EnvironmentError_: It could not be made.
+        BuildEnvironmentError: It could not be made.
     """
     log = logs / _LOG
     name, version, _, _ = parse_wheel_filename(wheel.name)
@@ -112,7 +112,7 @@ def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
     """Make a venv with the Python of a build environment and nothing in it, and return its interpreter.
 
     Raises:
-        EnvironmentError_: It could not be made.
+        BuildEnvironmentError: It could not be made.
     """
     with storage_errors(folder.parent):
         remove_tree(folder)
@@ -134,7 +134,7 @@ def install_with_torch(environment: Environment, wheel: Path, python: Path, logs
         requirements: Whether what the wheel requires is installed, too.
 
     Raises:
-        EnvironmentError_: Something cannot be installed.
+        BuildEnvironmentError: Something cannot be installed.
     """
     log = logs / _LOG
     try:
@@ -163,8 +163,8 @@ def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
     return ["--constraint", constraint]
 
 
-def _refusal(error: CommandError) -> EnvironmentError_:
-    return EnvironmentError_(
+def _refusal(error: CommandError) -> BuildEnvironmentError:
+    return BuildEnvironmentError(
         "the environment to try the wheel in could not be made",
         where=error.where,
         log=error.log,

@@ -169,10 +169,17 @@ def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, fa
     if offer.kind == "index":
         place = ["--index-url", offer.location]
     command: list[str | Path] = [
-        sys.executable, "-m", "pip", "--isolated", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
+        sys.executable,
+        "-m",
+        "pip",
+        "--isolated",
+        "--disable-pip-version-check",
+        "download",
+        "--quiet",
+        "--no-deps",
         *("--retries", "0", "--timeout", "15", "--only-binary", ":all:", "--implementation", "cp", "--dest", folder),
         *(part for platform in platforms(request.context.target) for part in ("--platform", platform)),
-    ]  # fmt: skip
+    ]
     said = ""
     for python in request.context.matrix.python:
         done = run(
@@ -226,9 +233,13 @@ def _alternate(request: _Wanted, reason: TorchError) -> ForeignTorch:
         f"{alternate.version} instead. The build record and the wheel's metadata say so."
     )
     return ForeignTorch(
-        version=alternate.version, folder=folder / "torch", digest=content, origin=f"locks/{alternate.root}.yaml",
-        pinned=True, alternate=True,
-    )  # fmt: skip
+        version=alternate.version,
+        folder=folder / "torch",
+        digest=content,
+        origin=f"locks/{alternate.root}.yaml",
+        pinned=True,
+        alternate=True,
+    )
 
 
 def install_stub(site_packages: Path, torch: ForeignTorch) -> None:

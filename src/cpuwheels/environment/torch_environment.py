@@ -49,10 +49,14 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
     """
     pin = torch_pin(context.matrix, torch)
     request = EnvironmentRequest(
-        torch=torch, pin=pin, target=context.target, pythons=context.matrix.python, lock=context.lock(TOOLS_LOCK),
+        torch=torch,
+        pin=pin,
+        target=context.target,
+        pythons=context.matrix.python,
+        lock=context.lock(TOOLS_LOCK),
         locked=context.options.locked,
         foreign=foreign_torch(context, torch, pin) if is_foreign(context.target) else None,
-    )  # fmt: skip
+    )
     environment = build_environment(context, request)
     context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
     return environment

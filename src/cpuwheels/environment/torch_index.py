@@ -20,8 +20,13 @@ if TYPE_CHECKING:
     from cpuwheels.config.pins import TorchPin
 
 INDEX_VARIABLES = (
-    "UV_INDEX", "UV_EXTRA_INDEX_URL", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL",
-)  # fmt: skip
+    "UV_INDEX",
+    "UV_EXTRA_INDEX_URL",
+    "UV_DEFAULT_INDEX",
+    "UV_INDEX_URL",
+    "PIP_INDEX_URL",
+    "PIP_EXTRA_INDEX_URL",
+)
 """Variables that name package indexes, for uv and for pip."""
 
 _WHEEL_NAME = re.compile(r"torch-[^\s\"'<>#/]+\.whl")

@@ -41,14 +41,7 @@ def refuse_unpinned(wanted: str) -> LockedError:
 
 
 def install_torch(
-    wanted: str,
-    pin: TorchPin,
-    *,
-    python: Path,
-    digests: Sequence[str],
-    locked: bool,
-    reporter: Reporter,
-    log: Path,
+    wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], locked: bool, reporter: Reporter, log: Path
 ) -> tuple[TorchOffer | None, list[str]]:
     """Install the CPU build of torch that the first willing place offers.
 

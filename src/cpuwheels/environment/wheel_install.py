@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.errors import CommandError, EnvironmentError_, UnusableWheelError
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError, UnusableWheelError
 from cpuwheels.fetch.uv import install_alone, install_cached, site_packages, uv_environment
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path, cach
         The folder that it was installed into.
 
     Raises:
-        EnvironmentError_: The cases' needs cannot be installed.
+        BuildEnvironmentError: The cases' needs cannot be installed.
         UnusableWheelError: The wheel cannot be installed.
     """
     log = logs / "parity-install.log"
@@ -37,16 +37,21 @@ def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path, cach
         if lock:
             install_cached(["--quiet", "--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
     except CommandError as error:
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             "what the cases need cannot be installed",
-            where=error.where, log=log, output=error.output,
+            where=error.where,
+            log=log,
+            output=error.output,
             next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
-        ) from error  # fmt: skip
+        ) from error
     try:
         install_alone(wheel, python, log, cache)
     except CommandError as error:
         raise UnusableWheelError(
             f"{wheel.name} cannot be installed",
-            where=error.where, log=log, output=error.output, next_step="give a wheel that an installer accepts",
-        ) from error  # fmt: skip
+            where=error.where,
+            log=log,
+            output=error.output,
+            next_step="give a wheel that an installer accepts",
+        ) from error
     return site_packages(python.parent.parent)

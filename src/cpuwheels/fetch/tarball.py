@@ -51,9 +51,7 @@ def unpack_tar(archive: Path, folder: Path) -> int:
     # KeyError is tarfile's word for a hard link to a member that is not there.
     except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise SourceError(
-            f"{archive.name} is not a whole source archive: {error}",
-            where=archive,
-            next_step="fetch it again",
+            f"{archive.name} is not a whole source archive: {error}", where=archive, next_step="fetch it again"
         ) from error
     return newest
 

@@ -64,9 +64,22 @@ def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = Non
         nullcontext(cache) if cache else tempfile.TemporaryDirectory(prefix=".uv-", dir=folder) as used,
     ):
         run_uv(
-            ["pip", "install", "--offline", "--no-deps", "--reinstall", "--link-mode", "hardlink",
-             "--cache-dir", used, "--python", python, wheel], log,
-        )  # fmt: skip
+            [
+                "pip",
+                "install",
+                "--offline",
+                "--no-deps",
+                "--reinstall",
+                "--link-mode",
+                "hardlink",
+                "--cache-dir",
+                used,
+                "--python",
+                python,
+                wheel,
+            ],
+            log,
+        )
 
 
 def install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log: Path) -> None:

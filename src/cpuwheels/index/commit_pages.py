@@ -70,9 +70,12 @@ class Row(Strict):
         missing = {target: why for target, why in (self.missing | other.missing).items() if target not in wheels}
         made = [row.made for row in (self, other) if row.wheels] or [self.made]
         return Row(
-            commit=self.commit, version=max(self.version, other.version), made=min(made),
-            wheels=dict(sorted(wheels.items())), missing=dict(sorted(missing.items())),
-        )  # fmt: skip
+            commit=self.commit,
+            version=max(self.version, other.version),
+            made=min(made),
+            wheels=dict(sorted(wheels.items())),
+            missing=dict(sorted(missing.items())),
+        )
 
 
 class Day(Strict):
@@ -130,9 +133,15 @@ def day_of(made: Entry | Row) -> str:
 def row_of(entry: Entry) -> Row:
     """Return a row with one wheel."""
     wheel = Wheel(
-        filename=entry.filename, path=wheel_path(entry), sha256=entry.sha256, size=entry.size, parity=entry.parity,
-        kernels=entry.kernels, speed=entry.speed, beside=entry.beside,
-    )  # fmt: skip
+        filename=entry.filename,
+        path=wheel_path(entry),
+        sha256=entry.sha256,
+        size=entry.size,
+        parity=entry.parity,
+        kernels=entry.kernels,
+        speed=entry.speed,
+        beside=entry.beside,
+    )
     return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})
 
 

@@ -122,13 +122,18 @@ def read_entry(
         )
     published = now or datetime.now(UTC)
     return Entry(
-        filename=wheel.name, sha256=digest, size=size, metadata_sha256=_digest(metadata),
+        filename=wheel.name,
+        sha256=digest,
+        size=size,
+        metadata_sha256=_digest(metadata),
         requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
-        version=str(version), target=_target(note, target, wheel),
+        version=str(version),
+        target=_target(note, target, wheel),
         commit=_commit(note, commit, wheel, needed=version.is_devrelease),
-        kernels=note.kernel_key if note else "", uploaded=stamp(published),
+        kernels=note.kernel_key if note else "",
+        uploaded=stamp(published),
         made=stamp(datetime.fromtimestamp(note.source.epoch, UTC) if note else published),
-    ), metadata  # fmt: skip
+    ), metadata
 
 
 def stamp(moment: datetime) -> str:

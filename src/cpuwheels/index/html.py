@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry, Parity, Speed
 
 MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
-WORDS: dict[Parity, str] = {
-    "passed": "every result was right", "failed": "a result was wrong", "not run": "not tried",
-}  # fmt: skip
+WORDS: dict[Parity, str] = {"passed": "every result was right", "failed": "a result was wrong", "not run": "not tried"}
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 
@@ -31,11 +29,22 @@ def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
         newest: The wheels of the newest view.
     """
     targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
-    text = templates("cpuwheels.index").get_template("root.html.j2").render(
-        installs=newest_installs(commits, newest), newest=f"{NIGHTLY}/" if newest else "", rows=commits.newest,
-        targets=targets, days=commits.days, marks=MARKS, faults=FAULTS,
-        report=_report, parity_report=PARITY, speed_report=SPEED,
-    )  # fmt: skip
+    text = (
+        templates("cpuwheels.index")
+        .get_template("root.html.j2")
+        .render(
+            installs=newest_installs(commits, newest),
+            newest=f"{NIGHTLY}/" if newest else "",
+            rows=commits.newest,
+            targets=targets,
+            days=commits.days,
+            marks=MARKS,
+            faults=FAULTS,
+            report=_report,
+            parity_report=PARITY,
+            speed_report=SPEED,
+        )
+    )
     return {HTML: text}
 
 
@@ -48,13 +57,23 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
     """
     listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
     first, newest = listed[0], view == NIGHTLY
-    text = templates("cpuwheels.index").get_template("view.html.j2").render(
-        newest=newest, installs=installs_of(listed, None if newest else view), page=lasting_view,
-        version=first.version.partition("+")[0] if first.commit is None else first.version,
-        commit=first.commit, made=first.made, entries=listed, words=WORDS,
-        link=lambda entry: link(view, wheel_path(entry)), speed=speed_words,
-        report=lambda entry, name: link(view, beside_path(entry, name)),
-    )  # fmt: skip
+    text = (
+        templates("cpuwheels.index")
+        .get_template("view.html.j2")
+        .render(
+            newest=newest,
+            installs=installs_of(listed, None if newest else view),
+            page=lasting_view,
+            version=first.version.partition("+")[0] if first.commit is None else first.version,
+            commit=first.commit,
+            made=first.made,
+            entries=listed,
+            words=WORDS,
+            link=lambda entry: link(view, wheel_path(entry)),
+            speed=speed_words,
+            report=lambda entry, name: link(view, beside_path(entry, name)),
+        )
+    )
     return {f"{view}/{HTML}": text}
 
 

@@ -48,9 +48,10 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
         listed = {view: read_entries(bucket, view) for view in views_of(names)}
         kept = {wheel_path(one) for view, of in listed.items() if not FULL_HASH.fullmatch(view) for one in of}
         old = {
-            view: of for view, of in listed.items()
+            view: of
+            for view, of in listed.items()
             if FULL_HASH.fullmatch(view) and all(one.made < oldest and wheel_path(one) not in kept for one in of)
-        }  # fmt: skip
+        }
         without = _without_wheels(bucket, names, oldest)
         if gone := {day_of(entry) for of in old.values() for entry in of} | {day_of(row) for row in without}:
             _forget(bucket, gone, old.keys() | {row.name for row in without})

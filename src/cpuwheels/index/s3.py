@@ -52,9 +52,11 @@ class S3Bucket(Bucket):
             raise PublishError(f"{address} names no bucket", where="--index", next_step="give s3://bucket/prefix")
         endpoint = environ.get("AWS_ENDPOINT_URL", "")
         store = S3Store(
-            parts.netloc, prefix=parts.path.strip("/") or None, endpoint=endpoint or None,
+            parts.netloc,
+            prefix=parts.path.strip("/") or None,
+            endpoint=endpoint or None,
             client_options={"allow_http": endpoint.startswith("http://")},
-        )  # fmt: skip
+        )
         super().__init__(address, store)
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
         self._claimed: tuple[float, str] | None = None  # until when, and the claim's e-tag

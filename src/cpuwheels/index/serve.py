@@ -53,8 +53,10 @@ class _Server(http.server.ThreadingHTTPServer):
 class _Handler(http.server.SimpleHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     extensions_map = http.server.SimpleHTTPRequestHandler.extensions_map | {
-        ".whl": "application/zip", ".metadata": "text/plain", ".html": "text/html; charset=utf-8",
-    }  # fmt: skip
+        ".whl": "application/zip",
+        ".metadata": "text/plain",
+        ".html": "text/html; charset=utf-8",
+    }
 
     def log_message(self, *_: object) -> None:
         """Say nothing."""

@@ -38,10 +38,15 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
     write_atomic(workspace.toolchain_values, values)
     run_cmake(
         f"the kernels of vLLM {request.source.version}",
-        request.environment, workspace.source, workspace.build, workspace.init_cache,
-        env=build_environment_variables(request, workspace, launchers), launchers=launchers, log=log,
+        request.environment,
+        workspace.source,
+        workspace.build,
+        workspace.init_cache,
+        env=build_environment_variables(request, workspace, launchers),
+        launchers=launchers,
+        log=log,
         next_step="read the log; a new upstream version may need another compiler or another patch",
-    )  # fmt: skip
+    )
     workspace.mark_configured()
 
 

@@ -147,10 +147,16 @@ class _Work:
         write_atomic(self._init_cache, cache_text(entries))
         write_atomic(self.values, toolchain_text(request.toolchain, maps, self.build))
         run_cmake(
-            self._project.title, request.environment, self.source, self.build, self._init_cache,
-            env=env, launchers=launchers, log=log,
+            self._project.title,
+            request.environment,
+            self.source,
+            self.build,
+            self._init_cache,
+            env=env,
+            launchers=launchers,
+            log=log,
             next_step="read the log; another version may need other options in matrix.yaml",
-        )  # fmt: skip
+        )
 
     def outputs(self) -> list[str]:
         """Return the object files that the build can make, relative to the build folder."""

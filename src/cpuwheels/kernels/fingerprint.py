@@ -31,7 +31,7 @@ PARTS = (*KERNEL_INPUTS, PINS)
 """What of a source kernels could depend on."""
 
 
-def class_digest(files: Mapping[str, str], reads: Reads) -> str:
+def source_fingerprint(files: Mapping[str, str], reads: Reads) -> str:
     """Return the class of a source.
 
     Args:
@@ -48,7 +48,7 @@ def class_digest(files: Mapping[str, str], reads: Reads) -> str:
     return text_digest("\n".join([*content, *(f"{folder}/ {sorted(found)}" for folder, found in names.items())]))
 
 
-def folder_class(folder: Path, reads: Reads) -> str:
+def tree_fingerprint(folder: Path, reads: Reads) -> str:
     """Return the class of a source tree.
 
     Args:
@@ -61,7 +61,7 @@ def folder_class(folder: Path, reads: Reads) -> str:
         place = folder / part
         names = [part] if place.is_file() else [f"{part}/{name}" for name in tree_names(place)]
         listing |= {name: _entry(f"{folder}/{name}") if name in counted else "" for name in names}
-    return class_digest(listing, reads)
+    return source_fingerprint(listing, reads)
 
 
 def _entry(path: str) -> str:
@@ -77,7 +77,7 @@ def _entry(path: str) -> str:
     return f"{mode} {named.hexdigest()}"
 
 
-def keep_class(store: Store, target: str, source: Path, kernels: Kernels) -> None:
+def keep_fingerprint(store: Store, target: str, source: Path, kernels: Kernels) -> None:
     """Note which kernels a source has, for predictions.
 
     Args:
@@ -90,4 +90,4 @@ def keep_class(store: Store, target: str, source: Path, kernels: Kernels) -> Non
         StoreError: The store cannot be written.
     """
     with storage_errors(store.root):
-        write_atomic(store.path(KIND, target) / folder_class(source, kernels.reads), f"{kernels.key}\n")
+        write_atomic(store.path(KIND, target) / tree_fingerprint(source, kernels.reads), f"{kernels.key}\n")

@@ -29,10 +29,15 @@ SOURCES = ("chooser", "isaprobe")
 _PROGRAM = "main.c"
 _TABLE = "table.h"
 _FLAGS = (
-    "-std=c17", "-O2", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra",
+    "-std=c17",
+    "-O2",
+    "-fPIC",
+    "-fvisibility=hidden",
+    "-Wall",
+    "-Wextra",
     # Python 3.8's, the oldest that the kernels' stable ABI names.
     "-DPy_LIMITED_API=0x03080000",
-)  # fmt: skip
+)
 _LINK = ("-shared", "-Wl,--as-needed", "-ldl")
 
 

@@ -23,7 +23,7 @@ _LONGEST = 60
 """Characters of a value that are shown."""
 
 
-class MadeFrom(Strict):
+class KernelManifest(Strict):
     """The inputs of a wheel's kernels, as digests."""
 
     format: Literal[1] = 1
@@ -75,7 +75,7 @@ class MadeFrom(Strict):
             yield from (f"{name}/{old} is gone, where headers were looked for" for old in sorted(before - now - told))
 
 
-def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> MadeFrom:
+def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> KernelManifest:
     """Return what finished kernels were made from.
 
     Args:
@@ -84,10 +84,14 @@ def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> Ma
         chooser: Digest of the sources of the module that chooses among them.
     """
     source = inputs.source.folder
-    return MadeFrom(
-        kernels=kernels.key, modules=kernels.modules, chooser=chooser, beside=inputs.beside_source(),
-        files=kernels.reads.contents(source), folders=kernels.reads.names(source),
-    )  # fmt: skip
+    return KernelManifest(
+        kernels=kernels.key,
+        modules=kernels.modules,
+        chooser=chooser,
+        beside=inputs.beside_source(),
+        files=kernels.reads.contents(source),
+        folders=kernels.reads.names(source),
+    )
 
 
 def _changed(before: dict[str, Any], now: dict[str, Any]) -> Iterator[tuple[str, Any]]:

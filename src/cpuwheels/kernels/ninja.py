@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.concurrency import beside
+from cpuwheels.core.concurrency import in_background
 from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import CommandError, CompileError, OutOfMemoryError
 from cpuwheels.core.process import run
@@ -44,12 +44,7 @@ _SAMPLE_SECONDS = 2.0
 
 
 def compile_modules(
-    request: KernelRequest,
-    workspace: Workspace,
-    launchers: Launchers,
-    session: Session,
-    reporter: Reporter,
-    log: Path,
+    request: KernelRequest, workspace: Workspace, launchers: Launchers, session: Session, reporter: Reporter, log: Path
 ) -> None:
     """Build every extension module with ninja.
 
@@ -91,7 +86,7 @@ def run_ninja(
     watch = _Watch(reporter, session, build, targets)
     command = session.command([ninja, "-C", build, f"-j{session.window}", *targets])
     try:
-        with beside(watch.show):
+        with in_background(watch.show):
             run(command, log=log, env={**env, **session.plan.gate.environment()}, on_line=watch.line)
     except CommandError as error:
         cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"

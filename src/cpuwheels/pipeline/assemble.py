@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
-from cpuwheels.pipeline.built_wheel import RECORD, find_finished, read_finished, wheel_key
+from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, package_wheel
-from cpuwheels.pipeline.test_environment import install_bench
+from cpuwheels.pipeline.test_environment import install_environment
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.load.install_check import check_install
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
     from cpuwheels.audit.policy import Audited, AuditPolicy
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.kernels.manifest import MadeFrom
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.kernels.manifest import KernelManifest
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
     from cpuwheels.pipeline.inputs import Inputs
-    from cpuwheels.pipeline.package_wheel import BuiltWheel
+    from cpuwheels.pipeline.package_wheel import PackagedWheel
     from cpuwheels.pipeline.provenance import Provenance
-    from cpuwheels.pipeline.test_environment import InstallBench
+    from cpuwheels.pipeline.test_environment import InstallEnvironment
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Assembly:
 
     inputs: Inputs
     provenance: Provenance
-    made_from: MadeFrom
+    made_from: KernelManifest
     kernels: Path
     beside: Mapping[str, Path]
     policy: AuditPolicy
@@ -62,7 +62,7 @@ class Assembly:
     record: Mapping[str, Any]
 
 
-def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finished:
+def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> BuiltWheel:
     """Return the wheel in the output folder: the one that is there, if it was made from the same, else a new one.
 
     Args:
@@ -79,7 +79,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finis
     key = key if check else f"{key} not tested"
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
-        if finished := find_finished(output, key):
+        if finished := find_built(output, key):
             context.reporter.info("this very wheel was built and checked before; nothing to do")
             return finished
         with (
@@ -91,35 +91,53 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Finis
             tried = _checked(context, assembly, built, bench) if check else []
             assembly.write_beside(staged)
             write_record(
-                staged / RECORD, made_from=assembly.provenance, wheel_key=key, source=assembly.inputs.source,
-                environment=assembly.inputs.environment, made=assembly.record, wheel=built.as_record(), tried=tried,
-                timings=context.reporter.timings, announcements=context.reporter.announcements,
+                staged / RECORD,
+                made_from=assembly.provenance,
+                wheel_key=key,
+                source=assembly.inputs.source,
+                environment=assembly.inputs.environment,
+                made=assembly.record,
+                wheel=built.as_record(),
+                tried=tried,
+                timings=context.reporter.timings,
+                announcements=context.reporter.announcements,
                 beside=[path.name for path in staged.iterdir() if path != built.path],
-            )  # fmt: skip
+            )
             put_in_place(staged, output)
-        return read_finished(output)
+        return read_built(output)
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> BuiltWheel:
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
-            context, inputs.prepared.folder, version=inputs.source.version, environment=inputs.environment,
+            context,
+            inputs.prepared.folder,
+            version=inputs.source.version,
+            environment=inputs.environment,
             work=work / "package",
-        )  # fmt: skip
+        )
         parts = parts_of(
             package.project,
-            package=package.files, kernels=assembly.kernels, licenses=package.licenses, beside=assembly.beside,
-        )  # fmt: skip
+            package=package.files,
+            kernels=assembly.kernels,
+            licenses=package.licenses,
+            beside=assembly.beside,
+        )
         built = package_wheel(
             context,
             Package(
-                parts=parts, environment=inputs.environment, epoch=inputs.source.epoch,
-                provenance=assembly.provenance, made_from=assembly.made_from, policy=assembly.policy,
+                parts=parts,
+                environment=inputs.environment,
+                epoch=inputs.source.epoch,
+                provenance=assembly.provenance,
+                made_from=assembly.made_from,
+                policy=assembly.policy,
                 audited=assembly.audited,
             ),
-            work=work / "wheel", out=staged,
-        )  # fmt: skip
+            work=work / "wheel",
+            out=staged,
+        )
         for moved in built.moved_requirements:
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
@@ -128,14 +146,14 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
 
 
 @contextmanager
-def _bench(context: BuildContext, assembly: Assembly, work: Path) -> Iterator[InstallBench | None]:
-    bench = install_bench(context, assembly.inputs.environment, assembly.features, work)
+def _bench(context: BuildContext, assembly: Assembly, work: Path) -> Iterator[InstallEnvironment | None]:
+    bench = install_environment(context, assembly.inputs.environment, assembly.features, work)
     with bench.loader if bench else nullcontext():
         yield bench
 
 
 def _checked(
-    context: BuildContext, assembly: Assembly, built: BuiltWheel, bench: InstallBench | None
+    context: BuildContext, assembly: Assembly, built: PackagedWheel, bench: InstallEnvironment | None
 ) -> list[dict[str, object]]:
     """Return what was loaded on which CPU, for the record."""
     target, log = context.target, context.logs / "install-check.log"
@@ -146,10 +164,15 @@ def _checked(
     modules = [name for name in (*assembly.made_from.modules, target.chooser) if name and name not in libraries]
     with context.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
         check = check_install(
-            built.path, loader=bench.loader, libraries=libraries,
-            modules=modules, features=bench.features,
-            manifest=built.path.with_name("operators.json"), log=log, announce=context.reporter.announce,
-        )  # fmt: skip
+            built.path,
+            loader=bench.loader,
+            libraries=libraries,
+            modules=modules,
+            features=bench.features,
+            manifest=built.path.with_name("operators.json"),
+            log=log,
+            announce=context.reporter.announce,
+        )
     for library in check.libraries:
         context.reporter.info(f"{library.name}: {len(library.operators)} operators")
     own = Cpu("", bench.features, [bench.loader.python()], environment=needed_variables(bench.onednn))

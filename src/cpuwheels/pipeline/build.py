@@ -14,7 +14,7 @@ from cpuwheels.config.host import check_debug_symbols, check_host
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.build import get_kernels
 from cpuwheels.kernels.ccache.install import chosen_cache
-from cpuwheels.kernels.fingerprint import keep_class
+from cpuwheels.kernels.fingerprint import keep_fingerprint
 from cpuwheels.kernels.isa_dispatch import beside_kernels, chooser_digest, chooser_key
 from cpuwheels.kernels.manifest import made_from
 from cpuwheels.kernels.memory.plan import memory_cap
@@ -28,7 +28,7 @@ from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
-from cpuwheels.source.request import request_source
+from cpuwheels.source.request import wanted_source
 from cpuwheels.toolchain.native_helpers import features_here, probe
 from cpuwheels.toolchain.select import check_choice
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
     from cpuwheels.pipeline.inputs import Inputs
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
@@ -58,7 +58,7 @@ def build(
     *,
     check: bool = True,
     store: Store | None = None,
-) -> Finished:
+) -> BuiltWheel:
     """Build the wheel of one target and put it into the output folder.
 
     What can be judged without work (target, machine, memory, source request) is judged first.
@@ -85,10 +85,7 @@ def build(
     else:
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
-    request = request_source(
-        options.source, options.sha256, matrix, default=matrix.source_of(target), clone=options.repo,
-        locked=options.locked,
-    )  # fmt: skip
+    request = wanted_source(matrix, target, options)
     context = open_context(paths, matrix, target, options, reporter, store)
     assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
     return assemble(context, assembly, check=check)
@@ -106,7 +103,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         kernels = get_kernels(
             context, wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context)
         )
-    keep_class(context.store, target.id, inputs.source.folder, kernels)
+    keep_fingerprint(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
     def write_beside(folder: Path) -> None:
@@ -116,9 +113,13 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
             write_report(folder, kernels, title)
 
     compiled_with = kernel_facts(
-        toolchain=toolchain, environment=inputs.environment, onednn=inputs.onednn, acl=inputs.acl,
-        kernels=kernels.key, chooser=chooser,
-    )  # fmt: skip
+        toolchain=toolchain,
+        environment=inputs.environment,
+        onednn=inputs.onednn,
+        acl=inputs.acl,
+        kernels=kernels.key,
+        chooser=chooser,
+    )
     return Assembly(
         inputs=inputs,
         provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
@@ -130,7 +131,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         features=probe(native.isaprobe).features,
         write_beside=write_beside,
         record=compiled_record(toolchain, kernels, plan),
-    )  # fmt: skip
+    )
 
 
 def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> Assembly:
@@ -151,7 +152,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
         features=features_here(context.store),
         write_beside=lambda _: None,
         record=precompiled_record(donor.origin, donor.wheel.name, donor.sha256),
-    )  # fmt: skip
+    )
 
 
 def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels: Kernels) -> AuditPolicy:
@@ -169,6 +170,11 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
 def _policy(target: Target, inputs: Inputs) -> AuditPolicy:
     """Return what a wheel is held against whose binaries were audited before."""
     return AuditPolicy(
-        floor=target.floor, machine=target.machine, excluded=target.excluded_libraries,
-        torch_libraries=inputs.environment.torch_folder / "lib", library_folders=(), digests=(), system=target.system,
-    )  # fmt: skip
+        floor=target.floor,
+        machine=target.machine,
+        excluded=target.excluded_libraries,
+        torch_libraries=inputs.environment.torch_folder / "lib",
+        library_folders=(),
+        digests=(),
+        system=target.system,
+    )

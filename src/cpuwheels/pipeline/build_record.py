@@ -56,11 +56,7 @@ def write_record(
     record = {
         **made_from.as_dict(),
         "wheel_key": wheel_key,
-        "origin": {
-            "source": source.origin,
-            "version_from": source.version_from,
-            "torch": environment.torch_from,
-        },
+        "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
         "wheel": dict(wheel),
         "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
@@ -109,7 +105,4 @@ def precompiled_record(origin: str, wheel: str, sha256: str) -> dict[str, Any]:
         wheel: Its file name.
         sha256: Its digest.
     """
-    return {
-        "precompiled": {"from": origin, "wheel": wheel, "sha256": sha256},
-        "jobs": {"compiled_in_this_run": False},
-    }
+    return {"precompiled": {"from": origin, "wheel": wheel, "sha256": sha256}, "jobs": {"compiled_in_this_run": False}}

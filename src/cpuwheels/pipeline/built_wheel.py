@@ -46,7 +46,7 @@ class _Record(Strict):
     jobs: _Jobs
 
 
-class Finished(Strict):
+class BuiltWheel(Strict):
     """A wheel in the output folder."""
 
     path: Path
@@ -78,16 +78,16 @@ def wheel_key(provenance: Provenance, target: Target, tools: Path) -> str:
     return make_key(provenance=provenance, target=target, tools=file_digest(tools), code=code_digest())
 
 
-def find_finished(output: Path, key: str) -> Finished | None:
+def find_built(output: Path, key: str) -> BuiltWheel | None:
     """Return the wheel of a key if it lies in an output folder whole, with all that belongs to it."""
     try:
-        finished = read_finished(output)
+        finished = read_built(output)
     except WheelError:
         return None
     return finished if finished.key == key else None
 
 
-def read_finished(output: Path) -> Finished:
+def read_built(output: Path) -> BuiltWheel:
     """Return the wheel in an output folder, if it is the one that its record tells of.
 
     Raises:
@@ -104,7 +104,13 @@ def read_finished(output: Path) -> Finished:
             f"{', '.join(missing) or path.name} is not there as it was built", where=output, next_step="build it"
         )
     wheel = record.wheel
-    return Finished(
-        path=path, sha256=wheel.sha256, size=wheel.size, versions=wheel.versions, policy=wheel.policy,
-        key=record.wheel_key, compiled=record.jobs.compiled_in_this_run, notes=record.notes,
-    )  # fmt: skip
+    return BuiltWheel(
+        path=path,
+        sha256=wheel.sha256,
+        size=wheel.size,
+        versions=wheel.versions,
+        policy=wheel.policy,
+        key=record.wheel_key,
+        compiled=record.jobs.compiled_in_this_run,
+        notes=record.notes,
+    )

@@ -18,12 +18,7 @@ if TYPE_CHECKING:
 
 
 def open_context(
-    paths: Paths,
-    matrix: Matrix,
-    target: Target,
-    options: BuildOptions,
-    reporter: Reporter,
-    store: Store | None = None,
+    paths: Paths, matrix: Matrix, target: Target, options: BuildOptions, reporter: Reporter, store: Store | None = None
 ) -> BuildContext:
     """Check that the stores and the output folder can be written, and return the context.
 

@@ -59,9 +59,14 @@ class Inputs:
     def kernels(self, context: BuildContext) -> KernelInputs:
         """Return what names the kernels."""
         return KernelInputs(
-            root=context.root, target=context.target, source=self.prepared, environment=self.environment,
-            onednn=self.onednn, acl=self.acl, debug_symbols=context.options.debug_symbols,
-        )  # fmt: skip
+            root=context.root,
+            target=context.target,
+            source=self.prepared,
+            environment=self.environment,
+            onednn=self.onednn,
+            acl=self.acl,
+            debug_symbols=context.options.debug_symbols,
+        )
 
     def request(self, context: BuildContext, toolchain: Toolchain) -> KernelRequest:
         """Return the request for the kernels."""
@@ -83,10 +88,12 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))
         check_torch(context, pins.torch)
         return Upstream(
-            source, prepared, pins.torch,
+            source,
+            prepared,
+            pins.torch,
             _chosen_onednn(context.matrix, pins, context.target),
             choose_acl(pins.acl, context.matrix.acl, context.target.machine),
-        )  # fmt: skip
+        )
 
 
 def compiler(context: BuildContext) -> tuple[Toolchain, NativeTools]:

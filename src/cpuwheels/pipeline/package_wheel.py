@@ -17,7 +17,7 @@ from cpuwheels.kernels.manifest import FILE as MANIFEST
 from cpuwheels.pipeline.provenance import NOTE, wheel_note
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
-from cpuwheels.wheel.dist_info_cache import KeptDescription
+from cpuwheels.wheel.dist_info_cache import DistInfoCache
 from cpuwheels.wheel.overlay import write_overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.audit.policy import Audited, AuditPolicy, Bundled
     from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.build_env import Environment
-    from cpuwheels.kernels.manifest import MadeFrom
+    from cpuwheels.kernels.manifest import KernelManifest
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.wheel.overlay import Parts
     from cpuwheels.wheel.requirements import MovedRequirement
@@ -53,13 +53,13 @@ class Package:
     environment: Environment
     epoch: int
     provenance: Provenance
-    made_from: MadeFrom
+    made_from: KernelManifest
     policy: AuditPolicy
     audited: tuple[str, Audited] | None = None
 
 
 @dataclass(frozen=True)
-class BuiltWheel:
+class PackagedWheel:
     """A finished wheel.
 
     Attributes:
@@ -91,7 +91,7 @@ class BuiltWheel:
         return record
 
 
-def package_wheel(context: BuildContext, package: Package, *, work: Path, out: Path) -> BuiltWheel:
+def package_wheel(context: BuildContext, package: Package, *, work: Path, out: Path) -> PackagedWheel:
     """Package a wheel.
 
     Args:
@@ -121,16 +121,20 @@ def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tu
     """Return a wheel as the build backend writes it, and the package's files that it lacks if it is a kept one."""
     parts, environment = package.parts, package.environment
     platform = f"linux-{package.policy.machine}" if package.policy.system == "Linux" else None
-    kept = KeptDescription(parts, f"{environment.key()} {platform or sys.platform}", context.store)
+    kept = DistInfoCache(parts, f"{environment.key()} {platform or sys.platform}", context.store)
     with storage_errors(work):
         raw = kept.wheel(work / "raw")
     files = parts.package if raw else {}
     if raw is None:
         overlay = write_overlay(work / "overlay", parts)
         raw = build_overlay(
-            overlay, python=environment.python.absolute(), epoch=package.epoch, out=work / "raw", log=log,
+            overlay,
+            python=environment.python.absolute(),
+            epoch=package.epoch,
+            out=work / "raw",
+            log=log,
             platform=platform,
-        )  # fmt: skip
+        )
         kept.keep(raw)
     check_complete(raw, parts.files - files.keys(), parts.project)
     return raw, files
@@ -144,9 +148,14 @@ def _canonicalise(
     note = wheel_note(package.provenance, audited, package.parts.project.moved)
     with Streams([each for each in (audited.path, kept) if each is not None]) as streams:
         canonicalize(
-            raw, wheel, epoch=package.epoch, add={NOTE: note.render(), MANIFEST: package.made_from.render()},
-            instead=audited.path, streams=streams, files=files,
-        )  # fmt: skip
+            raw,
+            wheel,
+            epoch=package.epoch,
+            add={NOTE: note.render(), MANIFEST: package.made_from.render()},
+            instead=audited.path,
+            streams=streams,
+            files=files,
+        )
     return wheel
 
 
@@ -181,8 +190,8 @@ def require_valid(wheel: Path, expected: Expectations, *, log: Path | None = Non
         )
 
 
-def _built(package: Package, wheel: Path, audited: Audited) -> BuiltWheel:
-    return BuiltWheel(
+def _built(package: Package, wheel: Path, audited: Audited) -> PackagedWheel:
+    return PackagedWheel(
         path=wheel,
         sha256=file_digest(wheel),
         size=wheel.stat().st_size,

@@ -62,11 +62,23 @@ def rebuilt(paths: Paths, target: str, options: BuildOptions, reporter: Reporter
         reporter.info(f"building again in {name}, with --jobs {other.jobs}")
         done = relay(
             [
-                sys.executable, "-m", "cpuwheels", "--root", paths.root, "--cache", cache, "--dist", dist,
-                "build", target, "--no-summary", *other.as_arguments(),
+                sys.executable,
+                "-m",
+                "cpuwheels",
+                "--root",
+                paths.root,
+                "--cache",
+                cache,
+                "--dist",
+                dist,
+                "build",
+                target,
+                "--no-summary",
+                *other.as_arguments(),
             ],
-            env=os.environ | CIRCUMSTANCES, umask=UMASK,
-        )  # fmt: skip
+            env=os.environ | CIRCUMSTANCES,
+            umask=UMASK,
+        )
         if done.returncode != 0:
             raise SecondBuildError(done.returncode)
         yield Path(done.output.strip())

@@ -85,13 +85,23 @@ def serve_wheel(
                     reporter.info(f"{case.name}: {problem}")
                 cases.append(case)
     return Served(
-        wheel=wheel.name, sha256=found.sha256, version=found.version, torch=environment.torch,
-        python=environment.version, machine=cpu.model, requirements=environment.lock,
-        requirements_sha256=environment.lock_sha256, lacks=environment.lacks, moved=environment.moved,
-        memory_utilization=setting.memory, onednn_limit=limit.isa if limit else "",
+        wheel=wheel.name,
+        sha256=found.sha256,
+        version=found.version,
+        torch=environment.torch,
+        python=environment.version,
+        machine=cpu.model,
+        requirements=environment.lock,
+        requirements_sha256=environment.lock_sha256,
+        lacks=environment.lacks,
+        moved=environment.moved,
+        memory_utilization=setting.memory,
+        onednn_limit=limit.isa if limit else "",
         onednn_reason=limit.reason if limit else "",
-        began=began.isoformat(timespec="seconds"), seconds=round(time.monotonic() - started, 1), cases=tuple(cases),
-    ), context.logs  # fmt: skip
+        began=began.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 1),
+        cases=tuple(cases),
+    ), context.logs
 
 
 def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
@@ -168,11 +178,15 @@ def _cases(
             place = folder or made[name]
             wanted = [
                 Wanted(
-                    name, place, dtype, library, target.chooser or "",
+                    name,
+                    place,
+                    dtype,
+                    library,
+                    target.chooser or "",
                     {**lesser_cpu(target, library, cpu.features), **users} if library else {},
                 )
                 for library in options.libraries or ("",)
-            ]  # fmt: skip
+            ]
             try:
                 questions = questions_for(setting, name, place, dtype)
             except ServeError as error:

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
-    from cpuwheels.pipeline.built_wheel import Finished
+    from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 _INDENT, _LABEL = "  ", 10
 
 
-def closing_lines(
-    finished: Finished, target: Target, notes: Iterable[str], *, foreign: bool, here: Path, width: int
+def summary_lines(
+    finished: BuiltWheel, target: Target, notes: Iterable[str], *, foreign: bool, here: Path, width: int
 ) -> list[str]:
     """Return what is said at the end of a build; commands and paths are never divided, so that they can be copied.
 
@@ -43,7 +43,7 @@ def closing_lines(
     return [*lines, *_commands(finished, target, here, foreign=foreign)]
 
 
-def _commands(finished: Finished, target: Target, here: Path, *, foreign: bool) -> list[str]:
+def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool) -> list[str]:
     # On macOS PyPI's torch is the CPU build.
     labelled = target.system == "Linux"
     following = {f"parity-{target.id}": "check its kernels", f"serve-{target.id}": "serve small models from it"}
@@ -65,6 +65,10 @@ def _shown(path: Path, here: Path) -> str:
 
 def _wrapped(label: str, text: str, width: int) -> list[str]:
     return textwrap.wrap(
-        text, max(width, 40), initial_indent=f"{_INDENT}{label:{_LABEL}}", subsequent_indent=" " * (_LABEL + 2),
-        break_long_words=False, break_on_hyphens=False,
-    )  # fmt: skip
+        text,
+        max(width, 40),
+        initial_indent=f"{_INDENT}{label:{_LABEL}}",
+        subsequent_indent=" " * (_LABEL + 2),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )

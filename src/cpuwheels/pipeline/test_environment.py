@@ -24,7 +24,7 @@ from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.load.cpu_loaders import CpuLoaders
 from cpuwheels.verification.load.loader import Loader
 from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
-from cpuwheels.verification.parity.run import Bench, Trial
+from cpuwheels.verification.parity.run import ParityEnvironment, Trial
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class InstallBench:
+class InstallEnvironment:
     """Where the install check happens.
 
     Attributes:
@@ -65,9 +65,9 @@ def emulated(context: BuildContext) -> EmulatedMachine:
     return emulated_machine(context)
 
 
-def install_bench(
+def install_environment(
     context: BuildContext, environment: Environment, features: frozenset[str], work: Path
-) -> InstallBench | None:
+) -> InstallEnvironment | None:
     """Return where a wheel of the run is installed and loaded; None if nothing here can run it.
 
     Args:
@@ -84,18 +84,22 @@ def install_bench(
         cpu = cpu_at_hand(context.store)
         limit = hold_onednn_back(context.reporter, cpu) if cpu else None
         loader = Loader(
-            lambda: layered_environment(environment, work / "venv", context.logs), work / "check", log,
+            lambda: layered_environment(environment, work / "venv", context.logs),
+            work / "check",
+            log,
             needed_variables(limit),
-        )  # fmt: skip
-        return InstallBench(loader, (), features, limit)
+        )
+        return InstallEnvironment(loader, (), features, limit)
     if context.target.root is None:
         return None
     cpus = emulated(context).environment(work / "venv")
     emulated_features = frozenset[str]().union(*(cpu.features for cpu in cpus))
-    return InstallBench(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
+    return InstallEnvironment(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
 
 
-def parity_bench(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+def parity_environment(
+    context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path
+) -> ParityEnvironment:
     """Return where the kernels of a wheel are tried, with the wheel installed.
 
     Raises:
@@ -129,7 +133,7 @@ def hold_onednn_back(reporter: Reporter, cpu: CpuFeatures) -> OnednnLimit | None
     return limit
 
 
-def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> ParityEnvironment:
     here = this_cpu(context)
     with context.reporter.stage("environment", f"Python with torch {wheel.torch}"):
         environment = torch_environment(context, wheel.torch)
@@ -148,13 +152,20 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
             command: list[str | Path] = [emulator, "-cpu", name, python]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
-    return Bench(
-        trials=tuple(trials), site=site, torch=environment.torch_version, tests=context.root / "tests" / "parity",
-        work=work, logs=context.logs, machine=here.model, threads=trials[0].threads, onednn=limit,
-    )  # fmt: skip
+    return ParityEnvironment(
+        trials=tuple(trials),
+        site=site,
+        torch=environment.torch_version,
+        tests=context.root / "tests" / "parity",
+        work=work,
+        logs=context.logs,
+        machine=here.model,
+        threads=trials[0].threads,
+        onednn=limit,
+    )
 
 
-def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> Bench:
+def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> ParityEnvironment:
     target = context.target
     if not options.emulation:
         raise UsageError(
@@ -168,12 +179,18 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         cpus = machine.environment(work / "venv")
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
     threads = options.threads or 1
-    return Bench(
-        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus), site=site, torch=machine.torch_version,
-        tests=context.root / "tests" / "parity", work=work, logs=context.logs,
-        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})", threads=threads,
-        emulated=True, at_once=usable_cpus().count,
-    )  # fmt: skip
+    return ParityEnvironment(
+        trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus),
+        site=site,
+        torch=machine.torch_version,
+        tests=context.root / "tests" / "parity",
+        work=work,
+        logs=context.logs,
+        machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})",
+        threads=threads,
+        emulated=True,
+        at_once=usable_cpus().count,
+    )
 
 
 def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:

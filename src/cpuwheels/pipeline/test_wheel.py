@@ -12,7 +12,7 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.test_environment import hold_onednn_back, parity_bench, this_cpu
+from cpuwheels.pipeline.test_environment import hold_onednn_back, parity_environment, this_cpu
 from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest, compare_wheels, require_comparable
 from cpuwheels.verification.load.dispatch_check import require_chosen
@@ -57,7 +57,7 @@ def check_wheel(
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     with context.store.scratch("wheel") as work:
-        bench = parity_bench(context, found, options, work)
+        bench = parity_environment(context, found, options, work)
         with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
             if target.chooser is not None and target.chooser not in found.libraries:
                 cpus = [trial.cpu for trial in bench.trials]

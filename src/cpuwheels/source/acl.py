@@ -74,9 +74,14 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
     reporter, locked = context.reporter, context.options.locked
     try:
         found = settle(
-            source, pin.commit, store=context.store, reporter=reporter, logs=context.logs, locked=locked,
+            source,
+            pin.commit,
+            store=context.store,
+            reporter=reporter,
+            logs=context.logs,
+            locked=locked,
             where="matrix.yaml: acl",
-        )  # fmt: skip
+        )
     except AclError as error:
         if locked:
             raise LockedError(

@@ -80,9 +80,15 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
         folder.mkdir()
         repository.check_out(commit, folder, earlier.commit if earlier and same else None)
         source = take_snapshot(
-            folder, list(objects), described, epoch=repository.epoch(commit), origin=f"commit {commit}",
-            known=Known(earlier.folder, same) if earlier else None, store=store, reporter=reporter,
-        )  # fmt: skip
+            folder,
+            list(objects),
+            described,
+            epoch=repository.epoch(commit),
+            origin=f"commit {commit}",
+            known=Known(earlier.folder, same) if earlier else None,
+            store=store,
+            reporter=reporter,
+        )
     text = _Record(source=source.folder.name, objects=objects).model_dump_json() + "\n"
     with storage_errors(store.root):
         write_atomic(store.path(COMMITS, f"{commit}.json"), text)

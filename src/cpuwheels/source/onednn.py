@@ -65,9 +65,14 @@ def get_onednn(context: BuildContext, tag: str, pin: OneDnnPin, *, environ: Mapp
     source = GitSource("oneDNN", "onednn", tag, repositories, REPOSITORY_VARIABLE, OneDnnError)
     try:
         found = settle(
-            source, pin.commit, store=context.store, reporter=context.reporter, logs=context.logs,
-            locked=context.options.locked, where="matrix.yaml: onednn",
-        )  # fmt: skip
+            source,
+            pin.commit,
+            store=context.store,
+            reporter=context.reporter,
+            logs=context.logs,
+            locked=context.options.locked,
+            where="matrix.yaml: onednn",
+        )
     except OneDnnError as error:
         return _alternate(context, tag, pin, error)
     return OneDnn(found.folder, tag, found.commit, found.commit, found.kind)

@@ -26,11 +26,16 @@ _SUBMODULE = "160000"
 _PLAIN = tuple(
     part
     for setting in (
-        "core.autocrlf=false", "core.eol=lf", "core.symlinks=true", "core.fileMode=true",
-        "core.sparseCheckout=false", "core.fsmonitor=false", "core.hooksPath=/dev/null",
+        "core.autocrlf=false",
+        "core.eol=lf",
+        "core.symlinks=true",
+        "core.fileMode=true",
+        "core.sparseCheckout=false",
+        "core.fsmonitor=false",
+        "core.hooksPath=/dev/null",
     )
     for part in ("-c", setting)
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from cpuwheels.source.worktree import TreeRequest, check_tree
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import BuildOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
     from cpuwheels.source.result import Source
@@ -38,6 +39,22 @@ class SourceRequest(Protocol):
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Return the source, fetching it if needed."""
+
+
+def wanted_source(matrix: Matrix, target: Target, options: BuildOptions) -> SourceRequest:
+    """Return the source that the options of a build mean; the target's default if they name none.
+
+    Raises:
+        SourceError, LockedError: As `request_source`.
+    """
+    return request_source(
+        options.source,
+        options.sha256,
+        matrix,
+        default=matrix.source_of(target),
+        clone=options.repo,
+        locked=options.locked,
+    )
 
 
 def request_source(

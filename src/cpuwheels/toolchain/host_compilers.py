@@ -74,11 +74,7 @@ def _candidates(target: Target, environ: Mapping[str, str]) -> Iterator[tuple[st
     if cxx := _program(environ.get("CXX", "")):
         yield f"CXX={cxx}", cxx, Path(cc_path).absolute() if cc_path else None
     elif cc:
-        yield (
-            f"CC={cc}",
-            partner(Path(cc), cxx=True).as_posix(),
-            Path(cc_path).absolute() if cc_path else None,
-        )
+        yield (f"CC={cc}", partner(Path(cc), cxx=True).as_posix(), Path(cc_path).absolute() if cc_path else None)
     for command in host_commands(target):
         yield command, command, None
 

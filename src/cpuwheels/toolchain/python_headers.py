@@ -38,9 +38,14 @@ def python_headers(context: BuildContext, lock: DebianLock) -> Path:
         DownloadError: A package cannot be fetched.
     """
     root = unpacked_root(
-        lock, KIND, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter,
-        finish=lambda fresh, _: settle(fresh), finish_key=headers_key(lock),
-    )  # fmt: skip
+        lock,
+        KIND,
+        mirrors=debian_mirrors(context),
+        store=context.store,
+        reporter=context.reporter,
+        finish=lambda fresh, _: settle(fresh),
+        finish_key=headers_key(lock),
+    )
     return _folder(root)
 
 

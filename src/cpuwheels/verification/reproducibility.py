@@ -16,15 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK = 1 << 20
-_ATTRIBUTES = (
-    "date_time",
-    "external_attr",
-    "create_system",
-    "compress_type",
-    "flag_bits",
-    "extra",
-    "comment",
-)
+_ATTRIBUTES = ("date_time", "external_attr", "create_system", "compress_type", "flag_bits", "extra", "comment")
 _SHOWN = 20
 
 
@@ -119,8 +111,7 @@ def first_difference(one: IO[bytes], two: IO[bytes]) -> int:
         left, right = one.read(_CHUNK), two.read(_CHUNK)
         if left != right:
             same = next(
-                (index for index, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]),
-                None,
+                (index for index, pair in enumerate(zip(left, right, strict=False)) if pair[0] != pair[1]), None
             )
             return offset + (min(len(left), len(right)) if same is None else same)
         if not left:

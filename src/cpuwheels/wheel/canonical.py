@@ -36,14 +36,7 @@ _COPIED = 1 << 30
 def zip_time(epoch: int) -> tuple[int, int, int, int, int, int]:
     """Return the UTC time stamp of zip entries: clamped to 1980, in steps of two seconds."""
     moment = time.gmtime(max(epoch, ZIP_EPOCH))
-    return (
-        moment.tm_year,
-        moment.tm_mon,
-        moment.tm_mday,
-        moment.tm_hour,
-        moment.tm_min,
-        moment.tm_sec // 2 * 2,
-    )
+    return (moment.tm_year, moment.tm_mon, moment.tm_mday, moment.tm_hour, moment.tm_min, moment.tm_sec // 2 * 2)
 
 
 def entry_order(name: str, dist_info: str) -> tuple[int, str]:

@@ -20,10 +20,26 @@ _README_NAMES = {"text/markdown": "README.md", "text/x-rst": "README.rst", "text
 _IGNORED_FIELDS = {"metadata_version", "dynamic", "platforms"}
 
 _KNOWN_FIELDS = _IGNORED_FIELDS | {
-    "name", "version", "summary", "description", "description_content_type", "requires_python", "license",
-    "license_expression", "license_files", "author", "author_email", "maintainer", "maintainer_email",
-    "keywords", "classifiers", "project_urls", "home_page", "requires_dist", "provides_extra",
-}  # fmt: skip
+    "name",
+    "version",
+    "summary",
+    "description",
+    "description_content_type",
+    "requires_python",
+    "license",
+    "license_expression",
+    "license_files",
+    "author",
+    "author_email",
+    "maintainer",
+    "maintainer_email",
+    "keywords",
+    "classifiers",
+    "project_urls",
+    "home_page",
+    "requires_dist",
+    "provides_extra",
+}
 
 Pairs = tuple[tuple[str, str], ...]
 

@@ -32,7 +32,7 @@ _NO_VERSION = "0"
 """What stands in the place of the version."""
 
 
-class KeptDescription:
+class DistInfoCache:
     """The ``.dist-info`` for wheels of some parts, if it was kept, and the place to keep it.
 
     Args:

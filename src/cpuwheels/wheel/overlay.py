@@ -154,11 +154,7 @@ def write_overlay(folder: Path, parts: Parts) -> Overlay:
 def overlay_table(project: Project, *, packages: list[str], py_api: str) -> dict[str, Any]:
     """Return the overlay's ``pyproject.toml``."""
     table = project_table(project)
-    wheel: dict[str, Any] = {
-        "py-api": py_api,
-        "packages": [f"package/{name}" for name in packages],
-        "platlib": True,
-    }
+    wheel: dict[str, Any] = {"py-api": py_api, "packages": [f"package/{name}" for name in packages], "platlib": True}
     if project.license_files and "license-files" not in table:
         wheel["license-files"] = list(project.license_files)
     return {

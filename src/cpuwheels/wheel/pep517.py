@@ -75,8 +75,7 @@ def check_complete(wheel: Path, files: frozenset[str], project: Project) -> None
         dist_info = dist_info_of(names)
         entry_points = f"{dist_info}/entry_points.txt"
         written = read_project(
-            archive.read(f"{dist_info}/METADATA"),
-            archive.read(entry_points).decode() if entry_points in names else "",
+            archive.read(f"{dist_info}/METADATA"), archive.read(entry_points).decode() if entry_points in names else ""
         )
     content = {name for name in names if not name.startswith(f"{dist_info}/")}
     faults = [f"{name} is missing" for name in sorted(files - content)]

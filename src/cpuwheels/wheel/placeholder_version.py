@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _COMMIT = re.compile(r"(\d+)\.(\d+)\.(\d+)\.dev(\d+)\+(g[0-9a-f]+)")
-STAND_IN = "98765.43210.56789.dev12345+g0123456789abcdef"
+PLACEHOLDER = "98765.43210.56789.dev12345+g0123456789abcdef"
 """Of the form of a commit's version, and like no version of anything."""
 
 _TRACE = re.compile(rb"98765\D{1,2}43210\D{1,2}56789")
 _METADATA = "METADATA"
 
 
-def stand_in_for(version: str) -> str:
+def placeholder_for(version: str) -> str:
     """Return what is asked for in place of a version: the version itself if it is not of the form of a commit's."""
-    return STAND_IN if _COMMIT.fullmatch(version) else version
+    return PLACEHOLDER if _COMMIT.fullmatch(version) else version
 
 
 def with_version(answers: Answers, version: str, device: str, *, source: Path, work: Path) -> Answers | None:
@@ -43,7 +43,7 @@ def with_version(answers: Answers, version: str, device: str, *, source: Path, w
     for path in (path for path in answers.metadata.glob("*.dist-info/**/*") if path.is_file()):
         content = path.read_bytes()
         if path.name == _METADATA:
-            before, after = (f"\nVersion: {one}.{device}\n".encode() for one in (STAND_IN, version))
+            before, after = (f"\nVersion: {one}.{device}\n".encode() for one in (PLACEHOLDER, version))
             content = content.replace(before, after)
         if _TRACE.search(content):
             return None
@@ -57,7 +57,7 @@ def with_version(answers: Answers, version: str, device: str, *, source: Path, w
         content = path.read_bytes()
         if not _TRACE.search(content):
             continue
-        for before, after in zip(_forms(STAND_IN), _forms(version), strict=True):
+        for before, after in zip(_forms(PLACEHOLDER), _forms(version), strict=True):
             content = content.replace(before, after)
         if _TRACE.search(content):
             return None

@@ -69,7 +69,7 @@ class Answers:
     files: dict[str, Path]
 
 
-class KeptAnswers:
+class SetupPyCache:
     """The answers for one source, if they were kept, and the place to keep them.
 
     Args:

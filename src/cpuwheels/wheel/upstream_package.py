@@ -22,8 +22,8 @@ from cpuwheels.core.errors import CommandError, WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
 from cpuwheels.wheel.core_metadata import Project, read_project
-from cpuwheels.wheel.placeholder_version import stand_in_for, with_version
-from cpuwheels.wheel.setup_py_cache import Answers, KeptAnswers, Notes
+from cpuwheels.wheel.placeholder_version import placeholder_for, with_version
+from cpuwheels.wheel.setup_py_cache import Answers, Notes, SetupPyCache
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -58,13 +58,7 @@ def local_version(version: str, label: str) -> str:
 
 
 def upstream_package(
-    context: BuildContext,
-    source: Path,
-    *,
-    version: str,
-    environment: Environment,
-    work: Path,
-    device: str = "cpu",
+    context: BuildContext, source: Path, *, version: str, environment: Environment, work: Path, device: str = "cpu"
 ) -> UpstreamPackage:
     """Ask the source's own ``setup.py`` for metadata and package files, or find what it would say in the store.
 
@@ -84,10 +78,8 @@ def upstream_package(
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)
-    ask = partial(
-        _answers, source, names=_names(source), device=device, environment=environment, store=store, log=log
-    )  # fmt: skip
-    stated = stand_in_for(version)
+    ask = partial(_answers, source, names=_names(source), device=device, environment=environment, store=store, log=log)
+    stated = placeholder_for(version)
     answers = ask(version=stated, work=work / "asked")
     if stated != version:
         with storage_errors(work):
@@ -124,7 +116,7 @@ def _answers(
     """Return what ``setup.py`` says where the version is given, from the store or asked now."""
     # It adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
     asked = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
-    kept = KeptAnswers(source, make_key(environment=environment.key(), asked=asked), store, names)
+    kept = SetupPyCache(source, make_key(environment=environment.key(), asked=asked), store, names)
     with storage_errors(work), log.open("a", encoding="utf-8") as stream:
         found = kept.find(work / "modes")
         if found is not None:
@@ -134,7 +126,7 @@ def _answers(
     return _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
 
 
-def _ask(source: Path, kept: KeptAnswers, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:
+def _ask(source: Path, kept: SetupPyCache, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:
     copy, answered = work / "source", work / "answers"
     with storage_errors(work):
         (answered / "metadata").mkdir(parents=True)

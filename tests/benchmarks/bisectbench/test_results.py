@@ -26,10 +26,14 @@ def run(side: str, wall: float, *steps: tuple[float, bool], first_bad: str = "c"
 
 def results() -> Results:
     return Results(
-        machine=MACHINE, began="2026-01-01", releases=("1.0", "2.0"), commits=22, kernel_changes=4,
+        machine=MACHINE,
+        began="2026-01-01",
+        releases=("1.0", "2.0"),
+        commits=22,
+        kernel_changes=4,
         first=(run(THEIRS, 900, (400, True), (500, True)), run(OURS, 320, (300, True), (20, False))),
         warm=(run(THEIRS, 200, (100, True), (100, True)), run(OURS, 22, (12, False), (10, False))),
-    )  # fmt: skip
+    )
 
 
 def test_the_ratio_is_of_our_time_to_theirs() -> None:
@@ -90,9 +94,13 @@ class TestStep:
         subprocess.run(["git", "-C", folder, *env, "commit", "-q", "--allow-empty", "-m", "one"], check=True)
         (folder / "made").mkdir()
         setting = {
-            "commands": commands, "environment": {"PATH": "/usr/bin:/bin"}, "remove": [str(folder / "made")],
-            "tree": str(folder), "log": str(folder / "log"), "steps": str(folder / "steps.jsonl"),
-        }  # fmt: skip
+            "commands": commands,
+            "environment": {"PATH": "/usr/bin:/bin"},
+            "remove": [str(folder / "made")],
+            "tree": str(folder),
+            "log": str(folder / "log"),
+            "steps": str(folder / "steps.jsonl"),
+        }
         (folder / "step.json").write_text(json.dumps(setting))
         code = take_step(folder / "step.json")
         return code, json.loads((folder / "steps.jsonl").read_text())

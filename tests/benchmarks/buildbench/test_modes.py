@@ -8,16 +8,7 @@ from types import SimpleNamespace
 import pytest
 from buildbench import modes
 from buildbench.modes import MODES, Bench, estimate
-from buildbench.results import (
-    EDIT,
-    EDIT_UNSTEERED,
-    NOOP,
-    OURS,
-    PYTHON,
-    UNSTEERED,
-    Measured,
-    Results,
-)
+from buildbench.results import EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED, Measured, Results
 
 from bench_results import GIB, results, run
 from cpuwheels.core.errors import CommandError
@@ -81,13 +72,22 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
     bench = trial.bench()
     bench.run(MODES, ["4G", "8G"], 1)
     assert trial.done == [
-        "cold unsteered", "cold ours", "edit unsteered", "edit ours", "python ours", "noop ours", "cap 4G ours",
+        "cold unsteered",
+        "cold ours",
+        "edit unsteered",
+        "edit ours",
+        "python ours",
+        "noop ours",
+        "cap 4G ours",
         "cap 8G ours",
-    ]  # fmt: skip
+    ]
     assert [len(found.runs) for found in trial.saved] == list(range(1, 9))
     assert bench.results.sizes.model_dump() == {
-        "unsteered": {"_C": 2}, "stripped": {"_C": 1}, "ours": {"_C": 2}, "wheel": 3,
-    }  # fmt: skip
+        "unsteered": {"_C": 2},
+        "stripped": {"_C": 1},
+        "ours": {"_C": 2},
+        "wheel": 3,
+    }
 
 
 def test_modes_run_in_their_own_order(trial: Trial) -> None:

@@ -40,9 +40,17 @@ def setting(tmp_path: Path, reporter: Reporter) -> Setting:
     paths = Paths(request.root, tmp_path / "work/cache", tmp_path / "work/dist")
     paths.cache.mkdir(parents=True)
     return Setting(
-        paths, tmp_path / "work", request.source.folder, request, Path("/bin/memgate"), None, 2, made.machine,
-        made.subject, reporter,
-    )  # fmt: skip
+        paths,
+        tmp_path / "work",
+        request.source.folder,
+        request,
+        Path("/bin/memgate"),
+        None,
+        2,
+        made.machine,
+        made.subject,
+        reporter,
+    )
 
 
 def test_upstreams_project_gets_upstreams_settings(setting: Setting) -> None:
@@ -53,8 +61,13 @@ def test_upstreams_project_gets_upstreams_settings(setting: Setting) -> None:
     assert found["FETCHCONTENT_SOURCE_DIR_ONEDNN"] == str(workspace.onednn)
     assert found["ENABLE_AMX_FP8"] == "OFF"
     own = {name for name in found if name.startswith("CPUWHEELS_")}
-    assert own == {"CPUWHEELS_CPUINFO", "CPUWHEELS_PYTHON", "CPUWHEELS_PYTHON_INCLUDE_DIRS", "CPUWHEELS_PYTHON_VERSION",
-                   "CPUWHEELS_STEERING"}  # fmt: skip
+    assert own == {
+        "CPUWHEELS_CPUINFO",
+        "CPUWHEELS_PYTHON",
+        "CPUWHEELS_PYTHON_INCLUDE_DIRS",
+        "CPUWHEELS_PYTHON_VERSION",
+        "CPUWHEELS_STEERING",
+    }
     assert not any("FLAGS" in name or "VISIBILITY" in name for name in found)
     provider = Path(found["CMAKE_PROJECT_TOP_LEVEL_INCLUDES"])
     assert provider.name == "unsteered.cmake"

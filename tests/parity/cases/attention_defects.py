@@ -37,9 +37,22 @@ def paged_attention_far_beyond_cap(library: Any, draw: Draw, *, sign: int) -> Ca
             1, 1, 1, SIZE, lengths, torch.float32, starts, True, -1, "vec", False, None
         )
         library.cpu_attention_with_kv_cache(
-            query, key_cache, value_cache, out, starts, lengths, 1.0, True, None, -1, _int32(0)[None], 1.0, plan, None,
+            query,
+            key_cache,
+            value_cache,
+            out,
+            starts,
+            lengths,
+            1.0,
+            True,
             None,
-        )  # fmt: skip
+            -1,
+            _int32(0)[None],
+            1.0,
+            plan,
+            None,
+            None,
+        )
         return {"near": (out - 1 / (1 + math.exp(-sign))).abs() < 1e-5}
 
     return Call(run, lambda: {"near": Exact(torch.ones(1, 1, SIZE, dtype=torch.bool))})
@@ -76,9 +89,25 @@ def extend_attention_capped(library: Any, draw: Draw) -> Call:
 
     def run() -> dict[str, torch.Tensor]:
         library.extend_attention_cpu(
-            query, keys, values, out, keys, values, torch.arange(2)[None], zero, two, two, zero, 2, 1.0, 1.0, False, 0,
-            None, None,
-        )  # fmt: skip
+            query,
+            keys,
+            values,
+            out,
+            keys,
+            values,
+            torch.arange(2)[None],
+            zero,
+            two,
+            two,
+            zero,
+            2,
+            1.0,
+            1.0,
+            False,
+            0,
+            None,
+            None,
+        )
         return {"near": (out[1].float() - 1 / (1 + math.exp(-2))).abs() < 0.01}
 
     return Call(run, lambda: {"near": Exact(torch.ones(1, SIZE, dtype=torch.bool))})
@@ -94,9 +123,24 @@ def decode_attention_window_behind_encoder(library: Any, draw: Draw) -> Call:
 
     def run() -> dict[str, torch.Tensor]:
         library.decode_attention_cpu(
-            query, keys, values, out, None, None, None, scratch, torch.arange(6)[None], zero, three, 1.0, 0.0, False, 2,
-            three, None,
-        )  # fmt: skip
+            query,
+            keys,
+            values,
+            out,
+            None,
+            None,
+            None,
+            scratch,
+            torch.arange(6)[None],
+            zero,
+            three,
+            1.0,
+            0.0,
+            False,
+            2,
+            three,
+            None,
+        )
         return {"out": out}
 
     return Call(run, lambda: {"out": Exact(torch.full((1, 1, SIZE), 4.5, dtype=torch.bfloat16))})

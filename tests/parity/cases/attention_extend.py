@@ -72,9 +72,13 @@ def extend(
     before = [prefix for prefix, _ in lengths]
     counts = [new for _, new in lengths]
     held = tokens(
-        draw, dtype, [sum(parts) for parts in zip(encoded, before, counts, strict=True)], buffered or heads[1], sizes,
+        draw,
+        dtype,
+        [sum(parts) for parts in zip(encoded, before, counts, strict=True)],
+        buffered or heads[1],
+        sizes,
         index=index,
-    )  # fmt: skip
+    )
     place = (lambda part: draw.strided(part, 32)) if strided else (lambda part: part)
     query = place(draw.normal((sum(counts), heads[0], sizes[0]), dtype, spread))
     keys, values = (place(draw.normal((sum(counts), heads[1], size), dtype)) for size in sizes)
@@ -89,11 +93,26 @@ def extend(
 
     def run() -> dict[str, torch.Tensor]:
         library.extend_attention_cpu(
-            query, None if cross else keys, None if cross else values, out, held.keys, held.values, held.table,
-            held.rows, torch.tensor([sum(pair) for pair in lengths]), new, new.cumsum(0, dtype=index) - new,
-            max(counts), scale, 0.0, cross, window, torch.tensor(encoded) if encoder else None, sink,
+            query,
+            None if cross else keys,
+            None if cross else values,
+            out,
+            held.keys,
+            held.values,
+            held.table,
+            held.rows,
+            torch.tensor([sum(pair) for pair in lengths]),
+            new,
+            new.cumsum(0, dtype=index) - new,
+            max(counts),
+            scale,
+            0.0,
+            cross,
+            window,
+            torch.tensor(encoded) if encoder else None,
+            sink,
             None if masks is None else torch.cat([mask.flatten() for mask in masks]),
-        )  # fmt: skip
+        )
         return {"out": out}
 
     def seen(number: int, queries: int, count: int) -> torch.Tensor:

@@ -218,10 +218,26 @@ def paged_attention_refused(library: Any, draw: Draw, *, wrong: str) -> Call:
         torch.set_num_threads(threads + (wrong == "threads"))
         found = refusal(
             lambda: library.cpu_attention_with_kv_cache(
-                query, cache, cache, out, start, one, 1.0, True, None, -1, table, 0.0, plan, sinks, None, scale, 1.0,
+                query,
+                cache,
+                cache,
+                out,
+                start,
+                one,
+                1.0,
+                True,
+                None,
+                -1,
+                table,
+                0.0,
+                plan,
+                sinks,
+                None,
+                scale,
+                1.0,
                 name,
             )
-        )  # fmt: skip
+        )
         torch.set_num_threads(threads)
         return dict(found)
 

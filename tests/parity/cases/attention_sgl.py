@@ -78,9 +78,22 @@ def decode(
 
     def run() -> dict[str, torch.Tensor]:
         library.decode_attention_cpu(
-            query, held.keys, held.values, out, *parts, scratch, held.table, held.rows, torch.tensor(lengths), scale,
-            softcap, encoder == "cross", window, torch.tensor(encoded) if encoder else None, sink,
-        )  # fmt: skip
+            query,
+            held.keys,
+            held.values,
+            out,
+            *parts,
+            scratch,
+            held.table,
+            held.rows,
+            torch.tensor(lengths),
+            scale,
+            softcap,
+            encoder == "cross",
+            window,
+            torch.tensor(encoded) if encoder else None,
+            sink,
+        )
         return {name: out, "keys": held.keys, "values": held.values}
 
     def judge() -> dict[str, Expected]:
@@ -195,9 +208,24 @@ def decode_attention_refused(library: Any, draw: Draw, *, wrong: str) -> Call:
     query, out = draw.normal((2, 4, 64), torch.bfloat16), draw.output((2, 4, 64), torch.bfloat16)
     scratch = draw.output((2, 4, 1, 65), torch.float32)
     call = [
-        query, held.keys, held.values, out, None, None, None, scratch, held.table, held.rows, torch.tensor([5, 9]), 0.1,
-        0.0, False, 0, None, None,
-    ]  # fmt: skip
+        query,
+        held.keys,
+        held.values,
+        out,
+        None,
+        None,
+        None,
+        scratch,
+        held.table,
+        held.rows,
+        torch.tensor([5, 9]),
+        0.1,
+        0.0,
+        False,
+        0,
+        None,
+        None,
+    ]
     WRONG[wrong](call)
     return refused(lambda: library.decode_attention_cpu(*call))
 

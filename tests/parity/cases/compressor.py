@@ -61,9 +61,17 @@ class Inputs:
     def store(self, operator: Callable[..., None], block: int, ratio: int) -> None:
         """Call an operator, which fills the cache."""
         operator(
-            self.state, self.gathered, self.positions, self.slots, self.weight, EPSILON, self.table, self.cache,
-            block, ratio,
-        )  # fmt: skip
+            self.state,
+            self.gathered,
+            self.positions,
+            self.slots,
+            self.weight,
+            EPSILON,
+            self.table,
+            self.cache,
+            block,
+            ratio,
+        )
 
     def expected(self, ratio: int) -> Near:
         """Return what is cached, before it is rounded."""

@@ -7,15 +7,7 @@ from typing import Any
 
 import torch
 
-from cases.convolution import (
-    CHANNELS,
-    NO_PAD,
-    WIDTH,
-    expected_sequences,
-    histories,
-    name_of_output,
-    pair_weights,
-)
+from cases.convolution import CHANNELS, NO_PAD, WIDTH, expected_sequences, histories, name_of_output, pair_weights
 from cases.pools import pool
 from harness.case import Call, cases, refused
 from harness.draw import Draw

@@ -210,9 +210,13 @@ def static_scaled_fp8_quant_refused(library: Any, draw: Draw, *, wrong: str) -> 
     x, out, scale = _wrong(draw, wrong, torch.tensor([0.1]))
     group = {"group_rows": [3, -1], "group_columns": [-1, 5], "few": [1, -1]}.get(wrong)
     given = {
-        "scale_3d": torch.ones(1, 1, 1), "no_group": torch.ones(4), "group_rows": torch.ones(2),
-        "group_columns": torch.ones(6), "scale_2d": torch.ones(3, 1), "few": torch.ones(3),
-    }.get(wrong, scale)  # fmt: skip
+        "scale_3d": torch.ones(1, 1, 1),
+        "no_group": torch.ones(4),
+        "group_rows": torch.ones(2),
+        "group_columns": torch.ones(6),
+        "scale_2d": torch.ones(3, 1),
+        "few": torch.ones(3),
+    }.get(wrong, scale)
     return refused(lambda: library.static_scaled_fp8_quant(out, x, given, group))
 
 

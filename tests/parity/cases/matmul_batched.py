@@ -34,14 +34,7 @@ UNSUPPORTED = {
     transposed=[False, True],
 )
 def bmm(
-    library: Any,
-    draw: Draw,
-    *,
-    dtype: torch.dtype,
-    rows: int,
-    sizes: tuple[int, int],
-    packed: bool,
-    transposed: bool,
+    library: Any, draw: Draw, *, dtype: torch.dtype, rows: int, sizes: tuple[int, int], packed: bool, transposed: bool
 ) -> Call:
     """Input and output may be views of (rows, batch, ...), as attention has them."""
     outputs, inputs = sizes
@@ -68,14 +61,7 @@ def bmm_unsupported(library: Any, draw: Draw, *, wrong: str) -> Call:
     transposed=[False, True],
 )
 def bmm_fp8(
-    library: Any,
-    draw: Draw,
-    *,
-    dtype: torch.dtype,
-    rows: int,
-    sizes: tuple[int, int],
-    packed: bool,
-    transposed: bool,
+    library: Any, draw: Draw, *, dtype: torch.dtype, rows: int, sizes: tuple[int, int], packed: bool, transposed: bool
 ) -> Call:
     """All finite weights, with one scale."""
     outputs, inputs = sizes

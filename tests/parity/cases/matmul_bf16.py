@@ -17,13 +17,7 @@ from oracles import matmul
 ROWS = [1, 2, 3, 4, 5, 33, 70]
 
 
-def linear(
-    library: Any,
-    x: torch.Tensor,
-    weight: torch.Tensor,
-    bias: torch.Tensor | None,
-    out: torch.Tensor,
-) -> Call:
+def linear(library: Any, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, out: torch.Tensor) -> Call:
     """Pack the weight and multiply."""
 
     def run() -> dict[str, torch.Tensor]:

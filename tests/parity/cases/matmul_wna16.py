@@ -107,14 +107,7 @@ def cpu_gemm_wna16(
     hint=HINTS,
 )
 def cpu_gemm_wna16_any_scale(
-    library: Any,
-    draw: Draw,
-    *,
-    dtype: torch.dtype,
-    rows: int,
-    sizes: tuple[int, int, int],
-    with_zeros: bool,
-    hint: str,
+    library: Any, draw: Draw, *, dtype: torch.dtype, rows: int, sizes: tuple[int, int, int], with_zeros: bool, hint: str
 ) -> Call:
     """Scales as models have them: weights are rounded."""
     x, out = draw.normal((rows, sizes[1]), dtype), draw.output((rows, sizes[0]), dtype)

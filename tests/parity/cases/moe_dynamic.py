@@ -16,11 +16,7 @@ from oracles import moe, moe_quantised
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 SILU, CLAMPED, PLAIN = range(3)
 """Activations, by the numbers that the operator knows; both first and last are silu."""
-GATES = {
-    SILU: moe.GATES["silu"],
-    CLAMPED: moe.Gate(moe.GATES["swigluoai"].function),
-    PLAIN: moe.GATES["silu"],
-}
+GATES = {SILU: moe.GATES["silu"], CLAMPED: moe.Gate(moe.GATES["swigluoai"].function), PLAIN: moe.GATES["silu"]}
 WHOLE = -1
 """A group size: all inputs of an output share a scale."""
 

@@ -63,12 +63,27 @@ class Layer:
         """Call the operator."""
         alpha, limit = (ALPHA, LIMIT) if self.gate == "clamped" else (None, None)
         arguments = {
-            "out": out, "hidden_states": x, "w1": self.up, "w2": self.down, "topk_weights": shares, "topk_ids": chosen,
-            "inplace": False, "moe_comp_method": self.method, "w1_scale": self.scales[0], "w2_scale": self.scales[1],
-            "w1_zero": self.zeros[0], "w2_zero": self.zeros[1], "a1_scale": self.input_scale, "block_size": self.block,
-            "w1_bias": self.biases[0], "w2_bias": self.biases[1], "alpha": alpha, "limit": limit,
-            "is_vnni": self.packed, "act_method": METHODS[self.gate],
-        }  # fmt: skip
+            "out": out,
+            "hidden_states": x,
+            "w1": self.up,
+            "w2": self.down,
+            "topk_weights": shares,
+            "topk_ids": chosen,
+            "inplace": False,
+            "moe_comp_method": self.method,
+            "w1_scale": self.scales[0],
+            "w2_scale": self.scales[1],
+            "w1_zero": self.zeros[0],
+            "w2_zero": self.zeros[1],
+            "a1_scale": self.input_scale,
+            "block_size": self.block,
+            "w1_bias": self.biases[0],
+            "w2_bias": self.biases[1],
+            "alpha": alpha,
+            "limit": limit,
+            "is_vnni": self.packed,
+            "act_method": METHODS[self.gate],
+        }
         versions.call(library, "fused_experts_cpu", arguments)
 
 

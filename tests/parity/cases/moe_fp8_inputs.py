@@ -19,10 +19,7 @@ OPERATORS = ("fused_experts_cpu", "convert_weight_packed", "float8_linear_prepac
 
 
 @cases(
-    *OPERATORS,
-    takes=["a1_scale"],
-    route=[(1, 2, 1), (5, 4, 2), (9, 2, 1), (35, 1, 1)],
-    widths=[(128, 32), (256, 160)],
+    *OPERATORS, takes=["a1_scale"], route=[(1, 2, 1), (5, 4, 2), (9, 2, 1), (35, 1, 1)], widths=[(128, 32), (256, 160)]
 )
 def fused_experts_fp8_inputs(
     library: Any, draw: Draw, *, route: tuple[int, int, int], widths: tuple[int, int], gate: str = "silu"

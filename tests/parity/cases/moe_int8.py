@@ -62,14 +62,7 @@ def _layer(
 
 
 @cases(
-    EXPERTS,
-    PACK,
-    deep=DEEP,
-    dtype=DTYPES,
-    act=["silu", "swigluoai"],
-    biased=[False, True],
-    route=ROUTES,
-    widths=WIDTHS,
+    EXPERTS, PACK, deep=DEEP, dtype=DTYPES, act=["silu", "swigluoai"], biased=[False, True], route=ROUTES, widths=WIDTHS
 )
 def cpu_fused_moe_int8(library: Any, draw: Draw, **parameters: Any) -> Call:
     """Inputs of both products become 8-bit integers; each output of the weights has a scale."""

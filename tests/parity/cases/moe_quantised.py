@@ -240,13 +240,7 @@ def fused_experts_fp8(
     where=lambda gate, biased, widths, **_: moe_experts.plain(gate, biased, widths),
 )
 def fused_experts_mxfp4(
-    library: Any,
-    draw: Draw,
-    *,
-    gate: str,
-    biased: bool,
-    route: tuple[int, int, int],
-    widths: tuple[int, int],
+    library: Any, draw: Draw, *, gate: str, biased: bool, route: tuple[int, int, int], widths: tuple[int, int]
 ) -> Call:
     """All codes, with exponents around those that keep the size of what is multiplied."""
     codes, scales = [], []

@@ -195,13 +195,36 @@ def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     def run() -> dict[str, torch.Tensor]:
         library.cpu_attn_reshape_and_cache(*tensors.stored, isa, *cache)
         plan = library.get_scheduler_metadata(
-            len(keys), *batch.heads, batch.size, lengths, batch.dtype, start, causal, window, isa, batch.split, dynamic,
+            len(keys),
+            *batch.heads,
+            batch.size,
+            lengths,
+            batch.dtype,
+            start,
+            causal,
+            window,
+            isa,
+            batch.split,
+            dynamic,
             batch.cache,
-        )  # fmt: skip
+        )
         library.cpu_attention_with_kv_cache(
-            tensors.query, *tensors.caches, out, start, lengths, scale, causal, tensors.slopes, window, tensors.table,
-            batch.softcap, plan, tensors.sinks, dynamic, *cache,
-        )  # fmt: skip
+            tensors.query,
+            *tensors.caches,
+            out,
+            start,
+            lengths,
+            scale,
+            causal,
+            tensors.slopes,
+            window,
+            tensors.table,
+            batch.softcap,
+            plan,
+            tensors.sinks,
+            dynamic,
+            *cache,
+        )
         return {name: out}
 
     return Call(run, lambda: {name: _expected(tensors, batch, scale, roundings)})
@@ -250,10 +273,24 @@ def refused_call(library: Any, draw: Draw, batch: Batch) -> Call:
         "metadata": lambda: library.get_scheduler_metadata(*sizes, batch.isa, False, None, batch.cache),
         "cache": lambda: library.cpu_attn_reshape_and_cache(*tensors.stored, batch.isa, *batch.scales, batch.cache),
         "attention": lambda: library.cpu_attention_with_kv_cache(
-            tensors.query, *tensors.caches, out, start, lengths, 1.0, True, None, -1, tensors.table, 0.0, plan, None,
-            None, *batch.scales, batch.cache,
+            tensors.query,
+            *tensors.caches,
+            out,
+            start,
+            lengths,
+            1.0,
+            True,
+            None,
+            -1,
+            tensors.table,
+            0.0,
+            plan,
+            None,
+            None,
+            *batch.scales,
+            batch.cache,
         ),
-    }  # fmt: skip
+    }
 
     def run() -> dict[str, torch.Tensor]:
         return {name: refusal(call)["refused"] for name, call in calls.items()}

@@ -108,9 +108,19 @@ def rejection_random_sample(
 
     def run() -> dict[str, torch.Tensor]:
         library.rejection_random_sample_kernel_impl(
-            output, ends, drafts, draft if drafted else None, target, bonus, recovered, uniform, mask, longest,
-            vocabulary, not drafted,
-        )  # fmt: skip
+            output,
+            ends,
+            drafts,
+            draft if drafted else None,
+            target,
+            bonus,
+            recovered,
+            uniform,
+            mask,
+            longest,
+            vocabulary,
+            not drafted,
+        )
         return {"output": output}
 
     def expected() -> dict[str, Exact]:

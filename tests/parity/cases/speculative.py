@@ -209,9 +209,19 @@ def copy_and_expand_dflash_inputs(
 
     def run() -> Mapping[str, torch.Tensor]:
         library.copy_and_expand_dflash_inputs_kernel_impl(
-            new, positions, *outputs.values(), table, starts, None if rejected == "absent" else lost, mask, block_size,
-            width, drafts, total, rejected == "used",
-        )  # fmt: skip
+            new,
+            positions,
+            *outputs.values(),
+            table,
+            starts,
+            None if rejected == "absent" else lost,
+            mask,
+            block_size,
+            width,
+            drafts,
+            total,
+            rejected == "used",
+        )
         return outputs
 
     def expected() -> Mapping[str, Exact]:

@@ -35,9 +35,22 @@ def _update(
     ones = torch.ones(tokens, 1, state.shape[-1], dtype=x.dtype)
     rates = torch.zeros(heads) if rate is None else rate
     library.selective_state_update_cpu(
-        state, x, torch.ones(tokens, heads), rates, ones, ones, None, None, None, False, *slots, NO_SLOT, out, accepted,
+        state,
+        x,
+        torch.ones(tokens, heads),
+        rates,
+        ones,
+        ones,
+        None,
+        None,
+        None,
+        False,
+        *slots,
+        NO_SLOT,
+        out,
+        accepted,
         ends,
-    )  # fmt: skip
+    )
 
 
 def _pool(values: Sequence[float]) -> torch.Tensor:

@@ -115,13 +115,7 @@ class Replay:
         keywords: Of the call, too.
     """
 
-    def __init__(
-        self,
-        library: Library,
-        operator: str,
-        arguments: tuple[Any, ...],
-        keywords: dict[str, Any],
-    ) -> None:
+    def __init__(self, library: Library, operator: str, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
         self._call = getattr(library, operator)
         self._undo = getattr(library, UNDONE_BY[operator]) if operator in UNDONE_BY else None
         self._arguments, self._keywords = arguments, keywords

@@ -74,8 +74,6 @@ def test_data_and_the_unknown_are_not_taken_for_instructions(text: bytes, known:
 
 
 def test_leading_words_get_lines_of_their_own() -> None:
-    assert apart(b"data16 data16 cs nopw 0x0(%rax,%rax,1)") == [
-        b"data16", b"data16", b"cs", b"nopw 0x0(%rax,%rax,1)",
-    ]  # fmt: skip
+    assert apart(b"data16 data16 cs nopw 0x0(%rax,%rax,1)") == [b"data16", b"data16", b"cs", b"nopw 0x0(%rax,%rax,1)"]
     assert apart(b"lock cmpxchg %ecx,(%rdx)") == [b"lock", b"cmpxchg %ecx,(%rdx)"]
     assert apart(b"vaddps %xmm1,%xmm2,%xmm3") == [b"vaddps %xmm1,%xmm2,%xmm3"]

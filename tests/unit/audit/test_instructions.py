@@ -68,5 +68,9 @@ def test_functions_are_named_by_where_they_begin() -> None:
     functions = Functions([0x1000, 0x2000], {0x1000: "first", 0x3000: "exported"})
     addresses = (0xFFF, 0x1000, 0x1FFF, 0x2001, 0x3004)
     assert [functions.name(address) for address in addresses] == [
-        "no function", "first", "first", "function at 0x2000", "exported",
-    ]  # fmt: skip
+        "no function",
+        "first",
+        "first",
+        "function at 0x2000",
+        "exported",
+    ]

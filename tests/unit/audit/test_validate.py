@@ -42,16 +42,10 @@ def test_a_bundled_library_and_one_of_torch_are_fine(tmp_path: Path) -> None:
         ({"library": Elf(stack=7).write()}, "asks for an executable stack"),
         ({"library": Elf(rpath="/usr/lib").write()}, "has search path '/usr/lib'"),
         ({"library": Elf(runpath="$ORIGINAL").write()}, "has search path '$ORIGINAL'"),
-        (
-            {"library": Elf(versions={"libc.so.6": {"GLIBC_2.34": "x"}}).write()},
-            "needs GLIBC_2.34 of libc.so.6",
-        ),
+        ({"library": Elf(versions={"libc.so.6": {"GLIBC_2.34": "x"}}).write()}, "needs GLIBC_2.34 of libc.so.6"),
         ({"library": Elf(text=b"at /home/builder/work/a.cpp").write()}, "path /home/builder/work"),
         ({"library": b"\x7fELF rest"}, "is not a readable ELF file"),
-        (
-            {"wheel": OTHER_TAG.encode()},
-            "tag cp38-abi3-manylinux_2_28_x86_64 is in the file name and not in WHEEL",
-        ),
+        ({"wheel": OTHER_TAG.encode()}, "tag cp38-abi3-manylinux_2_28_x86_64 is in the file name and not in WHEEL"),
         ({"wheel": OTHER_TAG.encode()}, "tag cp38-abi3-manylinux_2_17_x86_64 is in WHEEL and not"),
         ({"wheel": OTHER_TAG.encode()}, "Root-Is-Purelib"),
         ({"metadata": ww.METADATA.replace("demo", "other").encode()}, "METADATA names other, the file demo"),
@@ -76,11 +70,7 @@ def test_an_archive_packed_anyhow(tmp_path: Path) -> None:
     record = f"{ww.INFO}/RECORD"
     rows = members[record].decode().splitlines()
     rows = [rows[1], rows[0].replace("sha256=", "sha256=x"), *rows[2:-2], "demo/gone.py,,", rows[-1]]
-    members = {
-        "demo/": b"",
-        record: "\n".join(rows).encode(),
-        **{k: v for k, v in members.items() if k != record},
-    }
+    members = {"demo/": b"", record: "\n".join(rows).encode(), **{k: v for k, v in members.items() if k != record}}
     wheel = tmp_path / "bad" / ww.NAME
     wheel.parent.mkdir()
     with zipfile.ZipFile(wheel, "w") as archive:

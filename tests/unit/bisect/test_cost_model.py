@@ -11,7 +11,7 @@ from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
 from cpuwheels.fetch.git import Git
 from cpuwheels.kernels.depfile import Reads
-from cpuwheels.kernels.fingerprint import folder_class
+from cpuwheels.kernels.fingerprint import tree_fingerprint
 from cpuwheels.source.repository import Repository
 from sample_source import commit, git, write_tree
 
@@ -35,8 +35,11 @@ def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
     costs.learn(probe("a", "build"))
     costs.learn(probe("c", "none"))
     assert [costs(name * 40) for name in "abcd"] == [
-        ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, UNBUILDABLE_SECONDS, COMPILED_SECONDS,
-    ]  # fmt: skip
+        ASSEMBLED_SECONDS,
+        ASSEMBLED_SECONDS,
+        UNBUILDABLE_SECONDS,
+        COMPILED_SECONDS,
+    ]
     assert costs.different == 3
 
 
@@ -44,7 +47,7 @@ def test_kernels_come_to_hand_and_others_prove_unbuildable() -> None:
 def test_the_store_tells_what_is_at_hand(tmp_path: Path, store: Store) -> None:
     folder = write_tree(tmp_path / "vllm", {"csrc/gpu.cu": "one\n"})
     names = [commit(folder)]
-    marked = folder_class(folder, READS)
+    marked = tree_fingerprint(folder, READS)
     for path, text in [("csrc/gpu.cu", "two\n"), ("csrc/cpu/ops.cpp", "other\n"), ("vllm/a.py", "")]:
         (folder / path).write_text(text)
         names.append(commit(folder))
@@ -59,9 +62,7 @@ def test_the_store_tells_what_is_at_hand(tmp_path: Path, store: Store) -> None:
     assert costs_of(repository, names, store, "x86")(names[0]) == COMPILED_SECONDS, "its kernels are gone"
     (store.root / "kernels" / "key").mkdir(parents=True)
     costs = costs_of(repository, names, store, "x86")
-    assert [costs(name) for name in names] == [
-        ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, COMPILED_SECONDS, COMPILED_SECONDS,
-    ]  # fmt: skip
+    assert [costs(name) for name in names] == [ASSEMBLED_SECONDS, ASSEMBLED_SECONDS, COMPILED_SECONDS, COMPILED_SECONDS]
     assert costs.different == 2
     assert costs_of(repository, names, store, "arm")(names[0]) == COMPILED_SECONDS
     assert git(folder, "status", "--porcelain") == ""

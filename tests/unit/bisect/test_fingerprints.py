@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.bisect.fingerprints import kernel_classes
+from cpuwheels.bisect.fingerprints import kernel_fingerprints
 from cpuwheels.core.errors import SourceError
 from cpuwheels.fetch.git import Git
 from cpuwheels.kernels.depfile import Reads
-from cpuwheels.kernels.fingerprint import folder_class
+from cpuwheels.kernels.fingerprint import tree_fingerprint
 from cpuwheels.source.repository import Repository
 from sample_source import commit, git, write_tree
 
@@ -56,7 +56,7 @@ def test_what_changes_the_kernels(folder: Path, name: str, text: str | None, rou
     second = change(folder, name, text)
     repository = Repository(Git(folder), str(folder))
     for reads, same in ((None, roughly), (READS, by_reads)):
-        (found,) = kernel_classes(repository, [first, second], [reads])
+        (found,) = kernel_fingerprints(repository, [first, second], [reads])
         assert (found[first] == found[second]) is same
 
 
@@ -66,15 +66,15 @@ def test_going_back_is_the_same_again(folder: Path) -> None:
     second = change(folder, "csrc/cpu/ops.cpp", "other\n")
     third = change(folder, "csrc/cpu/ops.cpp", original)
     for reads in (None, READS):
-        (found,) = kernel_classes(Repository(Git(folder), str(folder)), [first, second, third], [reads])
+        (found,) = kernel_fingerprints(Repository(Git(folder), str(folder)), [first, second, third], [reads])
         assert found[first] == found[third] != found[second]
 
 
 def test_a_commit_that_is_not_there_counts_as_empty_or_is_told(folder: Path) -> None:
     repository = Repository(Git(folder), str(folder))
-    assert len(kernel_classes(repository, ["0" * 40], [None])[0]) == 1
+    assert len(kernel_fingerprints(repository, ["0" * 40], [None])[0]) == 1
     with pytest.raises(SourceError, match="git cannot check out"):
-        kernel_classes(repository, ["0" * 40], [READS])
+        kernel_fingerprints(repository, ["0" * 40], [READS])
 
 
 def test_a_tree_has_the_class_of_its_commit(folder: Path) -> None:
@@ -85,4 +85,4 @@ def test_a_tree_has_the_class_of_its_commit(folder: Path) -> None:
     files = (*READS.files, "csrc/cpu/generate.py", "csrc/link.h", "csrc/gone.h")
     reads = Reads(files=files, folders=("csrc", "csrc/cpu", "csrc/gone"))
     repository = Repository(Git(folder), str(folder))
-    assert folder_class(folder, reads) == kernel_classes(repository, [name], [reads])[0][name]
+    assert tree_fingerprint(folder, reads) == kernel_fingerprints(repository, [name], [reads])[0][name]

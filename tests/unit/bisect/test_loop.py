@@ -53,9 +53,14 @@ class World:
         self._meeting = threading.Barrier(max(count, 1), timeout=20)
 
     def run(
-        self, state: State | None = None, *, replayed: Mapping[str, Verdict] | None = None, count: int = 1,
-        try_commit: Callable[[str, Sequence[str]], Probe] | None = None, history: History = HISTORY,
-    ):  # fmt: skip
+        self,
+        state: State | None = None,
+        *,
+        replayed: Mapping[str, Verdict] | None = None,
+        count: int = 1,
+        try_commit: Callable[[str, Sequence[str]], Probe] | None = None,
+        history: History = HISTORY,
+    ):
         self._meet(min(count, 2))  # the ends
         bisection = Bisection(
             history,

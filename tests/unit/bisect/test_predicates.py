@@ -12,7 +12,7 @@ import pytest
 from rich.console import Console
 
 from cpuwheels.bisect.kernel_predicates import speed_verdict
-from cpuwheels.bisect.predicates import CommandJudge, Judgement
+from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BisectError
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from cpuwheels.bisect.predicates import Judge
+    from cpuwheels.bisect.predicates import Predicate
 
 
 def judge(
@@ -36,7 +36,7 @@ def judge(
         python.chmod(0o755)
         return python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 
-    asked: Judge = CommandJudge(command, limit, install, os.environ | environ, cwd)
+    asked: Predicate = CommandPredicate(command, limit, install, os.environ | environ, cwd)
     return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
 
 

@@ -6,7 +6,7 @@ import threading
 import time
 from typing import TYPE_CHECKING
 
-from cpuwheels.bisect.prefetch import Ahead
+from cpuwheels.bisect.prefetch import Prefetch
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.process import run
 
@@ -25,7 +25,7 @@ def test_they_are_made_one_after_the_other_beside_the_caller() -> None:
         if commit == "b":
             done.set()
 
-    with Ahead(get) as ahead:
+    with Prefetch(get) as ahead:
         ahead.begin(["a", "b"])
         assert done.wait(PATIENCE)
     assert [commit for commit, _ in made] == ["a", "b"]
@@ -41,7 +41,7 @@ def test_what_is_no_longer_expected_is_left_out() -> None:
         begun.set()
         go_on.wait(PATIENCE)
 
-    with Ahead(get) as ahead:
+    with Prefetch(get) as ahead:
         ahead.begin(["a", "b"])
         assert begun.wait(PATIENCE)
         ahead.begin(["c"])
@@ -59,7 +59,7 @@ def test_one_that_fails_keeps_no_other_from_being_made() -> None:
             raise CompileError("it does not compile")
         done.set()
 
-    with Ahead(get) as ahead:
+    with Prefetch(get) as ahead:
         ahead.begin(["a", "b"])
         assert done.wait(PATIENCE)
 
@@ -71,7 +71,7 @@ def test_a_command_that_is_under_way_is_ended_with_it(tmp_path: Path) -> None:
         made.append(commit)
         run(["sleep", str(2 * PATIENCE)], log=tmp_path / "log")
 
-    with Ahead(get) as ahead:
+    with Prefetch(get) as ahead:
         ahead.begin(["a", "b"])
         while not (tmp_path / "log").is_file():
             time.sleep(0.01)

@@ -32,13 +32,17 @@ def test_the_story_is_in_the_file_and_news_are_told_once(tmp_path: Path) -> None
             reporter.announce(f"only of {commit}")
         log = (tmp_path / commit / LOG).read_text()
         assert log.splitlines()[:3] == [
-            f"[x86 {commit}] wheel: made", f"[x86 {commit}] a step", f"[x86 {commit}] NOTE an alternate is used",
-        ]  # fmt: skip
+            f"[x86 {commit}] wheel: made",
+            f"[x86 {commit}] a step",
+            f"[x86 {commit}] NOTE an alternate is used",
+        ]
         assert "wheel done in" in log
         assert reporter.announcements == ["an alternate is used", f"only of {commit}"]
     assert shown(screen).splitlines() == [
-        "[x86 aaa] NOTE an alternate is used", "[x86 aaa] NOTE only of aaa", "[x86 bbb] NOTE only of bbb",
-    ]  # fmt: skip
+        "[x86 aaa] NOTE an alternate is used",
+        "[x86 aaa] NOTE only of aaa",
+        "[x86 bbb] NOTE only of bbb",
+    ]
 
 
 def test_without_a_terminal_progress_is_told_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

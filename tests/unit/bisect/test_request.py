@@ -31,7 +31,7 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
     [
         ({}, "0 ways to judge"),
         ({"run": "true", "parity": "a"}, "2 ways to judge"),
-        ({"bench": "a", "jobs": 2}, "cannot be judged side by side"),
+        ({"bench": "a", "jobs": 2}, "cannot be compared side by side"),
         ({"run": "if true"}, "the shell cannot read the command"),
         ({"run": "./not/there"}, "the command ./not/there is not there"),
         ({"run": "A=1 ./not/there 'x'"}, "the command ./not/there is not there"),

@@ -41,9 +41,13 @@ def outcome(folder: Path, verdicts: dict[int, Verdict], judge: dict[str, str | f
     repository = Repository(Git(tree), str(tree))
     history = history_between(repository, names[0], names[8], first_parent=True)
     question = Question(
-        target="x86", good=names[0], bad=names[8], first_parent=True, repository=str(tree),
+        target="x86",
+        good=names[0],
+        bad=names[8],
+        first_parent=True,
+        repository=str(tree),
         judge=judge or {"run": "test -e 'a b'", "timeout": 60.0, "requirements": "none"},
-    )  # fmt: skip
+    )
     state = State(question=question)
     for number, verdict in verdicts.items():
         state = state.with_probe(

@@ -64,9 +64,14 @@ def test_without_options_the_matrix_and_the_machine_decide(
 
 def test_what_verify_passes_on_is_what_was_chosen() -> None:
     chosen = BuildOptions(
-        source="0.31.0", sha256="ab", toolchain="debian", memory="8G", locked=True, debug_symbols=True,
+        source="0.31.0",
+        sha256="ab",
+        toolchain="debian",
+        memory="8G",
+        locked=True,
+        debug_symbols=True,
         compiler_cache="off",
-    )  # fmt: skip
+    )
     given: list[BuildOptions] = []
 
     @click.command()
@@ -149,8 +154,13 @@ def test_an_error_is_one_message_and_its_own_code(tmp_path: Path, monkeypatch: p
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        "error: a [bold] b", "  where: here", "    | one", "    | two", f"  log:   {tmp_path / 'x.log'}", "  next:  do",
-    ]  # fmt: skip
+        "error: a [bold] b",
+        "  where: here",
+        "    | one",
+        "    | two",
+        f"  log:   {tmp_path / 'x.log'}",
+        "  next:  do",
+    ]
 
 
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, EOFError, click.Abort])

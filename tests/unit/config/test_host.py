@@ -41,9 +41,15 @@ def be(monkeypatch: pytest.MonkeyPatch, system: str, machine: str) -> None:
     ],
 )
 def test_where_a_target_is_built_and_run(
-    matrix: Matrix, project_root: Path, monkeypatch: pytest.MonkeyPatch,
-    here: tuple[str, str], target: str, *, built: bool, run: bool,
-) -> None:  # fmt: skip
+    matrix: Matrix,
+    project_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    here: tuple[str, str],
+    target: str,
+    *,
+    built: bool,
+    run: bool,
+) -> None:
     be(monkeypatch, *here)
     wanted = matrix.target(target)
     assert is_foreign(wanted) != run

@@ -65,7 +65,7 @@ def test_the_projects_own_files_fit_their_models(project_root: Path) -> None:
         ("0e2a5bfeef1bfbffc3137464606540233086ce9b", "v3.13", "commit: v3.13", "String should match pattern"),
         ("    floor: manylinux_2_28\n", "", "- id: x86", "targets.0.floor: Field required"),
     ],
-)  # fmt: skip
+)
 def test_a_fault_is_told_with_line_and_hint(load, text: str, old: str, new: str, line_of: str, message: str) -> None:
     assert old in text
     changed = text.replace(old, new, 1)

@@ -7,19 +7,21 @@ import pytest
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.errors import MatrixError
 
-POLICIES = json.dumps([
-    {"name": "linux", "aliases": [], "symbol_versions": {}},
-    {
-        "name": "manylinux_2_17",
-        "aliases": ["manylinux2014"],
-        "priority": 90,
-        "lib_whitelist": ["libc.so.6"],
-        "symbol_versions": {
-            "x86_64": {"GLIBC": ["2.2.5", "2.9", "2.17"], "GLIBCXX": ["3.4", "3.4.19"], "CXXABI": ["1.3", "TM_1"]},
-            "s390x": {"GLIBC": ["2.2"], "GLIBCXX": ["3.4", "LDBL_3.4"]},
+POLICIES = json.dumps(
+    [
+        {"name": "linux", "aliases": [], "symbol_versions": {}},
+        {
+            "name": "manylinux_2_17",
+            "aliases": ["manylinux2014"],
+            "priority": 90,
+            "lib_whitelist": ["libc.so.6"],
+            "symbol_versions": {
+                "x86_64": {"GLIBC": ["2.2.5", "2.9", "2.17"], "GLIBCXX": ["3.4", "3.4.19"], "CXXABI": ["1.3", "TM_1"]},
+                "s390x": {"GLIBC": ["2.2"], "GLIBCXX": ["3.4", "LDBL_3.4"]},
+            },
         },
-    },
-])  # fmt: skip
+    ]
+)
 
 
 @pytest.mark.parametrize(
@@ -40,8 +42,7 @@ def test_forbids(floor: str, machine: str, node: str, forbidden: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("floor", "machine"),
-    [("manylinux_9_99", "x86_64"), ("manylinux_2_17", "riscv64"), ("linux", "x86_64")],
+    ("floor", "machine"), [("manylinux_9_99", "x86_64"), ("manylinux_2_17", "riscv64"), ("linux", "x86_64")]
 )
 def test_an_unknown_floor_is_named(floor: str, machine: str) -> None:
     with pytest.raises(MatrixError, match=f"no platform policy {floor} for {machine}"):

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ast
 import json
 import shutil
 from typing import TYPE_CHECKING
@@ -141,29 +140,3 @@ def test_a_changed_docstring_makes_the_layout_stale(root: Path, code: Path) -> N
     write(code / "wheel" / "__init__.py", '"""Something else."""\n')
     with pytest.raises(MatrixError, match=r"docs/reference/layout\.md no longer fit"):
         write_reference(root, matrix, only_check=True, code=code)
-
-
-PEERS = {"index", "doctor", "bisect"}
-"""They do not import one another."""
-
-
-def test_each_package_imports_only_those_above_it(project_root: Path) -> None:
-    code = project_root / "src" / "cpuwheels"
-    forbidden = []
-    for module in code.rglob("*.py"):
-        package = module.relative_to(code).parts[0]
-        if package not in PACKAGES:  # the package's own __init__ and __main__
-            continue
-        for name in imported(module):
-            other = name.split(".")[1] if name.startswith("cpuwheels.") else package
-            if other == package or other not in PACKAGES:
-                continue
-            if PACKAGES.index(other) > PACKAGES.index(package) or {package, other} <= PEERS:
-                forbidden.append(f"{module.relative_to(code)}: {name}")
-    assert forbidden == []
-
-
-def imported(module: Path) -> list[str]:
-    nodes = list(ast.walk(ast.parse(module.read_text())))
-    names = [alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names]
-    return names + [str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)]

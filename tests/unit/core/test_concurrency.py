@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.core.concurrency import beside, side_by_side
+from cpuwheels.core.concurrency import in_background, run_parallel
 from cpuwheels.core.process import run
 
 
@@ -19,7 +19,7 @@ def test_results_come_in_order(at_once: int) -> None:
         time.sleep(0.03 * (3 - number))
         return number
 
-    assert side_by_side([partial(slow, number) for number in range(3)], at_once) == [0, 1, 2]
+    assert run_parallel([partial(slow, number) for number in range(3)], at_once) == [0, 1, 2]
 
 
 def test_so_many_run_at_once_and_no_more() -> None:
@@ -36,7 +36,7 @@ def test_so_many_run_at_once_and_no_more() -> None:
             now.pop()
         return there
 
-    assert max(side_by_side([meet] * 6, 2)) == 2
+    assert max(run_parallel([meet] * 6, 2)) == 2
 
 
 def test_if_one_fails_the_commands_of_the_others_are_ended(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_if_one_fails_the_commands_of_the_others_are_ended(tmp_path: Path) -> No
         raise KeyError
 
     with pytest.raises(KeyError):
-        side_by_side([fails, long, (tmp_path / "never").touch], 2)
+        run_parallel([fails, long, (tmp_path / "never").touch], 2)
     assert "exit status -15" in (tmp_path / "log").read_text()
     assert not (tmp_path / "never").exists()
 
@@ -63,13 +63,13 @@ def test_work_beside_goes_on_until_the_block_ends() -> None:
         stop.wait()
         done.append("ended")
 
-    with beside(work):
+    with in_background(work):
         assert "ended" not in done
     assert done == ["begun", "ended"]
 
 
 def test_work_beside_ends_when_the_block_fails() -> None:
     done: list[bool] = []
-    with pytest.raises(KeyError), beside(lambda stop: done.append(stop.wait())):
+    with pytest.raises(KeyError), in_background(lambda stop: done.append(stop.wait())):
         raise KeyError
     assert done == [True]

@@ -30,10 +30,18 @@ def wait(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [
-        (0, "0.0 s"), (4.24, "4.2 s"), (59.94, "59.9 s"), (59.96, "1:00"), (60, "1:00"), (187.9, "3:07"),
-        (3599.9, "59:59"), (3600, "1:00:00"), (3723, "1:02:03"), (90000, "25:00:00"),
+        (0, "0.0 s"),
+        (4.24, "4.2 s"),
+        (59.94, "59.9 s"),
+        (59.96, "1:00"),
+        (60, "1:00"),
+        (187.9, "3:07"),
+        (3599.9, "59:59"),
+        (3600, "1:00:00"),
+        (3723, "1:02:03"),
+        (90000, "25:00:00"),
     ],
-)  # fmt: skip
+)
 def test_clock(seconds: float, text: str) -> None:
     assert clock(seconds) == text
 
@@ -134,7 +142,7 @@ def live_line(console: Console, progress: Progress, target: str = "x86") -> str:
         (130, f"[x86] kernels: ━━━━━━━━━╺━━━━━━━━━━━ 43%  {ABOUT}  jit_avx512_core_u8_copy_…"),
         (170, f"[x86] kernels: ━━━━━━━━━━━━╺━━━━━━━━━━━━━━━ 43%  {ABOUT}  {LATE.detail}"),
     ],
-)  # fmt: skip
+)
 def test_what_matters_least_is_cut_first(width: int, line: str) -> None:
     console = Console(file=io.StringIO(), force_terminal=True, width=width)
     assert Text.from_ansi(live_line(console, LATE)).plain == line

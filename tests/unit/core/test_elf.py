@@ -13,10 +13,7 @@ def test_facts_of_a_library() -> None:
         needed=("libtorch.so", "libc.so.6"),
         soname="libdemo.so.1",
         runpath="$ORIGIN/../demo.libs:/opt/lib",
-        versions={
-            "libc.so.6": {"GLIBC_2.17": "memcpy", "GLIBC_2.34": "dlopen"},
-            "libm.so.6": {"GLIBC_2.27": "exp"},
-        },
+        versions={"libc.so.6": {"GLIBC_2.17": "memcpy", "GLIBC_2.34": "dlopen"}, "libm.so.6": {"GLIBC_2.27": "exp"}},
     )
     facts = read_elf(io.BytesIO(elf.write()))
     assert facts.machine == "EM_X86_64"

@@ -88,9 +88,14 @@ def path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def examine(world: World, paths: Paths, tmp_path: Path) -> Callable[..., tuple[dict[str, Check], int]]:
     def run(target: str = "x86", **options: object) -> tuple[dict[str, Check], int]:
         found = diagnose(
-            paths, world.matrix, world.matrix.target(target), BuildOptions(**options),
-            environ=world.environ, patience=20, apt_root=tmp_path / "apt",
-        )  # fmt: skip
+            paths,
+            world.matrix,
+            world.matrix.target(target),
+            BuildOptions(**options),
+            environ=world.environ,
+            patience=20,
+            apt_root=tmp_path / "apt",
+        )
         checks = tuple(found)
         assert len({check.name for check in checks}) == len(checks)
         return {check.name: check for check in checks}, exit_code(checks)
@@ -112,9 +117,13 @@ def fill(world: World, root: Path) -> None:
 
 
 NETWORK = {
-    "vLLM 0.32.0 sdist", "packages of gcc-14-amd64", "packages of sysroot-bullseye-amd64", "package index",
-    "torch 2.13.0+cpu", "oneDNN v3.13",
-}  # fmt: skip
+    "vLLM 0.32.0 sdist",
+    "packages of gcc-14-amd64",
+    "packages of sysroot-bullseye-amd64",
+    "package index",
+    "torch 2.13.0+cpu",
+    "oneDNN v3.13",
+}
 
 
 def test_nothing_can_be_reached(examine, paths):

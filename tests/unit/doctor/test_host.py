@@ -38,8 +38,7 @@ def target(matrix: Matrix) -> Target:
 
 
 @pytest.mark.parametrize(
-    ("statuses", "code"),
-    [((), 0), (("ok", "info", "warn"), 0), (("ok", "fail"), 1), (("fail", "fail"), 1)],
+    ("statuses", "code"), [((), 0), (("ok", "info", "warn"), 0), (("ok", "fail"), 1), (("fail", "fail"), 1)]
 )
 def test_exit_code(statuses, code):
     assert exit_code([Check("x", status, "") for status in statuses]) == code
@@ -50,9 +49,7 @@ def test_json():
     data = json.loads(as_json("x86", checks))
     assert data["target"] == "x86"
     assert data["can_build"] is False
-    assert data["checks"][1] == {
-        "name": "disk", "status": "fail", "detail": "full", "next_step": "free space",
-    }  # fmt: skip
+    assert data["checks"][1] == {"name": "disk", "status": "fail", "detail": "full", "next_step": "free space"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.pins import TorchPin
-from cpuwheels.core.errors import EnvironmentError_, LockedError, TorchError
+from cpuwheels.core.errors import BuildEnvironmentError, LockedError, TorchError
 from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
 from cpuwheels.environment.torch_install import torch_digest
 from loopback import DEAD
@@ -129,7 +129,7 @@ def test_the_next_place_is_asked(
 
 
 def test_no_interpreter_is_told(context: BuildContext, request_: EnvironmentRequest, store: Store) -> None:
-    with pytest.raises(EnvironmentError_, match=r"none of Python 3\.98, 3\.99 is installed") as raised:
+    with pytest.raises(BuildEnvironmentError, match=r"none of Python 3\.98, 3\.99 is installed") as raised:
         build_environment(context, replace(request_, pythons=("3.98", "3.99")))
     assert "3.98" in raised.value.next_step
     assert left_in(store) == []
@@ -155,7 +155,7 @@ def test_tools_that_cannot_be_installed_are_told_and_nothing_is_left(
     context: BuildContext, request_: EnvironmentRequest, store: Store, logs: Path, text: str, words: str
 ) -> None:
     request_.lock.write_text(text)
-    with pytest.raises(EnvironmentError_, match="could not be made") as raised:
+    with pytest.raises(BuildEnvironmentError, match="could not be made") as raised:
         build_environment(context, request_)
     assert words in raised.value.output
     assert raised.value.log == logs / "environment.log"
@@ -165,7 +165,7 @@ def test_tools_that_cannot_be_installed_are_told_and_nothing_is_left(
 
 def test_a_missing_lock_is_told(context: BuildContext, request_: EnvironmentRequest) -> None:
     request_.lock.unlink()
-    with pytest.raises(EnvironmentError_, match=r"tools\.txt"):
+    with pytest.raises(BuildEnvironmentError, match=r"tools\.txt"):
         build_environment(context, request_)
 
 
@@ -215,7 +215,7 @@ def test_a_uv_that_fails_is_told_in_its_own_words(
         tmp_path / "fake", 'case "$1" in python) echo /usr/bin/python3 ;; *) echo "error: the moon"; exit 2 ;; esac'
     )
     monkeypatch.setattr("cpuwheels.fetch.uv.uv.find_uv_bin", lambda: fake)
-    with pytest.raises(EnvironmentError_) as raised:
+    with pytest.raises(BuildEnvironmentError) as raised:
         build_environment(context, request_)
     assert raised.value.output == "error: the moon"
     assert left_in(store) == []

@@ -54,9 +54,16 @@ def asked(tmp_path: Path, store: Store, reporter: Reporter, logs: Path) -> Asked
 
     def ask(pin: TorchPin = PIN, *, locked: bool = False) -> ForeignTorch:
         context = build_context(
-            tmp_path, "s390x", root=tmp_path, options=BuildOptions(locked=locked), store=store, reporter=reporter,
-            logs=logs, mirrors=((tmp_path / "mirror").as_uri(),), python=(PYTHON,),
-        )  # fmt: skip
+            tmp_path,
+            "s390x",
+            root=tmp_path,
+            options=BuildOptions(locked=locked),
+            store=store,
+            reporter=reporter,
+            logs=logs,
+            mirrors=((tmp_path / "mirror").as_uri(),),
+            python=(PYTHON,),
+        )
         return foreign_torch(context, "2.14.0", pin)
 
     return ask

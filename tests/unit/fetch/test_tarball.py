@@ -95,11 +95,23 @@ def test_special_permission_bits_and_owners_are_dropped(tmp_path: Path, out: Pat
         member("top/evil", type=tarfile.FIFOTYPE),
     ],
     ids=[
-        "absolute", "parent", "out by two", "out by one", "out from below", "absolute link", "link out by two",
-        "link out by one", "link out from below", "absolute hard link", "hard link out by two",
-        "hard link out through the top", "character device", "block device", "pipe",
+        "absolute",
+        "parent",
+        "out by two",
+        "out by one",
+        "out from below",
+        "absolute link",
+        "link out by two",
+        "link out by one",
+        "link out from below",
+        "absolute hard link",
+        "hard link out by two",
+        "hard link out through the top",
+        "character device",
+        "block device",
+        "pipe",
     ],
-)  # fmt: skip
+)
 def test_what_would_leave_the_tree_is_refused(
     tmp_path: Path, out: Path, bad: Callable[[tarfile.TarFile], None]
 ) -> None:

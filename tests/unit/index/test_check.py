@@ -164,15 +164,26 @@ class TestByHand:
 
     def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
         case = CaseResult(
-            name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0,
-        )  # fmt: skip
+            name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0
+        )
         library = LibraryResult(
-            name="_C", operators=("a",), registered=("a",), cases=(case,), waived={}, untested=(), seed=1, seconds=1.0,
-        )  # fmt: skip
+            name="_C", operators=("a",), registered=("a",), cases=(case,), waived={}, untested=(), seed=1, seconds=1.0
+        )
         report = Parity(
-            wheel=path.name, sha256=sha256 or file_digest(path), version="1", torch="2", machine="m", threads=1,
-            level="smoke", only=only, seed=1, began="2026", seconds=1.0, libraries=(library,), not_run={},
-        )  # fmt: skip
+            wheel=path.name,
+            sha256=sha256 or file_digest(path),
+            version="1",
+            torch="2",
+            machine="m",
+            threads=1,
+            level="smoke",
+            only=only,
+            seed=1,
+            began="2026",
+            seconds=1.0,
+            libraries=(library,),
+            not_run={},
+        )
         write_reports(path.parent, report)
 
     def test_its_parity_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
@@ -210,9 +221,12 @@ class TestByHand:
     def speed(self, path: Path, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
         operators = [{"operator": name, "low": high - 0.2, "high": high} for name, high in (("b", 0.9), ("a", 0.98))]
         report = {
-            "wheel": {"name": path.name, "sha256": sha256 or file_digest(path)}, "against": {"name": "before.whl"},
-            "only": only, "geometric_mean": 0.95, "operators": operators,
-        }  # fmt: skip
+            "wheel": {"name": path.name, "sha256": sha256 or file_digest(path)},
+            "against": {"name": "before.whl"},
+            "only": only,
+            "geometric_mean": 0.95,
+            "operators": operators,
+        }
         path.with_name("speed.json").write_text(json.dumps(report))
 
     def test_its_speed_is_said(self, tmp_path: Path, matrix: Matrix) -> None:

@@ -24,7 +24,7 @@ def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
         "METADATA": b"Metadata-Version: 2.4\nName: vllm\nVersion: 0.32.0+cpu\nRequires-Python: >=3.11\n",
         "WHEEL": b"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: cp38-abi3-manylinux_2_27_x86_64\n",
         "cpuwheels.json": wheel_note(commit=COMMIT, epoch=1_700_000_000, kernel_key="key").render(),
-    } | {key.replace("_json", ".json"): value for key, value in changes.items()}  # fmt: skip
+    } | {key.replace("_json", ".json"): value for key, value in changes.items()}
     members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
     return write_raw(folder / name, {"vllm/_C.abi3.so": b"", **members})
 
@@ -74,11 +74,7 @@ def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[st
         (NAME, {"cpuwheels_json": b"{"}, r"cpuwheels\.json is of another version"),
         ("other-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "it is a wheel of other"),
         ("vllm-0.33.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", {}, "METADATA says version 0.32.0"),
-        (
-            "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl",
-            {},
-            "28_x86_64 is in the file name and not",
-        ),
+        ("vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl", {}, "28_x86_64 is in the file name and not"),
         (NAME, {"METADATA": b"Name: vllm\nVersion: 0.32.0+cpu\nRequires-Dist: a @ https://e.org/a.whl\n"}, "has a URL"),
     ],
 )

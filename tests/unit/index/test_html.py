@@ -49,9 +49,11 @@ def test_the_root_shows_speeds_and_leads_to_reports() -> None:
     measured = Speed(against="before.whl", ratio=0.914, slower=("rms_norm", "silu_and_mul"))
     one = entry(parity="passed", speed=measured, beside=("parity.html", "speed.json"))
     arm = entry(
-        target="arm", filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl", sha256="e" * 64,
+        target="arm",
+        filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl",
+        sha256="e" * 64,
         speed=Speed(against="before.whl"),
-    )  # fmt: skip
+    )
     ((_, page),) = root_page(Commits().with_row(row_of(one)).with_row(row_of(arm)), []).items()
     folder = f"files/{'a' * 16}"
     assert f'<a href="{folder}/parity.html"><span class="passed">✓</span></a>' in page

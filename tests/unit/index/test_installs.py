@@ -78,12 +78,7 @@ def shown(page: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("clipboard", "allowed", "button"),
-    [
-        ("works", False, "copied"),
-        ("", True, "copied"),
-        ("refuses", True, "copied"),
-        ("", False, "press Ctrl+C"),
-    ],
+    [("works", False, "copied"), ("", True, "copied"), ("refuses", True, "copied"), ("", False, "press Ctrl+C")],
 )
 def test_a_click_copies_with_and_without_a_clipboard(clipboard: str, allowed: bool, button: str) -> None:
     found = clicked("uv pip install INDEX_URL/v/cpu", clipboard=clipboard, allowed=allowed)

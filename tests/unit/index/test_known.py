@@ -35,12 +35,7 @@ TAGS = {"x86": "manylinux_2_27_x86_64", "arm": "manylinux_2_27_aarch64"}
 
 
 def wheel(
-    folder: Path,
-    target: str = "x86",
-    *,
-    version: str = "0.32.0+cpu",
-    epoch: int | None = EPOCH,
-    build: str = "",
+    folder: Path, target: str = "x86", *, version: str = "0.32.0+cpu", epoch: int | None = EPOCH, build: str = ""
 ) -> Path:
     """Write a wheel that does not say its commit; without an epoch it has no note at all."""
     info, tag = f"vllm-{version}.dist-info", f"cp38-abi3-{TAGS[target]}"
@@ -203,8 +198,9 @@ def test_why_another_target_is_missing_stays(root: Path, tmp_path: Path, publish
     publish(path, commit=COMMIT)
     found = json.loads((root / "commits.json").read_text())["newest"]
     assert [(row["commit"], list(row["wheels"]), list(row["missing"])) for row in found] == [
-        (COMMIT, ["x86"], ["arm"]), (None, [], ["arm"]),
-    ]  # fmt: skip
+        (COMMIT, ["x86"], ["arm"]),
+        (None, [], ["arm"]),
+    ]
 
 
 def test_a_speed_that_was_said_stays(root: Path, tmp_path: Path, publish: Publish) -> None:
@@ -330,9 +326,7 @@ class TestRemedies:
 
     def test_what_is_missing_stays(self, root: Path) -> None:
         why = Missing(state="failed", reason="does not compile", tried="2026-11-02T00:00:00Z")
-        note_missing(
-            Folder(root), Row(commit=OTHER, version="", made="2026-11-02T00:00:00Z", missing={"x86": why})
-        )  # fmt: skip
+        note_missing(Folder(root), Row(commit=OTHER, version="", made="2026-11-02T00:00:00Z", missing={"x86": why}))
         damage(root / "commits.json", b"{")
         assert repair_index(Folder(root)) == []
         assert (OTHER, []) in rows(root)

@@ -12,9 +12,11 @@ def test_a_wheel_and_what_belongs_to_it_lie_in_one_folder() -> None:
     wheel = entry(beside=("record.json", "parity.html"))
     folder = f"files/{'a' * 16}"
     assert files_of(wheel) == [
-        f"{folder}/{wheel.filename}", f"{folder}/{wheel.filename}.metadata", f"{folder}/record.json",
+        f"{folder}/{wheel.filename}",
+        f"{folder}/{wheel.filename}.metadata",
+        f"{folder}/record.json",
         f"{folder}/parity.html",
-    ]  # fmt: skip
+    ]
     assert wheel_path(wheel) == files_of(wheel)[0]
     assert beside_path(wheel, "x.json") == f"{folder}/x.json"
 

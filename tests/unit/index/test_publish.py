@@ -40,13 +40,15 @@ def test_each_target_has_its_newest(root: Path, tmp_path: Path) -> None:
     for number, target in ((1, "x86"), (1, "arm"), (2, "x86")):
         publish(Folder(root), publication(tmp_path / "dist", number, target))
     assert [(one.target, one.commit) for one in read_entries(Folder(root), "nightly")] == [
-        ("arm", f"{1:040x}"), ("x86", f"{2:040x}"),
-    ]  # fmt: skip
+        ("arm", f"{1:040x}"),
+        ("x86", f"{2:040x}"),
+    ]
     assert {one.target for one in read_entries(Folder(root), f"{1:040x}")} == {"arm", "x86"}
     commits = json.loads((root / "commits.json").read_text())
     assert [(row["commit"], sorted(row["wheels"])) for row in commits["newest"]] == [
-        (f"{2:040x}", ["x86"]), (f"{1:040x}", ["arm", "x86"]),
-    ]  # fmt: skip
+        (f"{2:040x}", ["x86"]),
+        (f"{1:040x}", ["arm", "x86"]),
+    ]
     assert commits["days"] == ["2026-11-02", "2026-11-01"]
     check_links(root)
 
@@ -198,8 +200,11 @@ def test_after_a_death_at_any_moment_every_link_holds_and_the_next_finishes(tmp_
     publish(Folder(tmp_path / "whole"), first)
     count = changes(tmp_path / "whole", second)
     publish(Folder(tmp_path / "whole"), third)
-    whole = {path.relative_to(tmp_path / "whole"): path.read_bytes() for path in (tmp_path / "whole").rglob("*.*")
-             if path.is_file()}  # fmt: skip
+    whole = {
+        path.relative_to(tmp_path / "whole"): path.read_bytes()
+        for path in (tmp_path / "whole").rglob("*.*")
+        if path.is_file()
+    }
     assert count > 8
     for at in range(count):
         root = tmp_path / f"died{at}"

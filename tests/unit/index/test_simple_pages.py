@@ -55,10 +55,16 @@ def test_the_json_page_is_that_of_the_simple_api() -> None:
 def test_metadata_json_has_the_known_fields() -> None:
     rows = json.loads(view_pages(COMMIT, [entry(), ARM])[f"{COMMIT}/cpu/vllm/metadata.json"])
     assert rows[1] == {
-        "package_name": "vllm", "version": "0.32.1.dev5+gccccccccc.cpu", "build_tag": None, "python_tag": "cp38",
-        "abi_tag": "abi3", "platform_tag": "manylinux_2_27_x86_64", "variant": "cpu", "filename": entry().filename,
+        "package_name": "vllm",
+        "version": "0.32.1.dev5+gccccccccc.cpu",
+        "build_tag": None,
+        "python_tag": "cp38",
+        "abi_tag": "abi3",
+        "platform_tag": "manylinux_2_27_x86_64",
+        "variant": "cpu",
+        "filename": entry().filename,
         "path": f"../../../files/{'a' * 16}/{entry().filename.replace('+', '%2B')}",
-    }  # fmt: skip
+    }
     assert rows[0]["build_tag"] == "1"
 
 

@@ -39,9 +39,12 @@ def test_folders_have_their_stable_names_also_from_the_build_folder_on() -> None
     maps = {Path("/work/source"): "/usr/src/cpuwheels/source", Path("/work/build"): "/usr/src/cpuwheels/build"}
     found = values(toolchain_text(toolchain(), maps, Path("/work/build")))
     assert [shlex.split(part)[0] for part in found["CPUWHEELS_PREFIX_MAPS"].split(";")] == [
-        "/work/source=/usr/src/cpuwheels/source", "/work/build=/usr/src/cpuwheels/build", "/tc=/usr/src/tc",
-        "../source=/usr/src/cpuwheels/source", "../../tc=/usr/src/tc",
-    ]  # fmt: skip
+        "/work/source=/usr/src/cpuwheels/source",
+        "/work/build=/usr/src/cpuwheels/build",
+        "/tc=/usr/src/tc",
+        "../source=/usr/src/cpuwheels/source",
+        "../../tc=/usr/src/tc",
+    ]
 
 
 def test_nothing_of_the_callers_settings_reaches_a_build(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -18,9 +18,12 @@ READS = Reads(
     files=("CMakeLists.txt", "csrc/cpu/norm.cpp", "csrc/cpu/types.hpp", "csrc/gone.hpp"), folders=("csrc/cpu",)
 )
 TREE = {
-    "csrc/cpu/norm.cpp": "int norm;\n", "csrc/cpu/types.hpp": "struct vec {};\n", "csrc/gpu/attention.cu": "gpu\n",
-    "csrc/cpu/generate.py": "print()\n", "cmake/cpu.cmake": "# cpu\n",
-}  # fmt: skip
+    "csrc/cpu/norm.cpp": "int norm;\n",
+    "csrc/cpu/types.hpp": "struct vec {};\n",
+    "csrc/gpu/attention.cu": "gpu\n",
+    "csrc/cpu/generate.py": "print()\n",
+    "cmake/cpu.cmake": "# cpu\n",
+}
 
 
 @pytest.fixture
@@ -82,9 +85,13 @@ cmake_pch.hxx.gch: #deps 1, deps mtime 1 (VALID)
     )
     reads = read_files(request_, [workspace])
     assert set(reads.files) >= {
-        "csrc/cpu/norm.cpp", "csrc/cpu/types.hpp", "csrc/cpu/generated.hpp", "CMakeLists.txt", "cmake/cpu.cmake",
+        "csrc/cpu/norm.cpp",
+        "csrc/cpu/types.hpp",
+        "csrc/cpu/generated.hpp",
+        "CMakeLists.txt",
+        "cmake/cpu.cmake",
         "csrc/cpu/generate.py",
-    }  # fmt: skip
+    }
     assert not {name for name in reads.files if "gpu" in name or "stdio" in name or "pch" in name}
     assert reads.folders == ("csrc/cpu",)
 

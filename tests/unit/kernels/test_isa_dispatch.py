@@ -196,9 +196,7 @@ def context(tmp_path, store, logs):
 
 def test_compiled_once(context, tmp_path):
     compiler = tmp_path / "cc"
-    compiler.write_text(
-        '#!/bin/sh\necho "$@" >> "$0.log"\nwhile [ "$1" != -o ]; do shift; done; echo module > "$2"\n',
-    )
+    compiler.write_text('#!/bin/sh\necho "$@" >> "$0.log"\nwhile [ "$1" != -o ]; do shift; done; echo module > "$2"\n')
     compiler.chmod(0o755)
     tools = toolchain(cc=compiler, strip=Path("/bin/true"))
     for _ in range(2):

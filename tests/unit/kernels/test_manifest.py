@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cpuwheels.kernels.depfile import Reads
-from cpuwheels.kernels.manifest import MadeFrom, made_from
+from cpuwheels.kernels.manifest import KernelManifest, made_from
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import Kernels
 from kernel_request import environment, kernel_request
@@ -16,7 +16,7 @@ from kernel_request import environment, kernel_request
 READS = Reads(files=("CMakeLists.txt", "csrc/cpu/ops.cpp", "csrc/cpu/late.h"), folders=("csrc/cpu", "csrc/gone"))
 
 
-def said(request: KernelRequest, chooser: str | None = None) -> MadeFrom:
+def said(request: KernelRequest, chooser: str | None = None) -> KernelManifest:
     kernels = Kernels("key", Path("/k"), ("_C",), (), built=True, memory=None, reads=READS)  # type: ignore[arg-type]
     return made_from(request, kernels, chooser)
 
@@ -33,7 +33,7 @@ def request_(tmp_path: Path) -> KernelRequest:
 
 def test_the_same_source_has_no_differences_after_a_journey_through_the_wheel(request_: KernelRequest) -> None:
     once = said(request_, "c")
-    again = MadeFrom.model_validate_json(once.render())
+    again = KernelManifest.model_validate_json(once.render())
     assert again == once
     assert again.render() == once.render()
     assert again.differences(request_, "c") == []
@@ -98,4 +98,4 @@ def test_our_steering_and_chooser_count(request_: KernelRequest) -> None:
 def test_another_format_is_refused(request_: KernelRequest) -> None:
     text = said(request_).render().replace(b'"format": 1', b'"format": 2')
     with pytest.raises(ValidationError):
-        MadeFrom.model_validate_json(text)
+        KernelManifest.model_validate_json(text)

@@ -103,7 +103,7 @@ LAST_LINE = "ninja: build stopped: subcommand failed.\n"
         (CALLED_OFF + COMPILE_ERROR, "csrc/cpu/layernorm.cpp.o could not", "'vec_op' has not been"),
     ],
     ids=["compile", "older ninja", "link", "after one that was called off"],
-)  # fmt: skip
+)
 def test_a_fault_of_the_code_is_told_in_the_compilers_words(text: str, output: str, words: str) -> None:
     error = explain_failure(text.splitlines(), "a memory cap of 4 GiB", LOG)
     assert type(error) is CompileError
@@ -173,13 +173,14 @@ def session(tmp_path: Path) -> Session:
     memgate.write_text(f"#!/bin/sh\necho '{json.dumps({**status, 'jobs': [{'expected': 35.48, 'age': 9}]})}'\n")
     memgate.chmod(0o755)
     plan = CapPlan(
-        jobs=JobPlan(2, "CPUs", 4 << 30, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
-        seed=tmp_path / "seed.tsv", learned=tmp_path / "learned.tsv", worst_peak=1 << 30,
-    )  # fmt: skip
+        jobs=JobPlan(2, "CPUs", 4 << 30, "--memory 4G"),
+        gate=GateFolder(tmp_path / "gate", memgate, "b1"),
+        seed=tmp_path / "seed.tsv",
+        learned=tmp_path / "learned.tsv",
+        worst_peak=1 << 30,
+    )
     held = Hold("a group", ("/usr/bin/env", "GROUP=yes"))
-    return Session(
-        plan, held, room=3 << 30, window=7, expected={}, links={}, ledger=tmp_path / "jobs.jsonl", before=0
-    )  # fmt: skip
+    return Session(plan, held, room=3 << 30, window=7, expected={}, links={}, ledger=tmp_path / "jobs.jsonl", before=0)
 
 
 def fake_ninja(request: KernelRequest, script: str) -> None:
@@ -253,9 +254,7 @@ def test_progress_is_of_the_expected_work(
 ) -> None:
     """Of 100 CPU seconds of files to be made 32 are done, one that runs has done 9, and the link takes 3."""
     made, running, other, present = (f"CMakeFiles/_C.dir/{name}.o" for name in ("made", "running", "other", "present"))
-    session.expected = {
-        made: Cost(32, 1), running: Cost(35.48, 1), other: Cost(29.52, 1), present: Cost(100, 1),
-    }  # fmt: skip
+    session.expected = {made: Cost(32, 1), running: Cost(35.48, 1), other: Cost(29.52, 1), present: Cost(100, 1)}
     session.links = {"_C.abi3.so": Cost(3, 1), "_other.abi3.so": Cost(50, 1)}
     (workspace.build / present).parent.mkdir(parents=True)
     (workspace.build / present).touch()

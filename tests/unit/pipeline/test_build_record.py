@@ -27,14 +27,22 @@ MADE_FROM = whole_note(alternates=("oneDNN 3.7.2 in place of v3.13",))
 def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_record(
-        path, made_from=MADE_FROM, wheel_key="w", source=SOURCE, environment=environment(),
+        path,
+        made_from=MADE_FROM,
+        wheel_key="w",
+        source=SOURCE,
+        environment=environment(),
         made=compiled_record(
-            toolchain(refused=("g++: GNU 12.2, older than 12.3",)), KERNELS,
+            toolchain(refused=("g++: GNU 12.2, older than 12.3",)),
+            KERNELS,
             JobPlan(2, "CPUs", 8 << 30, "physical memory"),
         ),
-        wheel={"file": "a.whl", "sha256": "w" * 64}, tried=[{"cpu": "max", "chosen": "_C_BF16"}],
-        timings={"kernels": 1.23456}, announcements=["NOTE"], beside=["report.html", "operators.json"],
-    )  # fmt: skip
+        wheel={"file": "a.whl", "sha256": "w" * 64},
+        tried=[{"cpu": "max", "chosen": "_C_BF16"}],
+        timings={"kernels": 1.23456},
+        announcements=["NOTE"],
+        beside=["report.html", "operators.json"],
+    )
     record = json.loads(path.read_text())
     assert record["wheel"]["file"] == "a.whl"
     assert record["tried"] == [{"cpu": "max", "chosen": "_C_BF16"}]
@@ -53,10 +61,18 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
 
 def test_the_record_of_precompiled_kernels_names_their_wheel(tmp_path: Path) -> None:
     write_record(
-        tmp_path / "record.json", made_from=MADE_FROM, wheel_key="w", source=SOURCE, environment=environment(),
-        made=precompiled_record("https://example.org/a.whl", "a.whl", "d" * 64), wheel={"file": "b.whl"}, tried=[],
-        timings={}, announcements=[], beside=[],
-    )  # fmt: skip
+        tmp_path / "record.json",
+        made_from=MADE_FROM,
+        wheel_key="w",
+        source=SOURCE,
+        environment=environment(),
+        made=precompiled_record("https://example.org/a.whl", "a.whl", "d" * 64),
+        wheel={"file": "b.whl"},
+        tried=[],
+        timings={},
+        announcements=[],
+        beside=[],
+    )
     record = json.loads((tmp_path / "record.json").read_text())
     assert record["precompiled"] == {"from": "https://example.org/a.whl", "wheel": "a.whl", "sha256": "d" * 64}
     assert record["jobs"] == {"compiled_in_this_run": False}

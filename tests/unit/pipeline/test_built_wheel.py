@@ -10,7 +10,7 @@ import pytest
 
 from cpuwheels.core import digests
 from cpuwheels.core.errors import WheelError
-from cpuwheels.pipeline.built_wheel import find_finished, read_finished, wheel_key
+from cpuwheels.pipeline.built_wheel import find_built, read_built, wheel_key
 from kernel_request import TARGET
 from wheel_notes import wheel_note
 
@@ -23,25 +23,32 @@ def output(tmp_path: Path) -> Path:
     (tmp_path / WHEEL).write_bytes(b"wheel")
     (tmp_path / "operators.json").write_text("{}")
     record = {
-        "wheel_key": "key", "beside": ["operators.json"], "more": 1, "jobs": {"compiled_in_this_run": True},
+        "wheel_key": "key",
+        "beside": ["operators.json"],
+        "more": 1,
+        "jobs": {"compiled_in_this_run": True},
         "wheel": {
-            "file": WHEEL, "sha256": hashlib.sha256(b"wheel").hexdigest(), "size": 5, "versions": ["GLIBC_2.27"],
-            "policy": "manylinux_2_28_x86_64", "tags": [],
+            "file": WHEEL,
+            "sha256": hashlib.sha256(b"wheel").hexdigest(),
+            "size": 5,
+            "versions": ["GLIBC_2.27"],
+            "policy": "manylinux_2_28_x86_64",
+            "tags": [],
         },
-    }  # fmt: skip
+    }
     (tmp_path / "record.json").write_text(json.dumps(record))
     return tmp_path
 
 
 def test_a_whole_wheel_is_found(output: Path) -> None:
-    found = find_finished(output, "key")
+    found = find_built(output, "key")
     assert found is not None
     assert (found.path, found.size, found.versions) == (output / WHEEL, 5, ("GLIBC_2.27",))
     assert found.compiled
 
 
 def test_another_key_is_another_wheel(output: Path) -> None:
-    assert find_finished(output, "other") is None
+    assert find_built(output, "other") is None
 
 
 def changed(output: Path) -> None:
@@ -71,9 +78,9 @@ def older_record(output: Path) -> None:
 @pytest.mark.parametrize("fault", [changed, gone, alone, without_record, half_a_record, older_record])
 def test_what_is_not_whole_is_built_again(output: Path, fault) -> None:
     fault(output)
-    assert find_finished(output, "key") is None
+    assert find_built(output, "key") is None
     with pytest.raises(WheelError):
-        read_finished(output)
+        read_built(output)
 
 
 def test_the_key_holds_provenance_target_tools_and_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

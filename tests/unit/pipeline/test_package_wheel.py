@@ -12,7 +12,7 @@ from cpuwheels.audit.policy import Bundled
 from cpuwheels.audit.validate import Expectations
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.errors import AuditError
-from cpuwheels.pipeline.package_wheel import BuiltWheel, require_valid
+from cpuwheels.pipeline.package_wheel import PackagedWheel, require_valid
 from cpuwheels.wheel.core_metadata import read_project
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def test_a_wheel_with_faults_is_taken_away(tmp_path: Path) -> None:
 
 def test_the_record_holds_plain_values(tmp_path: Path) -> None:
     moved = read_project(ww.METADATA.encode() + b"Requires-Dist: a @ https://e.org/a-1.tar.gz\n").moved
-    built = BuiltWheel(tmp_path / "x.whl", "0" * 64, 1, ("t",), "p", ("GLIBC_2.17",), (Bundled("s", "p"),), moved)
+    built = PackagedWheel(tmp_path / "x.whl", "0" * 64, 1, ("t",), "p", ("GLIBC_2.17",), (Bundled("s", "p"),), moved)
     record = json.loads(json.dumps(built.as_record()))
     assert record["file"] == "x.whl"
     assert "path" not in record

@@ -10,8 +10,8 @@ import pytest
 
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.core.console import Reporter
-from cpuwheels.pipeline.built_wheel import Finished
-from cpuwheels.pipeline.summary import closing_lines
+from cpuwheels.pipeline.built_wheel import BuiltWheel
+from cpuwheels.pipeline.summary import summary_lines
 
 NOTE = "oneDNN v3.13 cannot be reached; building with the fallback 3.7.2 instead. The build record says so."
 
@@ -21,14 +21,14 @@ def matrix(project_root: Path) -> Matrix:
     return load_matrix(project_root)
 
 
-def finished(folder: Path, platform: str, *notes: str) -> Finished:
+def finished(folder: Path, platform: str, *notes: str) -> BuiltWheel:
     path = folder / f"vllm-0.32.0+cpu-cp38-abi3-{platform}.whl"
     folder.mkdir(parents=True)
     for name in ("report.html", "record.json"):
         (folder / name).write_text("")
-    return Finished(
+    return BuiltWheel(
         path=path, sha256="a" * 64, size=19 << 20, versions=(), policy="", key="k", compiled=True, notes=notes
-    )  # fmt: skip
+    )
 
 
 def said(lines: list[str]) -> str:
@@ -37,7 +37,7 @@ def said(lines: list[str]) -> str:
 
 def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
     built = finished(tmp_path / "dist" / "x86" / "0.32.0", "manylinux_2_27_x86_64", NOTE)
-    lines = closing_lines(built, matrix.target("x86"), [NOTE, "short"], foreign=False, here=tmp_path, width=60)
+    lines = summary_lines(built, matrix.target("x86"), [NOTE, "short"], foreign=False, here=tmp_path, width=60)
     assert said(lines) == textwrap.dedent(
         """\
         built vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl
@@ -83,18 +83,18 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
 )
 def test_a_wheel_for_another_machine(tmp_path: Path, matrix: Matrix, target: str, platform: str, expected: str) -> None:
     built = finished(tmp_path / "dist", platform)
-    lines = closing_lines(built, matrix.target(target), [], foreign=True, here=tmp_path, width=80)
+    lines = summary_lines(built, matrix.target(target), [], foreign=True, here=tmp_path, width=80)
     assert said(lines[5:]) == textwrap.dedent(expected)
 
 
 def test_a_wheel_elsewhere_that_was_not_compiled(tmp_path: Path, matrix: Matrix) -> None:
     built = finished(tmp_path / "a b", "manylinux_2_27_x86_64")
     built.path.with_name("report.html").unlink()
-    text = said(closing_lines(built, matrix.target("x86"), [], foreign=False, here=tmp_path / "c", width=80))
+    text = said(summary_lines(built, matrix.target("x86"), [], foreign=False, here=tmp_path / "c", width=80))
     assert "report" not in text
     assert f"uv pip install '{built.path}' --torch-backend cpu" in text
 
 
 def test_only_the_first_line_begins_with_the_target(reporter: Reporter, story: io.StringIO) -> None:
-    reporter.closing(["built [a]", "  b [c] " + "d" * 300])
+    reporter.summary(["built [a]", "  b [c] " + "d" * 300])
     assert story.getvalue() == "[test] built [a]\n  b [c] " + "d" * 300 + "\n"

@@ -20,10 +20,10 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import TorchError, UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline import test_environment
-from cpuwheels.pipeline.test_environment import hold_onednn_back, install_bench, parity_bench, this_cpu
+from cpuwheels.pipeline.test_environment import hold_onednn_back, install_environment, parity_environment, this_cpu
 from cpuwheels.toolchain.amx import Amx
 from cpuwheels.toolchain.native_helpers import CpuFeatures, NativeTools
-from cpuwheels.verification.parity.run import Bench
+from cpuwheels.verification.parity.run import ParityEnvironment
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from layout import ROOT
 
@@ -38,7 +38,7 @@ def this(folder: Path, target: Target) -> BuildContext:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Bench, BuildContext]]:
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[ParityEnvironment, BuildContext]]:
     """The bench of a wheel, with a machine of small files."""
     machine = fake_machine.machine(tmp_path)
     # What uv asks of an interpreter is tried for real in the integration tests.
@@ -47,16 +47,16 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     uv.chmod(0o755)
     monkeypatch.setattr("uv.find_uv_bin", lambda: uv)
 
-    def bench(wheel: KernelWheel = WHEEL, **options: object) -> tuple[Bench, BuildContext]:
+    def bench(wheel: KernelWheel = WHEEL, **options: object) -> tuple[ParityEnvironment, BuildContext]:
         monkeypatch.setattr(test_environment, "emulated", lambda _: machine)
         run = this(tmp_path, fake_machine.foreign())
-        return parity_bench(run, wheel, ParityOptions(**options), tmp_path / "work"), run  # type: ignore[arg-type]
+        return parity_environment(run, wheel, ParityOptions(**options), tmp_path / "work"), run  # type: ignore[arg-type]
 
     return bench
 
 
 def test_every_library_has_its_own_emulated_cpu(
-    tmp_path: Path, bench: Callable[..., tuple[Bench, BuildContext]]
+    tmp_path: Path, bench: Callable[..., tuple[ParityEnvironment, BuildContext]]
 ) -> None:
     found, run = bench(level="smoke")
     assert [(trial.cpu.name, trial.level, trial.threads) for trial in found.trials] == [
@@ -71,24 +71,24 @@ def test_every_library_has_its_own_emulated_cpu(
     assert run.reporter.announcements == []
 
 
-def test_the_threads_and_the_level_are_the_users(bench: Callable[..., tuple[Bench, BuildContext]]) -> None:
+def test_the_threads_and_the_level_are_the_users(bench: Callable[..., tuple[ParityEnvironment, BuildContext]]) -> None:
     found, _ = bench(threads=2)
     assert {(trial.level, trial.threads) for trial in found.trials} == {("full", 2)}
 
 
-def test_without_emulation_it_is_refused(bench: Callable[..., tuple[Bench, BuildContext]]) -> None:
+def test_without_emulation_it_is_refused(bench: Callable[..., tuple[ParityEnvironment, BuildContext]]) -> None:
     with pytest.raises(UsageError, match="a wheel for other cannot be tested here without emulation"):
         bench(emulation=False)
 
 
-def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[Bench, BuildContext]]) -> None:
+def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[ParityEnvironment, BuildContext]]) -> None:
     with pytest.raises(TorchError, match=r"has torch 2\.5\.1\+debian; vllm-1\.0\.whl requires 2\.14\.0"):
         bench(replace(WHEEL, torch="2.14.0"))
 
 
 def test_a_target_without_a_root_is_not_installed_here(tmp_path: Path) -> None:
     run = this(tmp_path, fake_machine.foreign(root=None, system="Darwin"))
-    assert install_bench(run, None, Path(sys.executable), tmp_path) is None  # type: ignore[arg-type]
+    assert install_environment(run, None, Path(sys.executable), tmp_path) is None  # type: ignore[arg-type]
 
 
 def test_the_probe_is_compiled_only_if_none_can_tell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -111,9 +111,13 @@ def test_onednn_is_held_back_aloud_and_once(monkeypatch: pytest.MonkeyPatch) -> 
     reporter = Reporter("x86", Console(file=io.StringIO()))
     features = frozenset({"avx512f", "avx512bw", "avx512vl", "avx512dq", "amx_tile"})
     cpu = CpuFeatures(
-        architecture="x86_64", vendor="", model="", features=features, xcr0="0x60000",
+        architecture="x86_64",
+        vendor="",
+        model="",
+        features=features,
+        xcr0="0x60000",
         amx=Amx(enabled=True, permitted=True, palette=None),
-    )  # fmt: skip
+    )
     limits = [hold_onednn_back(reporter, cpu) for _ in range(2)]
     assert [limit and limit.environment() for limit in limits] == [{"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}] * 2
     (note,) = reporter.announcements

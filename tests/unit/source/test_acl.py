@@ -49,8 +49,10 @@ def get(context: BuildContext) -> Get:
 def pin(clone: Path, *, known: bool) -> AclPin:
     return AclPin(
         commit=git(clone, "rev-parse", "HEAD") if known else None,
-        repositories=(str(clone),), machines=("aarch64",), options=OPTIONS,
-    )  # fmt: skip
+        repositories=(str(clone),),
+        machines=("aarch64",),
+        options=OPTIONS,
+    )
 
 
 def test_a_pinned_commit_is_taken_in_silence(get: Get, clone: Path, reporter: Reporter) -> None:
@@ -58,8 +60,11 @@ def test_a_pinned_commit_is_taken_in_silence(get: Get, clone: Path, reporter: Re
     assert found.folder is not None
     assert (found.folder / "a.cpp").read_text() == "one\n"
     assert (found.kind, found.tag, found.commit, found.options) == (
-        "pinned", TAG, git(clone, "rev-parse", "HEAD"), OPTIONS,
-    )  # fmt: skip
+        "pinned",
+        TAG,
+        git(clone, "rev-parse", "HEAD"),
+        OPTIONS,
+    )
     assert reporter.announcements == []
 
 

@@ -65,8 +65,7 @@ def test_the_good_end_may_be_on_a_branch_of_its_own(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "message"),
-    [("two", "two", "are the same commit"), ("four", "two", "comes after the bad one")],
+    ("good", "bad", "message"), [("two", "two", "are the same commit"), ("four", "two", "comes after the bad one")]
 )
 def test_ends_that_make_no_range(folder: Path, good: str, bad: str, message: str) -> None:
     with pytest.raises(BisectError, match=message) as raised:

@@ -24,23 +24,14 @@ def test_the_sysroot_comes_before_the_compilers_own_libraries(tmp_path: Path) ->
         tools={},
     )
     flags = floor_flags(sysroot, compiler, Path("/compat.a"), ("-B/tools",))
-    assert flags.compile_flags == (
-        "-B/tools",
-        f"--sysroot={tmp_path}",
-        "-idirafter",
-        f"{tmp_path}/usr/include/m",
-    )
+    assert flags.compile_flags == ("-B/tools", f"--sysroot={tmp_path}", "-idirafter", f"{tmp_path}/usr/include/m")
     assert flags.cxx_flags == ("-nostdinc++", "-isystem", "/c++", "-isystem", "/c++/m")
     assert [flag for flag in flags.link_flags if flag.startswith("-L")] == [
         f"-L{tmp_path}/usr/lib/m",
         f"-L{tmp_path}/lib/m",
     ]
     assert flags.cxx_libraries[-3:] == ("-Wl,--as-needed", "-lpthread", "-lrt")
-    assert flags.cxx_libraries[:3] == (
-        f"{tmp_path}/usr/lib/m/libstdc++.so.6",
-        "/c++/libstdc++.a",
-        "/compat.a",
-    )
+    assert flags.cxx_libraries[:3] == (f"{tmp_path}/usr/lib/m/libstdc++.so.6", "/c++/libstdc++.a", "/compat.a")
     assert [path.relative_to(tmp_path).as_posix() for path in sysroot.python_include] == [
         "usr/include/python3.11",
         "usr/include/m/python3.11",
@@ -72,12 +63,14 @@ def test_a_merged_sysroot_has_one_library_folder(tmp_path: Path) -> None:
 
 
 def test_the_innermost_prefix_map_is_given_last() -> None:
-    maps = prefix_maps([
-        (Path("/usr/include/c++/13/backward"), "/toolchain/c++/2"),
-        (Path("/usr/include/c++/13"), "/toolchain/c++/0"),
-        (Path("/store"), "/toolchain"),
-        (Path("/store"), "/other"),
-    ])  # fmt: skip
+    maps = prefix_maps(
+        [
+            (Path("/usr/include/c++/13/backward"), "/toolchain/c++/2"),
+            (Path("/usr/include/c++/13"), "/toolchain/c++/0"),
+            (Path("/store"), "/toolchain"),
+            (Path("/store"), "/other"),
+        ]
+    )
     assert maps == (
         (Path("/store"), "/toolchain"),
         (Path("/usr/include/c++/13"), "/toolchain/c++/0"),

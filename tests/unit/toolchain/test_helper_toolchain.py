@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.matrix import CompilerGate, Matrix, load_matrix
+from cpuwheels.config.matrix import CompilerRequirements, Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
@@ -33,7 +33,7 @@ Make = Callable[..., BuildContext] if TYPE_CHECKING else None
 @pytest.fixture
 def make(project_root: Path, store: Store, logs: Path) -> Make:
     matrix = load_matrix(project_root)
-    gate = CompilerGate(family="GNU", minimum="4", commands=("g++",))
+    gate = CompilerRequirements(family="GNU", minimum="4", commands=("g++",))
     change = {"compiler": gate, "machine": platform.machine(), "sysroot": None, "toolchain": None}
     own = matrix.target("x86").model_copy(update=change)
     foreign = own.model_copy(update={"id": "other", "machine": "ppc64le"})

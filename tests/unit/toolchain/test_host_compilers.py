@@ -29,10 +29,7 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (Fake(version="12.2.0"), "GNU 12.2.0: older than GNU 12.3, which x86 needs"),
         (Fake(static=False), "GNU 13.3.0: it has no libstdc++.a"),
         (Fake(objcopy=False), "GNU 13.3.0: no objcopy (binutils) next to it or on PATH"),
-        (
-            Fake(machine="s390x-linux-gnu"),
-            "GNU 13.3.0: it compiles for s390x-linux-gnu, not for x86_64 Linux",
-        ),
+        (Fake(machine="s390x-linux-gnu"), "GNU 13.3.0: it compiles for s390x-linux-gnu, not for x86_64 Linux"),
         (Fake(clang=True), "Clang 13.3.0: x86 needs GNU 12.3 or newer"),
     ],
 )

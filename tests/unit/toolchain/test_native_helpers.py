@@ -53,8 +53,7 @@ def test_compiler_that_fails(context: BuildContext, logs, tmp_path):
 
 def test_compiler_for_another_machine(context: BuildContext, tmp_path):
     cross = fake(
-        tmp_path / "cc",
-        'while [ "$1" != -o ]; do shift; done; printf "\\177ELF foreign" > "$2"; chmod +x "$2"',
+        tmp_path / "cc", 'while [ "$1" != -o ]; do shift; done; printf "\\177ELF foreign" > "$2"; chmod +x "$2"'
     )
     with pytest.raises(ToolchainError, match="do not run on this machine"):
         native_tools(context, cross, [], "cross")

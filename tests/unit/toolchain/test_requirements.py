@@ -39,12 +39,7 @@ def test_family_and_version_come_from_macros(macros: str, expected: str) -> None
         ("GNU", "12.2.0", "x86_64-linux-gnu", ["older than GNU 12.3, which x86 needs"]),
         ("GNU", "9.4.0", "x86_64-linux-gnu", ["older than GNU 12.3, which x86 needs"]),
         ("Clang", "19.1.7", "x86_64-pc-linux-gnu", ["x86 needs GNU 12.3 or newer"]),
-        (
-            "GNU",
-            "14.2.0",
-            "aarch64-linux-gnu",
-            ["it compiles for aarch64-linux-gnu, not for x86_64 Linux"],
-        ),
+        ("GNU", "14.2.0", "aarch64-linux-gnu", ["it compiles for aarch64-linux-gnu, not for x86_64 Linux"]),
         ("GNU", "14.2.0", "x86_64-w64-mingw32", ["it compiles for x86_64-w64-mingw32, not for x86_64 Linux"]),
         (
             "GNU",

@@ -46,13 +46,15 @@ class Machine:
     def resolve(self, target: Target, choice: ToolchainChoice, environ: dict[str, str] | None = None) -> Toolchain:
         mirror = (self.folder / "mirror").as_uri()
         context = build_context(
-            self.folder / "store", target, root=self.folder, options=BuildOptions(toolchain=choice),
-            reporter=self.reporter, logs=self.folder / "logs", mirrors=(mirror,),
-        )  # fmt: skip
-        return resolve_toolchain(
-            context,
-            environ=environ or {},
+            self.folder / "store",
+            target,
+            root=self.folder,
+            options=BuildOptions(toolchain=choice),
+            reporter=self.reporter,
+            logs=self.folder / "logs",
+            mirrors=(mirror,),
         )
+        return resolve_toolchain(context, environ=environ or {})
 
 
 @pytest.fixture
@@ -141,10 +143,7 @@ def test_one_message_where_neither_can_be_used(
 ) -> None:
     monkeypatch.setattr("platform.machine", lambda: "s390x")
     Fake(version="12.2.0", machine="s390x-linux-gnu").write(machine.bin, "g++")
-    for ask in (
-        lambda: machine.resolve(FOREIGN, choice),
-        lambda: check_choice(FOREIGN, choice, machine.folder, {}),
-    ):
+    for ask in (lambda: machine.resolve(FOREIGN, choice), lambda: check_choice(FOREIGN, choice, machine.folder, {})):
         with pytest.raises(ToolchainError, match="no compiler of this machine can build s390x") as caught:
             ask()
         assert caught.value.output == "g++: GNU 12.2.0: older than GNU 12.3, which s390x needs"

@@ -19,7 +19,7 @@ POLICY = Policy("floor", 0, {"GLIBC": frozenset({"2.2.5", "2.9", "2.14", "2.28"}
         (["internal GLIBC_PRIVATE current"], []),
         (["numa_available libnuma_1.1 current"], ["numa_available libnuma_1.1"]),
     ],
-)  # fmt: skip
+)
 def test_each_symbol_in_its_newest_allowed_version(definitions: list[str], visible: list[str]) -> None:
     parsed = []
     for text in definitions:

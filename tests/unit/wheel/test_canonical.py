@@ -20,11 +20,7 @@ if TYPE_CHECKING:
 
 @pytest.mark.parametrize(
     ("epoch", "moment"),
-    [
-        (0, (1980, 1, 1, 0, 0, 0)),
-        (-5, (1980, 1, 1, 0, 0, 0)),
-        (1_700_000_001, (2023, 11, 14, 22, 13, 20)),
-    ],
+    [(0, (1980, 1, 1, 0, 0, 0)), (-5, (1980, 1, 1, 0, 0, 0)), (1_700_000_001, (2023, 11, 14, 22, 13, 20))],
 )
 def test_times_are_utc_even_seconds_from_1980(epoch: int, moment: tuple[int, ...]) -> None:
     assert zip_time(epoch) == moment
@@ -117,8 +113,15 @@ def test_another_wheels_files_take_the_place_of_the_first_ones(tmp_path: Path) -
     raw = ww.write_raw(tmp_path / "raw.whl", ww.content() | {f"{ww.INFO}/RECORD": b""})
     other = tmp_path / "other.whl"
     info = "demo-0.dist-info"
-    ww.write_raw(other, {"demo/_C.abi3.so": b"repaired", "demo.libs/x.so": b"x", f"{info}/WHEEL": b"Tag: new\n",
-                         f"{info}/METADATA": b"Name: x\n"})  # fmt: skip
+    ww.write_raw(
+        other,
+        {
+            "demo/_C.abi3.so": b"repaired",
+            "demo.libs/x.so": b"x",
+            f"{info}/WHEEL": b"Tag: new\n",
+            f"{info}/METADATA": b"Name: x\n",
+        },
+    )
     canonicalize(other, other, epoch=0)
     canonicalize(raw, tmp_path / "out.whl", epoch=0, instead=other)
     with Streams([other]) as streams:
@@ -126,9 +129,13 @@ def test_another_wheels_files_take_the_place_of_the_first_ones(tmp_path: Path) -
     assert (tmp_path / "copied.whl").read_bytes() == (tmp_path / "out.whl").read_bytes()
     with zipfile.ZipFile(tmp_path / "out.whl") as archive:
         assert archive.namelist() == [
-            "demo.libs/x.so", "demo/_C.abi3.so", "demo/__init__.py", f"{ww.INFO}/METADATA", f"{ww.INFO}/WHEEL",
+            "demo.libs/x.so",
+            "demo/_C.abi3.so",
+            "demo/__init__.py",
+            f"{ww.INFO}/METADATA",
+            f"{ww.INFO}/WHEEL",
             f"{ww.INFO}/RECORD",
-        ]  # fmt: skip
+        ]
         assert archive.read("demo/_C.abi3.so") == b"repaired"
         assert archive.read(f"{ww.INFO}/WHEEL") == b"Tag: new\n"
         assert archive.read(f"{ww.INFO}/METADATA") == ww.METADATA.encode()

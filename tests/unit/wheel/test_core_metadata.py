@@ -82,11 +82,7 @@ def test_an_older_licence_field_and_home_page_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("content_type", "name"),
-    [
-        ("text/markdown; charset=UTF-8", "README.md"),
-        ("text/x-rst", "README.rst"),
-        ("other/type", "README.txt"),
-    ],
+    [("text/markdown; charset=UTF-8", "README.md"), ("text/x-rst", "README.rst"), ("other/type", "README.txt")],
 )
 def test_the_readme_is_named_after_its_type(content_type: str, name: str) -> None:
     project = read_project(METADATA.replace("text/markdown", content_type).encode())

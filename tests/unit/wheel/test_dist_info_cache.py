@@ -10,7 +10,7 @@ import pytest
 
 from cpuwheels.core.store import Store
 from cpuwheels.wheel.core_metadata import read_project
-from cpuwheels.wheel.dist_info_cache import KeptDescription
+from cpuwheels.wheel.dist_info_cache import DistInfoCache
 from cpuwheels.wheel.overlay import Parts
 from cpuwheels.wheel.pep517 import check_complete
 
@@ -45,13 +45,13 @@ def written(folder: Path, version: str) -> Path:
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     store = Store(tmp_path / "cache")
-    KeptDescription(parts(tmp_path, OLD), "b", store).keep(written(tmp_path, OLD))
+    DistInfoCache(parts(tmp_path, OLD), "b", store).keep(written(tmp_path, OLD))
     return store
 
 
 def test_another_version_of_the_same(tmp_path: Path, store: Store) -> None:
     wanted = parts(tmp_path, NEW)
-    wheel = KeptDescription(wanted, "b", store).wheel(tmp_path / "raw")
+    wheel = DistInfoCache(wanted, "b", store).wheel(tmp_path / "raw")
     assert wheel is not None
     assert wheel.name == f"demo-{NEW}-cp38-abi3-linux_x86_64.whl"
     check_complete(wheel, frozenset(wanted.kernels), wanted.project)
@@ -67,19 +67,19 @@ def test_another_version_of_the_same(tmp_path: Path, store: Store) -> None:
 )
 def test_anything_else_is_asked_of_the_backend(tmp_path: Path, store: Store, changes: dict[str, str]) -> None:
     backend = changes.pop("backend", "b")
-    assert KeptDescription(parts(tmp_path, NEW, **changes), backend, store).wheel(tmp_path / "raw") is None
+    assert DistInfoCache(parts(tmp_path, NEW, **changes), backend, store).wheel(tmp_path / "raw") is None
 
 
 def test_other_metadata_is_asked_of_the_backend(tmp_path: Path, store: Store) -> None:
     wanted = parts(tmp_path, NEW)
     for project in (replace(wanted.project, requirements=("numpy",)), replace(wanted.project, summary="s")):
-        assert KeptDescription(replace(wanted, project=project), "b", store).wheel(tmp_path / "raw") is None
+        assert DistInfoCache(replace(wanted, project=project), "b", store).wheel(tmp_path / "raw") is None
     more = replace(wanted, package=wanted.package | {"other/__init__.py": tmp_path / "LICENSE"})
-    assert KeptDescription(more, "b", store).wheel(tmp_path / "raw") is None
+    assert DistInfoCache(more, "b", store).wheel(tmp_path / "raw") is None
 
 
 def test_a_version_that_the_backend_wrote_in_another_way_is_not_kept(tmp_path: Path) -> None:
     store = Store(tmp_path / "cache")
     wanted = parts(tmp_path, "1.0.dev1+GABC.cpu")
-    KeptDescription(wanted, "b", store).keep(written(tmp_path, "1.0.dev1+gabc.cpu"))
-    assert KeptDescription(wanted, "b", store).wheel(tmp_path / "raw") is None
+    DistInfoCache(wanted, "b", store).keep(written(tmp_path, "1.0.dev1+gabc.cpu"))
+    assert DistInfoCache(wanted, "b", store).wheel(tmp_path / "raw") is None

@@ -55,10 +55,17 @@ def test_only_what_the_checkout_lacks_is_in_it(wheel: Path, checkout: Path, tmp_
         record = archive.read("vllm-0.32.0+cpu.dist-info/RECORD").decode()
         mapping = json.loads(archive.read("_vllm_editable.json"))
     assert names == {
-        "_vllm_editable.pth", "_vllm_editable.py", "_vllm_editable.json", "vllm/_version.py", "vllm/_struct.abi3.so",
-        "vllm/inner/_deep.abi3.so", "vllm.libs/libnuma-1234.so.1", "vllm-0.32.0+cpu.dist-info/METADATA",
-        "vllm-0.32.0+cpu.dist-info/WHEEL", "vllm-0.32.0+cpu.dist-info/RECORD",
-    }  # fmt: skip
+        "_vllm_editable.pth",
+        "_vllm_editable.py",
+        "_vllm_editable.json",
+        "vllm/_version.py",
+        "vllm/_struct.abi3.so",
+        "vllm/inner/_deep.abi3.so",
+        "vllm.libs/libnuma-1234.so.1",
+        "vllm-0.32.0+cpu.dist-info/METADATA",
+        "vllm-0.32.0+cpu.dist-info/WHEEL",
+        "vllm-0.32.0+cpu.dist-info/RECORD",
+    }
     assert {line.split(",")[0] for line in record.splitlines()} == names
     assert mapping == {
         "vllm._version": "vllm/_version.py",
@@ -82,8 +89,11 @@ def test_python_takes_its_files_from_the_checkout_and_kernels_from_the_wheel(
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "checkout", "0.32.0+cpu", str(site / "vllm/_struct.abi3.so"), str(site / "vllm/inner/_deep.abi3.so"),
-    ]  # fmt: skip
+        "checkout",
+        "0.32.0+cpu",
+        str(site / "vllm/_struct.abi3.so"),
+        str(site / "vllm/inner/_deep.abi3.so"),
+    ]
 
 
 def test_what_is_no_wheel(tmp_path: Path) -> None:

@@ -36,17 +36,9 @@ def test_requirements_go_to_their_extra(line: str, extra: str | None, written: s
 @pytest.mark.parametrize(
     ("line", "extra", "replacement"),
     [
-        (
-            f'triton @ {TRITON} ; python_version == "3.11"',
-            "triton",
-            'triton==3.8.0+cpu; python_version == "3.11"',
-        ),
+        (f'triton @ {TRITON} ; python_version == "3.11"', "triton", 'triton==3.8.0+cpu; python_version == "3.11"'),
         (f"Tri_ton[x] @ {TRITON}", "tri-ton", "Tri_ton[x]==3.8.0+cpu"),
-        (
-            f'triton @ {TRITON} ; os_name == "y" and extra == "fast"',
-            "triton",
-            'triton==3.8.0+cpu; os_name == "y"',
-        ),
+        (f'triton @ {TRITON} ; os_name == "y" and extra == "fast"', "triton", 'triton==3.8.0+cpu; os_name == "y"'),
         ("a @ https://example.org/a-1.2.tar.gz", "a", "a==1.2"),
         ("a @ git+https://example.org/a.git@main", "a", "a"),
     ],
@@ -68,11 +60,7 @@ def test_two_urls_of_one_distribution_share_an_extra_with_what_is_there() -> Non
     assert sorted_.extras == (
         (
             "triton",
-            (
-                'triton==3.8.0+cpu; python_version == "3.11"',
-                "pandas",
-                'triton==3.8.0+cpu; python_version >= "3.12"',
-            ),
+            ('triton==3.8.0+cpu; python_version == "3.11"', "pandas", 'triton==3.8.0+cpu; python_version >= "3.12"'),
         ),
     )
 
@@ -85,11 +73,7 @@ def test_a_line_that_cannot_be_placed_is_refused(line: str) -> None:
 
 @pytest.mark.parametrize(
     ("url", "version"),
-    [
-        (TRITON, "3.8.0+cpu"),
-        ("https://e.org/x-1.0.zip#frag", "1.0"),
-        ("https://e.org/archive/main.zip", None),
-    ],
+    [(TRITON, "3.8.0+cpu"), ("https://e.org/x-1.0.zip#frag", "1.0"), ("https://e.org/archive/main.zip", None)],
 )
 def test_the_version_comes_from_the_file_name(url: str, version: str | None) -> None:
     found = version_in_url(url)

@@ -50,10 +50,17 @@ def fake_python(folder: Path, *, version: str = "0.32.0+cpu", fault: str = ":", 
     python.write_text(script)
     python.chmod(0o755)
     return Environment(
-        python=python, python_version="3.11", site_packages=folder / "site", torch_version="2.13.0+cpu",
-        torch_digest="digest", torch_from="nowhere", torch_pinned=True, torch_alternate=False,
-        torch_folder=folder / "site" / "torch", tools={"setuptools": "78"},
-    )  # fmt: skip
+        python=python,
+        python_version="3.11",
+        site_packages=folder / "site",
+        torch_version="2.13.0+cpu",
+        torch_digest="digest",
+        torch_from="nowhere",
+        torch_pinned=True,
+        torch_alternate=False,
+        torch_folder=folder / "site" / "torch",
+        tools={"setuptools": "78"},
+    )
 
 
 def source_tree(folder: Path) -> Path:
@@ -73,8 +80,7 @@ def source_tree(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("version", "local"),
-    [("0.32.0", "0.32.0+cpu"), ("0.32.1.dev5+gabc.dirty", "0.32.1.dev5+gabc.dirty.cpu")],
+    ("version", "local"), [("0.32.0", "0.32.0+cpu"), ("0.32.1.dev5+gabc.dirty", "0.32.1.dev5+gabc.dirty.cpu")]
 )
 def test_the_label_follows_a_local_part(version: str, local: str) -> None:
     assert local_version(version, "cpu") == local

@@ -52,9 +52,7 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
                     tar.extract(placed(member, path, package), root, filter="data")
     except tarfile.FilterError as error:
         raise UnsafeArchiveError(
-            f"{package.name} holds a member that may not be unpacked: {error}",
-            where=package,
-            next_step=_REFUSED_NEXT,
+            f"{package.name} holds a member that may not be unpacked: {error}", where=package, next_step=_REFUSED_NEXT
         ) from error
     except (ArError, tarfile.TarError, lzma.LZMAError, EOFError, zlib.error) as error:
         raise ToolchainError(

@@ -68,9 +68,12 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     if removed:
         reporter.info(f"{len(removed)} commits older than {matrix.nightly.keep_days} days were taken out of the index")
     return Summary(
-        began=stamp(now), seconds=round(time.monotonic() - began, 2), index=bucket.name, outcomes=tuple(outcomes),
+        began=stamp(now),
+        seconds=round(time.monotonic() - began, 2),
+        index=bucket.name,
+        outcomes=tuple(outcomes),
         removed=tuple(removed),
-    )  # fmt: skip
+    )
 
 
 def _sources(

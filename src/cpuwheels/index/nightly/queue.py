@@ -123,13 +123,21 @@ def _attempted(
                 pause(PAUSE_SECONDS * attempt)
                 continue
             outcome = Outcome(
-                source=job.source, target=job.target, state="wrong" if isinstance(error, ParityError) else "failed",
-                reason=error.what, seconds=round(budget.now() - began, 2), attempts=attempt,
+                source=job.source,
+                target=job.target,
+                state="wrong" if isinstance(error, ParityError) else "failed",
+                reason=error.what,
+                seconds=round(budget.now() - began, 2),
+                attempts=attempt,
                 kept="" if isinstance(error, MACHINE) else maker.keep(job, error),
-            )  # fmt: skip
+            )
             return outcome, error.what if isinstance(error, MACHINE) else ""
         return Outcome(
-            source=job.source, target=job.target, state="published", seconds=round(budget.now() - began, 2),
-            attempts=attempt, wheel=made.wheel,
-        ), ""  # fmt: skip
+            source=job.source,
+            target=job.target,
+            state="published",
+            seconds=round(budget.now() - began, 2),
+            attempts=attempt,
+            wheel=made.wheel,
+        ), ""
     raise AssertionError(attempts)  # at least one attempt returns

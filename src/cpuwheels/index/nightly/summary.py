@@ -21,8 +21,12 @@ State = Literal["published", "there", "wrong", "failed", "postponed"]
 FAULTS: frozenset[State] = frozenset({"wrong", "failed"})
 
 _STYLES: dict[State, str] = {
-    "published": "green", "there": "dim", "wrong": "bold red", "failed": "red", "postponed": "yellow",
-}  # fmt: skip
+    "published": "green",
+    "there": "dim",
+    "wrong": "bold red",
+    "failed": "red",
+    "postponed": "yellow",
+}
 _SIGNS: dict[State, str] = {"published": "✅", "there": "✔", "wrong": "❌", "failed": "❌", "postponed": "⏸"}
 
 

@@ -50,13 +50,7 @@ class WheelMaker:
     """
 
     def __init__(
-        self,
-        paths: Paths,
-        matrix: Matrix,
-        bucket: Bucket,
-        options: BuildOptions,
-        level: Level,
-        reporter: Reporter,
+        self, paths: Paths, matrix: Matrix, bucket: Bucket, options: BuildOptions, level: Level, reporter: Reporter
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
@@ -80,7 +74,7 @@ class WheelMaker:
         self._time(finished.path, paths, target, reporter)
         published = publish_wheel(
             self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True
-        )  # fmt: skip
+        )
         with storage_errors(paths.dist):
             remove_tree(paths.dist)
         return Made(published.entry.filename)
@@ -131,9 +125,10 @@ class WheelMaker:
 
     def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
         missing = Missing(
-            state="wrong" if isinstance(error, ParityError) else "failed", reason=error.what,
+            state="wrong" if isinstance(error, ParityError) else "failed",
+            reason=error.what,
             tried=stamp(datetime.now(UTC)),
-        )  # fmt: skip
+        )
         commit = commit_of(job)
         version = "" if commit else job.source
         row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})

@@ -147,10 +147,7 @@ def _mounts(mountinfo: str) -> list[_Mount]:
         elif kind[0] == "cgroup":
             found.append(
                 _Mount(
-                    unified=False,
-                    root=_path(fields[3]),
-                    point=_path(fields[4]),
-                    controllers=tuple(kind[-1].split(",")),
+                    unified=False, root=_path(fields[3]), point=_path(fields[4]), controllers=tuple(kind[-1].split(","))
                 )
             )
     return found

@@ -8,14 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.kernels.memory.admission import CapPlan
 from cpuwheels.kernels.memory.costs import read_costs
-from cpuwheels.kernels.memory.limits import (
-    WorstFile,
-    available_memory,
-    choose_cap,
-    job_limits,
-    plan_jobs,
-    usable_cpus,
-)
+from cpuwheels.kernels.memory.limits import WorstFile, available_memory, choose_cap, job_limits, plan_jobs, usable_cpus
 from cpuwheels.kernels.memory.memgate import GateFolder
 
 if TYPE_CHECKING:
@@ -56,9 +49,12 @@ def memory_cap(context: BuildContext, jobs: JobPlan, memgate: Path) -> Callable[
 
     def plan_for(folder: Path) -> CapPlan:
         return CapPlan(
-            jobs=jobs, gate=GateFolder(folder, memgate), seed=_seed(context.root, target, options),
-            learned=context.store.root / "measured" / name, worst_peak=_worst_peak(target, options),
-        )  # fmt: skip
+            jobs=jobs,
+            gate=GateFolder(folder, memgate),
+            seed=_seed(context.root, target, options),
+            learned=context.store.root / "measured" / name,
+            worst_peak=_worst_peak(target, options),
+        )
 
     return plan_for
 

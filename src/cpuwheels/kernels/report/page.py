@@ -69,22 +69,34 @@ def report_page(timeline: Timeline, memory: MemoryUse, *, title: str, cpus: int,
     lane = max(_LEAST_LANE, min(_MOST_LANE, _LANES_HEIGHT / max(1, timeline.lanes)))
     scale = WIDTH / max(timeline.seconds, 1e-9)
     top = 1.08 * max([memory.cap, *(level for _, level in timeline.memory())])
-    return templates("cpuwheels.kernels.report").get_template("report.html.j2").render(
-        title=title, note=note, timeline=timeline, memory=memory, bound=bound, cpus=cpus, width=WIDTH,
-        began=datetime.fromtimestamp(timeline.began, UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        cpu_seconds=sum(bar.cpu for bar in timeline.bars),
-        ratio=timeline.seconds / bound.seconds if bound.seconds else 1.0,
-        legend=[(group, colour) for group, colour in colours.items()],
-        bars=[_rect(bar, scale, lane, colours) for bar in timeline.bars],
-        lanes_height=lane * timeline.lanes, memory_height=_MEMORY_HEIGHT,
-        areas=_areas(timeline, colours, scale, _MEMORY_HEIGHT / top),
-        cap_line=_MEMORY_HEIGHT - memory.cap * _MEMORY_HEIGHT / top,
-        room_line=_MEMORY_HEIGHT - memory.room * _MEMORY_HEIGHT / top,
-        ticks=_ticks(timeline.seconds, scale),
-        slowest=slowest(timeline.bars, _ROWS), largest=largest(timeline.bars, _ROWS),
-        cached=sum(bar.cached for bar in timeline.bars),
-        again=[bar for bar in timeline.bars if bar.attempt > 1 or bar.status != 0],
-    )  # fmt: skip
+    return (
+        templates("cpuwheels.kernels.report")
+        .get_template("report.html.j2")
+        .render(
+            title=title,
+            note=note,
+            timeline=timeline,
+            memory=memory,
+            bound=bound,
+            cpus=cpus,
+            width=WIDTH,
+            began=datetime.fromtimestamp(timeline.began, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+            cpu_seconds=sum(bar.cpu for bar in timeline.bars),
+            ratio=timeline.seconds / bound.seconds if bound.seconds else 1.0,
+            legend=[(group, colour) for group, colour in colours.items()],
+            bars=[_rect(bar, scale, lane, colours) for bar in timeline.bars],
+            lanes_height=lane * timeline.lanes,
+            memory_height=_MEMORY_HEIGHT,
+            areas=_areas(timeline, colours, scale, _MEMORY_HEIGHT / top),
+            cap_line=_MEMORY_HEIGHT - memory.cap * _MEMORY_HEIGHT / top,
+            room_line=_MEMORY_HEIGHT - memory.room * _MEMORY_HEIGHT / top,
+            ticks=_ticks(timeline.seconds, scale),
+            slowest=slowest(timeline.bars, _ROWS),
+            largest=largest(timeline.bars, _ROWS),
+            cached=sum(bar.cached for bar in timeline.bars),
+            again=[bar for bar in timeline.bars if bar.attempt > 1 or bar.status != 0],
+        )
+    )
 
 
 def _colours(bars: tuple[Bar, ...]) -> dict[str, str]:
@@ -109,11 +121,14 @@ def _rect(bar: Bar, scale: float, lane: float, colours: dict[str, str]) -> _Rect
     if bar.status != 0:
         words.append(f"exit status {bar.status}")
     return _Rect(
-        x=round(bar.start * scale, 2), y=round(bar.lane * lane, 2),
+        x=round(bar.start * scale, 2),
+        y=round(bar.lane * lane, 2),
         width=max(0.3, round((bar.end - bar.start) * scale, 2)),
-        height=round(lane - min(1.0, lane / 5), 2), colour=colours.get(bar.group) or colours[_OTHER],
-        tip="\n".join(words), failed=bar.status != 0,
-    )  # fmt: skip
+        height=round(lane - min(1.0, lane / 5), 2),
+        colour=colours.get(bar.group) or colours[_OTHER],
+        tip="\n".join(words),
+        failed=bar.status != 0,
+    )
 
 
 def _areas(timeline: Timeline, colours: dict[str, str], scale: float, high: float) -> list[_Area]:

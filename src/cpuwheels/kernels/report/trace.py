@@ -23,15 +23,24 @@ def chrome_trace(timeline: Timeline, title: str) -> str:
     ]
     events += [
         {
-            "ph": "X", "pid": 1, "tid": bar.lane, "name": bar.name, "cat": bar.group,
-            "ts": round(bar.start * _MICRO), "dur": round((bar.end - bar.start) * _MICRO),
+            "ph": "X",
+            "pid": 1,
+            "tid": bar.lane,
+            "name": bar.name,
+            "cat": bar.group,
+            "ts": round(bar.start * _MICRO),
+            "dur": round((bar.end - bar.start) * _MICRO),
             "args": {
-                "output": bar.output, "cpu_seconds": round(bar.cpu, 3), "peak_bytes": bar.bytes,
-                "attempt": bar.attempt, "status": bar.status, "cached": bar.cached,
+                "output": bar.output,
+                "cpu_seconds": round(bar.cpu, 3),
+                "peak_bytes": bar.bytes,
+                "attempt": bar.attempt,
+                "status": bar.status,
+                "cached": bar.cached,
             },
         }
         for bar in timeline.bars
-    ]  # fmt: skip
+    ]
     events += [
         {"ph": "C", "pid": 1, "name": "memory", "ts": round(moment * _MICRO), "args": {"bytes": level}}
         for moment, level in timeline.memory()

@@ -124,9 +124,7 @@ def candidates(context: BuildContext, place: str) -> Sequence[LocalCandidate | R
 def _in_folder(path: Path, target: Target) -> list[Path]:
     if not path.exists():
         raise PrecompiledError(
-            f"{path} is not there",
-            where=OPTION,
-            next_step="name a wheel, a folder with wheels, or the URL of an index",
+            f"{path} is not there", where=OPTION, next_step="name a wheel, a folder with wheels, or the URL of an index"
         )
     wheels = [(wheel_version(one.name, target), one) for one in (path.glob("*.whl") if path.is_dir() else [path])]
     known = [(version, one) for version, one in wheels if version is not None]

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
 from cpuwheels.core.text import first_lines
-from cpuwheels.kernels.manifest import FILE, MadeFrom
+from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
 from cpuwheels.pipeline.reuse.candidates import candidates
 from cpuwheels.wheel.dist_info import dist_info_of
@@ -43,7 +43,7 @@ class Donor:
     wheel: Path
     sha256: str
     origin: str
-    made_from: MadeFrom
+    made_from: KernelManifest
     note: WheelNote
 
 
@@ -85,7 +85,7 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
     for offer in candidates(context, place):
         try:
             with offer.peek() as stream:
-                said = read_made_from(stream)
+                said = read_manifest(stream)
         except ValueError as error:
             faults.append(f"{offer.name}: {error}")
             continue
@@ -125,7 +125,7 @@ def read_donor(wheel: Path, origin: str) -> Donor:
     """
     try:
         with wheel.open("rb") as stream:
-            said, note = read_made_from(stream), read_note(stream)
+            said, note = read_manifest(stream), read_note(stream)
     except (OSError, ValueError) as error:
         raise PrecompiledError(f"{wheel.name}: {error}", where=origin, next_step="leave out --kernels-from") from error
     if note is None:
@@ -133,7 +133,7 @@ def read_donor(wheel: Path, origin: str) -> Donor:
     return Donor(wheel, file_digest(wheel), origin, said, note)
 
 
-def read_made_from(stream: IO[bytes]) -> MadeFrom:
+def read_manifest(stream: IO[bytes]) -> KernelManifest:
     """Return what a wheel says its kernels were made from.
 
     Args:
@@ -143,7 +143,7 @@ def read_made_from(stream: IO[bytes]) -> MadeFrom:
         ValueError: It is not a wheel, says nothing of the kind, or nothing that this version understands.
     """
     try:
-        return MadeFrom.model_validate_json(_read(stream, FILE))
+        return KernelManifest.model_validate_json(_read(stream, FILE))
     except ValidationError as error:
         raise ValueError(f"its {FILE} is of another version of cpuwheels") from error
 

@@ -91,9 +91,14 @@ class Worker:
     def _start(self) -> None:
         with self._log.open("a", encoding="utf-8") as stream:
             self._process = subprocess.Popen(
-                self._command, env=self._environment, text=True, encoding="utf-8",
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stream,
-            )  # fmt: skip
+                self._command,
+                env=self._environment,
+                text=True,
+                encoding="utf-8",
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=stream,
+            )
 
     def ready(self) -> None:
         """Wait until the library is loaded.
@@ -106,9 +111,11 @@ class Worker:
         except LeftOutError as error:
             raise ParityError(
                 f"{self._library.name} of {self.name} could not be loaded: {_cause(self._process.returncode)}",
-                where=self._library, log=self._log, output=self._log.read_text(encoding="utf-8")[-2000:],
+                where=self._library,
+                log=self._log,
+                output=self._log.read_text(encoding="utf-8")[-2000:],
                 next_step="run parity on this wheel first",
-            ) from error  # fmt: skip
+            ) from error
         self.operators = about["operators"]
         self.cases = {case["name"]: case for case in about["cases"]}
 

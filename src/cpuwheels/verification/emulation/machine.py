@@ -78,9 +78,17 @@ class EmulatedMachine:
             executable: What Python takes for its own path; the root's interpreter if not given.
         """
         return [
-            self.program, "-cpu", cpu, "-L", self.root, "-0", executable or self.python, self.python,
-            "-X", f"pycache_prefix={self.bytecode}",
-        ]  # fmt: skip
+            self.program,
+            "-cpu",
+            cpu,
+            "-L",
+            self.root,
+            "-0",
+            executable or self.python,
+            self.python,
+            "-X",
+            f"pycache_prefix={self.bytecode}",
+        ]
 
     def environment(self, folder: Path) -> tuple[Cpu, ...]:
         """Make a virtual environment with an interpreter for each CPU, into which wheels can be installed.
@@ -144,11 +152,15 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
         reporter=context.reporter,
     )
     machine = EmulatedMachine(
-        machine=target.machine, program=program, root=folder, python=_python(folder, target),
-        torch_version=_torch_version(folder, target), features=features,
+        machine=target.machine,
+        program=program,
+        root=folder,
+        python=_python(folder, target),
+        torch_version=_torch_version(folder, target),
+        features=features,
         tried={library.name: library.emulated for library in target.libraries if library.emulated},
         bytecode=store.path(BYTECODE, _bytecode_key(folder)),
-    )  # fmt: skip
+    )
     _require_libraries(folder, target)
     _compile(context, machine)
     return machine
@@ -210,8 +222,10 @@ def _compile(context: BuildContext, machine: EmulatedMachine) -> None:
         except CommandError as error:
             raise ToolchainError(
                 f"the emulated machine does not run torch: {error.what}",
-                where=machine.root, log=log, output=error.output,
+                where=machine.root,
+                log=log,
+                output=error.output,
                 next_step="a library or module that is missing is left out in the root's lock",
-            ) from error  # fmt: skip
+            ) from error
 
     context.store.get(BYTECODE, machine.bytecode.name, make)

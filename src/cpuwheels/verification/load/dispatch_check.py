@@ -47,15 +47,20 @@ def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
     where = cpu.name or "this machine's CPU"
     said: list[str] = []
     done = run(
-        [*cpu.python, "-P", _PROBE, module, path], log=log, env=closed_environment(cpu.environment),
-        on_line=said.append, check=False,
-    )  # fmt: skip
+        [*cpu.python, "-P", _PROBE, module, path],
+        log=log,
+        env=closed_environment(cpu.environment),
+        on_line=said.append,
+        check=False,
+    )
     if done.returncode != 0:
         raise InstallCheckError(
             f"{path.name} cannot be imported on {where}",
-            where=path, log=log, output=done.output,
+            where=path,
+            log=log,
+            output=done.output,
             next_step=f"it has to load {wanted}; its own words say what it did",
-        )  # fmt: skip
+        )
     found = json.loads(said[-1])
     if found != wanted:
         raise InstallCheckError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
-from cpuwheels.core.concurrency import end
+from cpuwheels.core.concurrency import end_all
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
@@ -81,7 +81,7 @@ class Loader:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self._end_of_input()
         if kind is not None:
-            end([self._served], self._waiting)
+            end_all([self._served], self._waiting)
         self._threads.shutdown()
         os.close(self._read)
 
@@ -132,9 +132,14 @@ class Loader:
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
         done = run(
-            [python, "-P", _PROBE], log=self._log, env=self._env, cwd=self._work, stdin=self._read,
-            on_line=said.append, check=False,
-        )  # fmt: skip
+            [python, "-P", _PROBE],
+            log=self._log,
+            env=self._env,
+            cwd=self._work,
+            stdin=self._read,
+            on_line=said.append,
+            check=False,
+        )
         return done, said
 
     def _end_of_input(self) -> None:

@@ -90,8 +90,14 @@ def _case(event: dict[str, Any]) -> CaseResult:
     worst = max(outputs, key=lambda one: float("inf") if one["ratio"] is None else one["ratio"], default=None)
     problems = tuple(event["problems"])
     return CaseResult(
-        name=event["case"], operators=tuple(event["operators"]), dtype=event.get("dtype", ""),
-        verdict=_verdict(event), known=event.get("known", ""),
-        ratio=worst["ratio"] if worst else None, error=worst["error"] if worst else None,
-        limit=worst["limit"] if worst else None, seconds=event.get("seconds", 0.0), problems=problems,
-    )  # fmt: skip
+        name=event["case"],
+        operators=tuple(event["operators"]),
+        dtype=event.get("dtype", ""),
+        verdict=_verdict(event),
+        known=event.get("known", ""),
+        ratio=worst["ratio"] if worst else None,
+        error=worst["error"] if worst else None,
+        limit=worst["limit"] if worst else None,
+        seconds=event.get("seconds", 0.0),
+        problems=problems,
+    )

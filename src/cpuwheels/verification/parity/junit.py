@@ -26,11 +26,15 @@ def _suite(root: ET.Element, parity: Parity, library: LibraryResult) -> None:
     known = [case for case in library.cases if case.verdict == "known"]
     crashed = [case for case in wrong if case.verdict == "crashed"]
     suite = ET.SubElement(
-        root, "testsuite", name=library.name, time=f"{library.seconds:.3f}",
+        root,
+        "testsuite",
+        name=library.name,
+        time=f"{library.seconds:.3f}",
         tests=str(len(library.cases) + len(library.waived) + len(library.untested)),
-        failures=str(len(wrong) - len(crashed) + len(library.untested)), errors=str(len(crashed)),
+        failures=str(len(wrong) - len(crashed) + len(library.untested)),
+        errors=str(len(crashed)),
         skipped=str(len(library.waived) + len(known)),
-    )  # fmt: skip
+    )
     properties = ET.SubElement(suite, "properties")
     ET.SubElement(properties, "property", name="machine", value=parity.machine)
     if parity.onednn_limit:

@@ -23,11 +23,7 @@ def write_reports(folder: Path, parity: Parity) -> list[Path]:
     Raises:
         StoreError: The folder cannot be written.
     """
-    texts = {
-        XML: junit_xml(parity).decode(),
-        HTML: parity_page(parity),
-        JSON: parity.model_dump_json(indent=1) + "\n",
-    }
+    texts = {XML: junit_xml(parity).decode(), HTML: parity_page(parity), JSON: parity.model_dump_json(indent=1) + "\n"}
     return write_files(folder, texts)
 
 

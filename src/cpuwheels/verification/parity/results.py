@@ -199,14 +199,32 @@ def _row(library: str, operator: str, dtype: str, cases: list[CaseResult]) -> Ro
     worst = max(wrong or tried or known, key=lambda case: float("inf") if case.ratio is None else case.ratio)
     crashed = any(case.verdict == "crashed" for case in wrong)
     return Row(
-        operator=operator, library=library, dtype=dtype, cases=len(cases), failed=len(wrong), known=len(known),
-        ratio=worst.ratio, error=worst.error, limit=worst.limit, worst_case=worst.name,
+        operator=operator,
+        library=library,
+        dtype=dtype,
+        cases=len(cases),
+        failed=len(wrong),
+        known=len(known),
+        ratio=worst.ratio,
+        error=worst.error,
+        limit=worst.limit,
+        worst_case=worst.name,
         verdict="crashed" if crashed else "failed" if wrong else "passed" if tried else "known",
-    )  # fmt: skip
+    )
 
 
 def _empty(library: str, operator: str, verdict: Verdict, reason: str = "") -> Row:
     return Row(
-        operator=operator, library=library, dtype="", cases=0, failed=0, known=0, ratio=None, error=None, limit=None,
-        worst_case="", verdict=verdict, reason=reason,
-    )  # fmt: skip
+        operator=operator,
+        library=library,
+        dtype="",
+        cases=0,
+        failed=0,
+        known=0,
+        ratio=None,
+        error=None,
+        limit=None,
+        worst_case="",
+        verdict=verdict,
+        reason=reason,
+    )

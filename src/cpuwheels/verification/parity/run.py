@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.concurrency import side_by_side
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import ParityError
 from cpuwheels.verification.parity.operator_filter import require_operators
@@ -59,7 +59,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Bench:
+class ParityEnvironment:
     """Where a run happens.
 
     Attributes:
@@ -89,7 +89,7 @@ class Bench:
     onednn: OnednnLimit | None = None
 
 
-def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Parity:
+def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Reporter) -> Parity:
     """Try a wheel's operators on each library that the CPUs can run.
 
     Returns:
@@ -109,22 +109,32 @@ def run_parity(request: ParityRequest, bench: Bench, reporter: Reporter) -> Pari
             next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
         )
     with no_core_files():
-        found = side_by_side(runs, bench.at_once)
+        found = run_parallel(runs, bench.at_once)
     registered = {name for library in found for name in library.registered}
     require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
     return Parity(
-        wheel=wheel.path.name, sha256=wheel.sha256, version=wheel.version, torch=bench.torch, machine=bench.machine,
-        emulated=bench.emulated, threads=bench.threads, level=bench.trials[0].level, only=tuple(request.only),
-        seed=found[0].seed, began=began.isoformat(timespec="seconds"),
-        seconds=round(time.monotonic() - started, 1), libraries=tuple(found), not_run=not_run,
+        wheel=wheel.path.name,
+        sha256=wheel.sha256,
+        version=wheel.version,
+        torch=bench.torch,
+        machine=bench.machine,
+        emulated=bench.emulated,
+        threads=bench.threads,
+        level=bench.trials[0].level,
+        only=tuple(request.only),
+        seed=found[0].seed,
+        began=began.isoformat(timespec="seconds"),
+        seconds=round(time.monotonic() - started, 1),
+        libraries=tuple(found),
+        not_run=not_run,
         onednn_limit=bench.onednn.isa if bench.onednn else "",
         onednn_reason=bench.onednn.reason if bench.onednn else "",
-    )  # fmt: skip
+    )
 
 
 def _plan(
-    request: ParityRequest, bench: Bench, reporter: Reporter
+    request: ParityRequest, bench: ParityEnvironment, reporter: Reporter
 ) -> tuple[list[Callable[[], LibraryResult]], dict[str, str]]:
     """Return what is to be run, and why the rest is not."""
     needs = {library.name: library.needs for library in request.target.libraries}
@@ -133,9 +143,15 @@ def _plan(
     for trial in bench.trials:
         cpu = trial.cpu
         suite = Suite(
-            cpu.python, bench.tests, bench.work, bench.logs, trial.level, trial.threads, tuple(request.only),
+            cpu.python,
+            bench.tests,
+            bench.work,
+            bench.logs,
+            trial.level,
+            trial.threads,
+            tuple(request.only),
             cpu.environment,
-        )  # fmt: skip
+        )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
                 continue

@@ -81,15 +81,20 @@ class Suite:
         for _ in range(MOST_CRASHES):
             with no_core_files():
                 done = run(
-                    self._command(library, results, killed), log=log, env=closed_environment({**WAITING, **self.env}),
-                    check=False, on_line=tell,
-                )  # fmt: skip
+                    self._command(library, results, killed),
+                    log=log,
+                    env=closed_environment({**WAITING, **self.env}),
+                    check=False,
+                    on_line=tell,
+                )
             if done.returncode == _UNLOADABLE:
                 raise UnusableWheelError(
                     f"{library.name} cannot be loaded with the torch that the wheel requires",
-                    where=library, log=log, output=done.output,
+                    where=library,
+                    log=log,
+                    output=done.output,
                     next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
-                )  # fmt: skip
+                )
             written.read()
             if (killed := unfinished(written.events)) is None:
                 if done.returncode not in {0, _TESTS_FAILED} or not any(
@@ -97,8 +102,11 @@ class Suite:
                 ):
                     raise ParityError(
                         f"the cases could not be run on {name}: {_cause(done.returncode)}",
-                        where=library, log=log, output=done.output, next_step="read the log",
-                    )  # fmt: skip
+                        where=library,
+                        log=log,
+                        output=done.output,
+                        next_step="read the log",
+                    )
                 break
             written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
         written.read()
@@ -106,16 +114,38 @@ class Suite:
         if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
             raise ParityError(
                 f"something failed on {name} that no case says",
-                where=library, log=log, output=done.output, next_step="read the log",
-            )  # fmt: skip
+                where=library,
+                log=log,
+                output=done.output,
+                next_step="read the log",
+            )
         return result
 
     def _command(self, library: Path, results: Path, killed: dict[str, Any] | None) -> list[str | Path]:
         command: list[str | Path] = [
-            *self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", self.tests,
-            self.tests, "--tb=short", "--library", library, "--level", self.level, "--threads", str(self.threads),
-            "--results", results, "--outputs", self.work / "outputs",
-        ]  # fmt: skip
+            *self.python,
+            "-m",
+            "pytest",
+            "-q",
+            "-p",
+            "no:cacheprovider",
+            "-c",
+            os.devnull,
+            "--confcutdir",
+            self.tests,
+            self.tests,
+            "--tb=short",
+            "--library",
+            library,
+            "--level",
+            self.level,
+            "--threads",
+            str(self.threads),
+            "--results",
+            results,
+            "--outputs",
+            self.work / "outputs",
+        ]
         for operator in self.only:
             command += ["--operator", operator]
         if killed:

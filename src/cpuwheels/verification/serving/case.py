@@ -91,9 +91,16 @@ class Wanted:
     def failed(self, why: str, log: str = _SCRIPTS) -> Case:
         """Return the case of a server that was never asked."""
         return Case(
-            model=self.model, dtype=self.dtype, library="", wanted=self.library, started=None, seconds=0.0,
-            onednn_limit=self.env.get(VARIABLE, ""), failure=why, log=log,
-        )  # fmt: skip
+            model=self.model,
+            dtype=self.dtype,
+            library="",
+            wanted=self.library,
+            started=None,
+            seconds=0.0,
+            onednn_limit=self.env.get(VARIABLE, ""),
+            failure=why,
+            log=log,
+        )
 
 
 def make_models(setting: Setting, names: list[str]) -> dict[str, Path]:
@@ -128,9 +135,14 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     """Start a server, ask it, look which library it has loaded, and end it."""
     log = setting.logs / f"serve-{'-'.join(filter(None, (wanted.model, wanted.dtype, wanted.library)))}.log"
     request = ServerRequest(
-        setting.environment.python, wanted.folder, wanted.dtype, setting.memory, {**setting.env, **wanted.env}, log,
+        setting.environment.python,
+        wanted.folder,
+        wanted.dtype,
+        setting.memory,
+        {**setting.env, **wanted.env},
+        log,
         _PATIENCE,
-    )  # fmt: skip
+    )
     began, started, failure = time.monotonic(), None, ""
     loaded: set[str] = set()
     exchanges: list[Exchange] = []
@@ -149,10 +161,17 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     except ServeError as error:
         failure = f"a request failed{first_error(log) or f': {error.output}'}"
     return Case(
-        model=wanted.model, dtype=wanted.dtype, library="+".join(sorted(loaded)), wanted=wanted.library,
-        started=started, seconds=round(time.monotonic() - began, 1), exchanges=tuple(exchanges),
-        onednn_limit=request.env.get(VARIABLE, ""), failure=failure, log=log.name,
-    )  # fmt: skip
+        model=wanted.model,
+        dtype=wanted.dtype,
+        library="+".join(sorted(loaded)),
+        wanted=wanted.library,
+        started=started,
+        seconds=round(time.monotonic() - began, 1),
+        exchanges=tuple(exchanges),
+        onednn_limit=request.env.get(VARIABLE, ""),
+        failure=failure,
+        log=log.name,
+    )
 
 
 def _library_fault(loaded: set[str], wanted: str) -> str:

@@ -11,7 +11,7 @@ from uv import find_uv_bin
 
 from cpuwheels.config.host import markers
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import CommandError, EnvironmentError_, LockedError
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError, LockedError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.environment.test_env import separate_environment
@@ -85,7 +85,7 @@ def serving_environment(
 
     Raises:
         LockedError: ``locked``, and the project has no lock that fits.
-        EnvironmentError_: The requirements cannot be had.
+        BuildEnvironmentError: The requirements cannot be had.
         UnusableWheelError: The wheel cannot be installed.
     """
     about = markers(context.target, environment.python_version)
@@ -101,7 +101,7 @@ def serving_environment(
     site = install_wheel(wheel.path, python, None, context.logs)
     missing = unmet(site, about)
     if other := [f"{one.requirement} (required by {one.by})" for one in missing if one.name not in APART]:
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             f"the environment lacks {', '.join(other)}",
             where=lock,
             next_step=f"resolve the requirements anew: nox -s serve-{context.target.id} -- --relock",
@@ -114,9 +114,15 @@ def serving_environment(
     if moved:
         context.reporter.announce(f"a plain installation lacks {', '.join(moved)}, which upstream requires by URL")
     return ServingEnvironment(
-        python=python, site=site, version=environment.python_version, torch=environment.torch_version,
-        lock=name, lock_sha256=file_digest(lock), lacks=lacks, moved=moved,
-    )  # fmt: skip
+        python=python,
+        site=site,
+        version=environment.python_version,
+        torch=environment.torch_version,
+        lock=name,
+        lock_sha256=file_digest(lock),
+        lacks=lacks,
+        moved=moved,
+    )
 
 
 def own_name(target: str, version: str, python: str) -> str:
@@ -161,17 +167,36 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
     platform = [f"--python-platform={context.target.machine}-{_PLATFORM}"] if context.target.system == "Linux" else []
     try:
         run(
-            [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--generate-hashes",
-             "--only-binary", ":all:", "--python-version", environment.python_version, *platform,
-             "--excludes", excluded, "--output-file", resolved, wanted],
-            log=context.logs / "serve-environment.log", env=uv_environment(),
-        )  # fmt: skip
+            [
+                find_uv_bin(),
+                "pip",
+                "compile",
+                "--quiet",
+                "--no-header",
+                "--no-annotate",
+                "--generate-hashes",
+                "--only-binary",
+                ":all:",
+                "--python-version",
+                environment.python_version,
+                *platform,
+                "--excludes",
+                excluded,
+                "--output-file",
+                resolved,
+                wanted,
+            ],
+            log=context.logs / "serve-environment.log",
+            env=uv_environment(),
+        )
     except CommandError as error:
-        raise EnvironmentError_(
+        raise BuildEnvironmentError(
             "no set of packages meets the wheel's requirements",
-            where="Requires-Dist of the wheel", log=error.log, output=error.output,
+            where="Requires-Dist of the wheel",
+            log=error.log,
+            output=error.output,
             next_step="uv's words above say which; the package index may not be reachable, or lack a version",
-        ) from error  # fmt: skip
+        ) from error
     with storage_errors(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(lock, resolved.read_text(encoding="utf-8"))

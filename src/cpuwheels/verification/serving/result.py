@@ -162,9 +162,13 @@ class Served(_Part):
             start = f"{case.started:.0f} s" if case.started is not None else "-"
             style = _MARKS[case.verdict]
             table.add_row(
-                case.model, case.dtype, case.library or (f"{case.wanted}?" if case.wanted else "-"), start,
-                f"{right} of {len(case.exchanges)}", f"[{style}]{case.verdict}[/{style}]",
-            )  # fmt: skip
+                case.model,
+                case.dtype,
+                case.library or (f"{case.wanted}?" if case.wanted else "-"),
+                start,
+                f"{right} of {len(case.exchanges)}",
+                f"[{style}]{case.verdict}[/{style}]",
+            )
         return table
 
 

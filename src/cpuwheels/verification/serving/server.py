@@ -65,10 +65,26 @@ class ServerRequest:
     def command(self, port: int) -> list[str | Path]:
         """Return the command line."""
         return [
-            self.python, self.python.with_name("vllm"), "serve", self.model, "--host", "127.0.0.1", "--port", str(port),
-            "--served-model-name", NAME, "--dtype", self.dtype, "--max-model-len", str(LENGTH), "--max-num-seqs", "8",
-            "--enforce-eager", "--gpu-memory-utilization", f"{self.memory:.6f}",
-        ]  # fmt: skip
+            self.python,
+            self.python.with_name("vllm"),
+            "serve",
+            self.model,
+            "--host",
+            "127.0.0.1",
+            "--port",
+            str(port),
+            "--served-model-name",
+            NAME,
+            "--dtype",
+            self.dtype,
+            "--max-model-len",
+            str(LENGTH),
+            "--max-num-seqs",
+            "8",
+            "--enforce-eager",
+            "--gpu-memory-utilization",
+            f"{self.memory:.6f}",
+        ]
 
 
 class Server:

@@ -121,8 +121,12 @@ def main(answers: Path) -> int:
             notes = Notes(Path.cwd(), own)
             sys.addaudithook(notes.hook)
             question(answers / question.__name__)
-            said = {"read": sorted(notes.read), "written": sorted(notes.written), "copied": notes.copied,
-                    "against": sorted(notes.against)}  # fmt: skip
+            said = {
+                "read": sorted(notes.read),
+                "written": sorted(notes.written),
+                "copied": notes.copied,
+                "against": sorted(notes.against),
+            }
             (answers / f"{question.__name__}.json").write_text(json.dumps(said), encoding="utf-8")
             return 0
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

@@ -56,17 +56,9 @@ Signed-By:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        (
-            "debian.sources",
-            DEB822,
-            ["http://ftp.example.org/debian", "https://second.example.org/debian"],
-        ),
+        ("debian.sources", DEB822, ["http://ftp.example.org/debian", "https://second.example.org/debian"]),
         ("a.list", "deb http://ftp.example.org/debian trixie main contrib\n", ["http://ftp.example.org/debian"]),
-        (
-            "a.list",
-            OURS,
-            ["file:///srv/mirror/debian"],
-        ),
+        ("a.list", OURS, ["file:///srv/mirror/debian"]),
         ("a.list", "deb https://snapshot.debian.org/archive/debian/20240101T000000Z sid main", None),
         ("a.list", "# deb http://ftp.example.org/debian trixie main\n", []),
         ("a.list", "deb-src http://ftp.example.org/debian trixie main\n", []),
@@ -79,7 +71,7 @@ Signed-By:
         ("other.sources", INLINE_KEY, []),
         ("other.txt", DEB822, []),
     ],
-)  # fmt: skip
+)
 def test_apt_sources_give_debian_mirrors_only(tmp_path: Path, name: str, text: str, expected: list[str] | None) -> None:
     folder = tmp_path / "sources.list.d"
     folder.mkdir()

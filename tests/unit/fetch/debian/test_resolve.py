@@ -29,17 +29,19 @@ def stanza(name: str, depends: str = "", **fields: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-PACKAGES = "\n".join([
-    stanza("g++-14", "gcc-14 (= 14.2.0-19), libstdc++-14-dev:amd64 (>= 1) | other, virtual"),
-    stanza("gcc-14", "libc6 (>= 2.38), libasan8", Pre_Depends="loader"),
-    stanza("libstdc++-14-dev", "libc6 [amd64]"),
-    stanza("libc6", "g++-14"),
-    stanza("libasan8", "only-asan"),
-    stanza("only-asan"),
-    stanza("loader"),
-    stanza("real-b", Provides="virtual (= 1)"),
-    stanza("real-a", Provides="something, virtual"),
-])  # fmt: skip
+PACKAGES = "\n".join(
+    [
+        stanza("g++-14", "gcc-14 (= 14.2.0-19), libstdc++-14-dev:amd64 (>= 1) | other, virtual"),
+        stanza("gcc-14", "libc6 (>= 2.38), libasan8", Pre_Depends="loader"),
+        stanza("libstdc++-14-dev", "libc6 [amd64]"),
+        stanza("libc6", "g++-14"),
+        stanza("libasan8", "only-asan"),
+        stanza("only-asan"),
+        stanza("loader"),
+        stanza("real-b", Provides="virtual (= 1)"),
+        stanza("real-a", Provides="something, virtual"),
+    ]
+)
 
 
 @pytest.mark.parametrize(

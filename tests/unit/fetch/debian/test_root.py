@@ -25,11 +25,7 @@ def make_lock(mirror: Path, **debs: Deb) -> DebianLock:
         data = path.read_bytes()
         packages.append(
             DebianPackage(
-                name=name,
-                version="1",
-                path=f"pool/{name}.deb",
-                size=len(data),
-                sha256=hashlib.sha256(data).hexdigest(),
+                name=name, version="1", path=f"pool/{name}.deb", size=len(data), sha256=hashlib.sha256(data).hexdigest()
             )
         )
     return DebianLock(suites={"test": tuple(debs)}, architecture="amd64", packages=tuple(packages))

@@ -73,8 +73,10 @@ class TestJobs:
     def test_all_are_published(self) -> None:
         maker = Maker()
         assert [(one.state, one.wheel, one.attempts) for one in run(maker)] == [
-            ("published", "x86.whl", 1), ("published", "arm.whl", 1), ("published", "x86.whl", 1),
-        ]  # fmt: skip
+            ("published", "x86.whl", 1),
+            ("published", "arm.whl", 1),
+            ("published", "x86.whl", 1),
+        ]
         assert maker.made == JOBS
 
     @pytest.mark.parametrize(
@@ -106,8 +108,10 @@ class TestJobs:
         maker = Maker({JOBS[0]: [DiskFullError("no space is left")]})
         outcomes = run(maker)
         assert [(one.state, one.reason) for one in outcomes] == [
-            ("failed", "no space is left"), ("postponed", "no space is left"), ("postponed", "no space is left"),
-        ]  # fmt: skip
+            ("failed", "no space is left"),
+            ("postponed", "no space is left"),
+            ("postponed", "no space is left"),
+        ]
         assert maker.kept == []
 
     def test_the_time_is_up(self) -> None:
@@ -164,9 +168,12 @@ class TestSummary:
     @pytest.mark.parametrize(
         ("states", "found"),
         [
-            ((), None), (("published", "there"), None), (("published", "postponed"), "postponed"),
-            (("failed", "postponed"), "failed"), (("failed", "wrong"), "wrong"),
+            ((), None),
+            (("published", "there"), None),
+            (("published", "postponed"), "postponed"),
+            (("failed", "postponed"), "failed"),
+            (("failed", "wrong"), "wrong"),
         ],
-    )  # fmt: skip
+    )
     def test_the_worst_decides(self, states: tuple[State, ...], found: State | None) -> None:
         assert worst(self.summary(*states).outcomes) == found

@@ -38,9 +38,12 @@ def plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CapPlan:
     )
     memgate.chmod(0o755)
     return CapPlan(
-        jobs=JobPlan(2, "CPUs", 4 * GIB, "--memory 4G"), gate=GateFolder(tmp_path / "gate", memgate, "b1"),
-        seed=tmp_path / "seed.tsv", learned=tmp_path / "measured" / "x86.tsv", worst_peak=2 * GIB,
-    )  # fmt: skip
+        jobs=JobPlan(2, "CPUs", 4 * GIB, "--memory 4G"),
+        gate=GateFolder(tmp_path / "gate", memgate, "b1"),
+        seed=tmp_path / "seed.tsv",
+        learned=tmp_path / "measured" / "x86.tsv",
+        worst_peak=2 * GIB,
+    )
 
 
 def told(plan: CapPlan) -> dict[str, str]:
@@ -71,8 +74,11 @@ def test_launchers_are_told_cap_cpus_and_costs(plan: CapPlan, tmp_path: Path):
         assert int(settings["unknown_bytes"]) == 2 * GIB
         assert "oom_events" not in settings
         assert expected(plan) == {
-            ATTN: (155, 1020 * MIB), NORM: (9, 204 * MIB), "_C.abi3.so": (1, 51 * MIB), new: (15, int(2 * GIB * 1.02)),
-        }  # fmt: skip
+            ATTN: (155, 1020 * MIB),
+            NORM: (9, 204 * MIB),
+            "_C.abi3.so": (1, 51 * MIB),
+            new: (15, int(2 * GIB * 1.02)),
+        }
         assert session.links == {"_C.abi3.so": Cost(1, 50 * MIB)}
         assert session.command(["ninja", "-j1"]) == ["ninja", "-j1"]
         assert session.use is None
@@ -99,15 +105,10 @@ def test_what_was_measured_is_known_next_time(plan: CapPlan, tmp_path: Path):
 
     with pytest.raises(RuntimeError, match="the compiler found an error"):
         fail()
-    assert read_costs(plan.learned) == {
-        NORM: Cost(2.5, 300 * MIB), ATTN: Cost(1, 1), "x.o": Cost(2.5, 20 * MIB),
-    }  # fmt: skip
+    assert read_costs(plan.learned) == {NORM: Cost(2.5, 300 * MIB), ATTN: Cost(1, 1), "x.o": Cost(2.5, 20 * MIB)}
     (use,) = [session.use for session in sessions]
     assert use is not None
-    assert use.wrong == (
-        WrongPrediction(NORM, 10 * MIB, 300 * MIB),
-        WrongPrediction("x.o", 10 * MIB, 20 * MIB),
-    )
+    assert use.wrong == (WrongPrediction(NORM, 10 * MIB, 300 * MIB), WrongPrediction("x.o", 10 * MIB, 20 * MIB))
 
 
 def test_a_file_that_cannot_fit_is_refused_by_name(plan: CapPlan, tmp_path: Path):

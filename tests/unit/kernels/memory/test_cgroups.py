@@ -27,8 +27,7 @@ def make_proc(root: Path, mount: str, membership: str, kills: int = 0) -> tuple[
 
 
 @pytest.mark.parametrize(
-    ("mount", "membership", "file"),
-    [(V2, "0::/a/b", "memory.events"), (V1, "4:memory:/a/b", "memory.oom_control")],
+    ("mount", "membership", "file"), [(V2, "0::/a/b", "memory.events"), (V1, "4:memory:/a/b", "memory.oom_control")]
 )
 def test_group_counts_before_the_machine(tmp_path, mount, membership, file):
     proc, point = make_proc(tmp_path, mount, membership, kills=50)

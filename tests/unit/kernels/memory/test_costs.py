@@ -45,10 +45,21 @@ def test_no_table_means_no_costs(tmp_path: Path):
 @pytest.mark.parametrize(
     "garbage",
     [
-        b"1.0\t5", b"x\t5\ta.o", b"1\tx\ta.o", b"1\t5\ta.o\tb.o", b"nan\t5\ta.o", b"inf\t5\ta.o", b"-1\t5\ta.o",
-        b"1\t0\ta.o", b"1\t-5\ta.o", b"\xff\xfe\x00", b"", b"{}", b"# 1\t5\ta.o",
+        b"1.0\t5",
+        b"x\t5\ta.o",
+        b"1\tx\ta.o",
+        b"1\t5\ta.o\tb.o",
+        b"nan\t5\ta.o",
+        b"inf\t5\ta.o",
+        b"-1\t5\ta.o",
+        b"1\t0\ta.o",
+        b"1\t-5\ta.o",
+        b"\xff\xfe\x00",
+        b"",
+        b"{}",
+        b"# 1\t5\ta.o",
     ],
-)  # fmt: skip
+)
 def test_lines_that_are_none_are_passed_over(tmp_path: Path, garbage: bytes):
     (tmp_path / "x.tsv").write_bytes(garbage + b"\n2\t9\tgood.o\n" + garbage)
     assert read_costs(tmp_path / "x.tsv") == {"good.o": Cost(2, 9)}
@@ -113,9 +124,7 @@ def test_a_new_file_counts_as_the_largest_of_its_target():
     known = {ATTN: Cost(5, 900), NORM: Cost(70, 100), "_C.abi3.so": Cost(2, 40)}
     new, foreign, link = "CMakeFiles/_C.dir/csrc/new.cpp.o", "CMakeFiles/x.dir/y.o", "spinloop.abi3.so"
     expected = expected_costs([NORM, new, foreign, link], known, Cost(15, 7777))
-    assert expected == {
-        NORM: Cost(70, 100), new: Cost(70, 900), foreign: Cost(15, 7777), link: Cost(2, 40),
-    }  # fmt: skip
+    assert expected == {NORM: Cost(70, 100), new: Cost(70, 900), foreign: Cost(15, 7777), link: Cost(2, 40)}
 
 
 def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
@@ -127,12 +136,7 @@ def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
 
 @pytest.mark.parametrize(
     ("note", "learned"),
-    [
-        ("cache_miss direct_cache_miss", True),
-        ("", True),
-        ("direct_cache_hit", False),
-        ("x direct_cache_hit", False),
-    ],
+    [("cache_miss direct_cache_miss", True), ("", True), ("direct_cache_hit", False), ("x direct_cache_hit", False)],
 )
 def test_what_a_cache_had_tells_nothing_about_the_cost(note: str, learned: bool):
     known = measured_costs([record(ATTN, 100, user=155), record(ATTN, 7, user=0.02, note=note)])

@@ -192,13 +192,7 @@ def test_container_whose_mount_begins_at_its_own_group(proc, path):
 
 @pytest.mark.parametrize(
     ("content", "cpus"),
-    [
-        ("max 100000", 16),
-        ("200000 100000", 2),
-        ("150000 100000", 2),
-        ("10000 100000", 1),
-        ("3200000 100000", 16),
-    ],
+    [("max 100000", 16), ("200000 100000", 2), ("150000 100000", 2), ("10000 100000", 1), ("3200000 100000", 16)],
 )
 def test_v2_cpu_quota(proc, content, cpus):
     top = proc.mount(2, "")

@@ -59,9 +59,15 @@ def test_it_is_whole_and_needs_nothing_else(text):
 
 def test_what_it_says(text):
     for words in (
-        "vLLM &lt;0.32.0&gt;", "from the store", "540 B", "1000 B", "--memory 1000", "a group", "1.09",
+        "vLLM &lt;0.32.0&gt;",
+        "from the store",
+        "540 B",
+        "1000 B",
+        "--memory 1000",
+        "a group",
+        "1.09",
         "1970-01-01 00:16",
-    ):  # fmt: skip
+    ):
         assert words in text
 
 

@@ -15,8 +15,11 @@ from ledger_records import RECORDS, job
 def test_bars():
     timeline = read_timeline(RECORDS)
     assert [(bar.group, bar.name) for bar in timeline.bars] == [
-        ("_C", "csrc/cpu/a.cpp"), ("dnnl_cpu", "rnn/ref.cpp"), ("_C", "csrc/cpu/b.cpp"), ("link", "_C.abi3.so"),
-    ]  # fmt: skip
+        ("_C", "csrc/cpu/a.cpp"),
+        ("dnnl_cpu", "rnn/ref.cpp"),
+        ("_C", "csrc/cpu/b.cpp"),
+        ("link", "_C.abi3.so"),
+    ]
     assert (timeline.began, timeline.seconds, timeline.lanes) == (1000.0, 12.0, 2)
     assert timeline.bars[0].bytes == 250
     assert timeline.bars[2].start == 4
@@ -73,8 +76,11 @@ def test_trace():
     events = trace["traceEvents"]
     complete = [event for event in events if event["ph"] == "X"]
     assert [(event["tid"], event["ts"], event["dur"]) for event in complete] == [
-        (0, 0, 10_000_000), (1, 0, 4_000_000), (1, 4_000_000, 6_000_000), (0, 10_000_000, 2_000_000),
-    ]  # fmt: skip
+        (0, 0, 10_000_000),
+        (1, 0, 4_000_000),
+        (1, 4_000_000, 6_000_000),
+        (0, 10_000_000, 2_000_000),
+    ]
     assert complete[0]["args"]["peak_bytes"] == 250
     assert [event["args"]["bytes"] for event in events if event["ph"] == "C"] == [350, 550, 50, 0]
     names = {event["args"]["name"] for event in events if event["ph"] == "M"}

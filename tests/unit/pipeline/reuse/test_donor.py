@@ -12,7 +12,7 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
 from cpuwheels.core.store import Store
-from cpuwheels.kernels.manifest import FILE, MadeFrom
+from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
@@ -46,14 +46,18 @@ class Place:
         (source / "csrc" / "cpu").mkdir(parents=True, exist_ok=True)
         (source / "csrc" / "cpu" / "a.cpp").write_text("int a;\n")
 
-    def made_from(self, **files: str) -> MadeFrom:
+    def made_from(self, **files: str) -> KernelManifest:
         known = {"csrc/cpu/a.cpp": f"-:{hashlib.sha256(b'int a;' + bytes([10])).hexdigest()}"}
-        return MadeFrom(
-            kernels="k", modules=("_C",), chooser=None, beside=self.request.beside_source(), files=known | files,
+        return KernelManifest(
+            kernels="k",
+            modules=("_C",),
+            chooser=None,
+            beside=self.request.beside_source(),
+            files=known | files,
             folders={},
-        )  # fmt: skip
+        )
 
-    def wheel(self, version: str, said: MadeFrom | None, tag: str = "manylinux_2_28_x86_64") -> Path:
+    def wheel(self, version: str, said: KernelManifest | None, tag: str = "manylinux_2_28_x86_64") -> Path:
         added = {f"{INFO}/{NOTE}": NOTES.render()}
         if said is not None:
             added[f"{INFO}/{FILE}"] = said.render()
@@ -68,7 +72,7 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
-def other(place: Place) -> MadeFrom:
+def other(place: Place) -> KernelManifest:
     return place.made_from(**{"csrc/cpu/a.cpp": "-:other", "csrc/cpu/b.cpp": "-:b"})
 
 
@@ -212,9 +216,11 @@ class TestBinaries:
         content = wheel.read_bytes()
         said = place.made_from()
         bad = write_good(
-            place.folder / "bad", name("1.0"), library=b"\x7fELF other",
+            place.folder / "bad",
+            name("1.0"),
+            library=b"\x7fELF other",
             **{f"{INFO}/{NOTE}": NOTES.render(), f"{INFO}/{FILE}": said.render()},
-        )  # fmt: skip
+        )
         assert bad.read_bytes() != content
         swapped = self.with_record_of(wheel, bad)
         with pytest.raises(PrecompiledError, match=r"damaged: demo/_C\.abi3\.so"):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.core.errors import EnvironmentError_, InstallCheckError
+from cpuwheels.core.errors import BuildEnvironmentError, InstallCheckError
 from cpuwheels.core.process import run
 from cpuwheels.verification.load.loader import Loader, Module
 
@@ -74,9 +74,12 @@ def test_torch_is_imported_before_there_is_anything_to_load(tmp_path: Path) -> N
 
 def test_an_environment_that_cannot_be_made_is_told_when_it_is_needed(tmp_path: Path) -> None:
     def fail() -> Path:
-        raise EnvironmentError_("no space in the moon", where="moon")
+        raise BuildEnvironmentError("no space in the moon", where="moon")
 
-    with Loader(fail, tmp_path / "work", tmp_path / "log") as loader, pytest.raises(EnvironmentError_, match="moon"):
+    with (
+        Loader(fail, tmp_path / "work", tmp_path / "log") as loader,
+        pytest.raises(BuildEnvironmentError, match="moon"),
+    ):
         loader.python()
 
 

@@ -28,10 +28,7 @@ def test_products_that_are_right_say_nothing(tmp_path: Path) -> None:
     ("script", "words"),
     [
         ("echo 'torch: a product in bfloat16'; kill -ILL $$", "a product in bfloat16 was killed by SIGILL"),
-        (
-            "echo 'torch: a product in bfloat16'; echo 'torch: a product in int8'; exit 3",
-            "a product in int8 is wrong",
-        ),
+        ("echo 'torch: a product in bfloat16'; echo 'torch: a product in int8'; exit 3", "a product in int8 is wrong"),
         ("exit 1", "its import ended with status 1"),
     ],
 )

@@ -125,13 +125,27 @@ def test_the_table_shows_each_library() -> None:
 
 def test_what_changed_between_two_wheels() -> None:
     before = parity(
-        library("_C", case("same[1]", 0.5), case("worse[1]", 0.2), case("broken[1]", 0.2), case("gone[1]"),
-                case("mended[1]", None, problem="bits"), case("noise[1]", 0.001))
-    )  # fmt: skip
+        library(
+            "_C",
+            case("same[1]", 0.5),
+            case("worse[1]", 0.2),
+            case("broken[1]", 0.2),
+            case("gone[1]"),
+            case("mended[1]", None, problem="bits"),
+            case("noise[1]", 0.001),
+        )
+    )
     after = parity(
-        library("_C", case("same[1]", 0.55), case("worse[1]", 0.4), case("broken[1]", 7.0, problem="far"),
-                case("new[1]"), case("mended[1]"), case("noise[1]", 0.01))
-    )  # fmt: skip
+        library(
+            "_C",
+            case("same[1]", 0.55),
+            case("worse[1]", 0.4),
+            case("broken[1]", 7.0, problem="far"),
+            case("new[1]"),
+            case("mended[1]"),
+            case("noise[1]", 0.01),
+        )
+    )
     found = {(change.after or change.before).operator: change.what for change in changes(before, after)}
     assert found == {"worse": "worse", "broken": "broken", "gone": "gone", "mended": "mended", "new": "new"}
     console = Console(width=100, record=True, file=io.StringIO())
@@ -197,9 +211,16 @@ def test_an_output_without_a_ratio_is_infinitely_wrong() -> None:
     outputs = {"a": {"ratio": 0.5, "error": 1, "limit": 2}, "b": {"ratio": None, "error": None, "limit": 0}}
     events = [
         {"event": "library", "operators": ["x"], "registered": ["x"], "waived": {}, "untested": [], "seed": 1},
-        {"event": "finished", "case": "x[1]", "operators": ["x"], "dtype": "", "seconds": 1, "problems": ["b"],
-         "outputs": outputs},
-    ]  # fmt: skip
+        {
+            "event": "finished",
+            "case": "x[1]",
+            "operators": ["x"],
+            "dtype": "",
+            "seconds": 1,
+            "problems": ["b"],
+            "outputs": outputs,
+        },
+    ]
     (found,) = library_result("_C", json.loads(json.dumps(events)), 2.0).cases
     assert found.ratio is None
     assert found.verdict == "failed"
@@ -227,9 +248,13 @@ def test_a_known_fault_does_not_hide_another() -> None:
 
 def test_reports_show_known_faults_and_those_that_are_gone(tmp_path: Path) -> None:
     found = parity(
-        library("_C", case("a[1]", 0.3), case("a[2]", 9.0, problem="far & off", known="a is wrong"),
-                case("b[1]", 0.1, known="b was wrong"))
-    )  # fmt: skip
+        library(
+            "_C",
+            case("a[1]", 0.3),
+            case("a[2]", 9.0, problem="far & off", known="a is wrong"),
+            case("b[1]", 0.1, known="b was wrong"),
+        )
+    )
     write_reports(tmp_path, found)
     page = (tmp_path / "parity.html").read_text()
     assert "but for known faults" in page

@@ -16,7 +16,7 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import ParityError
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.parity.results import Parity
-from cpuwheels.verification.parity.run import Bench, ParityRequest, Trial, run_parity
+from cpuwheels.verification.parity.run import ParityEnvironment, ParityRequest, Trial, run_parity
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from kernel_request import TARGET
 from layout import HELPERS
@@ -38,10 +38,16 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
         files = {name: f"vllm/{name}.abi3.so" for name in ("_C", "_C_OLD")}
         wheel = KernelWheel(tmp_path / "vllm.whl", "0" * 64, "1.0", "2.0", files)
         values = {
-            "trials": trials, "site": tmp_path / "site", "torch": "2.0", "tests": tmp_path, "work": tmp_path / "work",
-            "logs": tmp_path / "logs", "machine": "Some CPU", "threads": 3,
-        }  # fmt: skip
-        bench = Bench(**values | changes)
+            "trials": trials,
+            "site": tmp_path / "site",
+            "torch": "2.0",
+            "tests": tmp_path,
+            "work": tmp_path / "work",
+            "logs": tmp_path / "logs",
+            "machine": "Some CPU",
+            "threads": 3,
+        }
+        bench = ParityEnvironment(**values | changes)
         target = TARGET.model_copy(update={"libraries": LIBRARIES})
         return run_parity(ParityRequest(wheel, target), bench, reporter)
 

@@ -29,9 +29,15 @@ def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     (tmp_path / "resources").mkdir()
     monkeypatch.setattr(cases, "_RESOURCES", tmp_path / "resources")
     environment = ServingEnvironment(
-        python=tmp_path / "bin" / "python", site=tmp_path, version="3.11", torch="2.13.0+cpu", lock="", lock_sha256="",
-        lacks=(), moved=(),
-    )  # fmt: skip
+        python=tmp_path / "bin" / "python",
+        site=tmp_path,
+        version="3.11",
+        torch="2.13.0+cpu",
+        lock="",
+        lock_sha256="",
+        lacks=(),
+        moved=(),
+    )
     env = {"PATH": os.environ["PATH"], "CHILD": str(tmp_path / "child")}
     return Setting(environment, tmp_path, tmp_path / "logs", 0.2, env)
 

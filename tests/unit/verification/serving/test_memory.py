@@ -24,10 +24,16 @@ GIB = 1 << 30
         ([2], None, 2, 8, 0.9),
     ],
     ids=[
-        "a machine", "little is free", "a small machine", "no nodes", "two nodes", "a container on two nodes",
-        "a group below the root's", "more free than a node has",
+        "a machine",
+        "little is free",
+        "a small machine",
+        "no nodes",
+        "two nodes",
+        "a container on two nodes",
+        "a group below the root's",
+        "more free than a node has",
     ],
-)  # fmt: skip
+)
 def test_the_share_comes_to_3_gib_of_what_vllm_counts_or_most_of_what_is_free(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,

@@ -16,18 +16,35 @@ def exchange(answer: tuple[int, ...] = (1, 2, 3), prompt: tuple[int, ...] = (5, 
 
 def case(*exchanges: Exchange, failure: str = "", started: float | None = 30.0) -> Case:
     return Case(
-        model="opt", dtype="bfloat16", library="_C", wanted="", started=started, seconds=40.0, exchanges=exchanges,
-        failure=failure, log="serve-opt.log",
-    )  # fmt: skip
+        model="opt",
+        dtype="bfloat16",
+        library="_C",
+        wanted="",
+        started=started,
+        seconds=40.0,
+        exchanges=exchanges,
+        failure=failure,
+        log="serve-opt.log",
+    )
 
 
 def served(*cases: Case) -> Served:
     return Served(
-        wheel="vllm.whl", sha256="0" * 64, version="0.32.0+cpu", torch="2.13.0+cpu", python="3.11", machine="a CPU",
-        requirements="locks/serve/x86-0.32.0.txt", requirements_sha256="0" * 64, lacks=("torchvision",),
-        moved=("triton==3.8.0+cpu",), memory_utilization=0.2, began="2026-11-24T00:00:00+00:00", seconds=60.0,
+        wheel="vllm.whl",
+        sha256="0" * 64,
+        version="0.32.0+cpu",
+        torch="2.13.0+cpu",
+        python="3.11",
+        machine="a CPU",
+        requirements="locks/serve/x86-0.32.0.txt",
+        requirements_sha256="0" * 64,
+        lacks=("torchvision",),
+        moved=("triton==3.8.0+cpu",),
+        memory_utilization=0.2,
+        began="2026-11-24T00:00:00+00:00",
+        seconds=60.0,
         cases=cases,
-    )  # fmt: skip
+    )
 
 
 def test_equal_tokens_are_right() -> None:
@@ -61,8 +78,9 @@ def test_the_error_names_cases_problems_and_the_log() -> None:
     with pytest.raises(ServeError) as raised:
         require_served(
             served(case(exchange()), case(exchange((9,))), case(failure="it died", started=None)),
-            Path("out/serve.json"), Path("logs"),
-        )  # fmt: skip
+            Path("out/serve.json"),
+            Path("logs"),
+        )
     text = str(raised.value)
     assert "opt bfloat16 _C: completion of 2 tokens: token 1 of 3 differs" in text
     assert "it died" in text

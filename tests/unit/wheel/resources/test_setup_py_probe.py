@@ -22,8 +22,13 @@ setup(name="demo", version=open("VERSION").read().strip(), packages=["demo"], pa
 def ask(folder: Path, before: str = "") -> tuple[dict[str, dict[str, list[str]]], subprocess.CompletedProcess[str]]:
     """Ask a project, and return what each question noted."""
     tree = folder / "tree"
-    for name, text in {"demo/__init__.py": "a = 1\n", "demo/data.json": "{}", "VERSION": "1.0", "other.txt": "",
-                       "setup.py": SETUP.format(before=before)}.items():  # fmt: skip
+    for name, text in {
+        "demo/__init__.py": "a = 1\n",
+        "demo/data.json": "{}",
+        "VERSION": "1.0",
+        "other.txt": "",
+        "setup.py": SETUP.format(before=before),
+    }.items():
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
     (folder / "answers/metadata").mkdir(parents=True)

@@ -48,9 +48,14 @@ def continue_greedily(model: Any, prompts: list[list[int]]) -> tuple[list[list[i
     """Return the answers to prompts of one length, in tokens, and the least lead of each."""
     inputs = torch.tensor(prompts)
     done = model.generate(
-        inputs, attention_mask=torch.ones_like(inputs), max_new_tokens=ANSWER, min_new_tokens=ANSWER, do_sample=False,
-        output_logits=True, return_dict_in_generate=True,
-    )  # fmt: skip
+        inputs,
+        attention_mask=torch.ones_like(inputs),
+        max_new_tokens=ANSWER,
+        min_new_tokens=ANSWER,
+        do_sample=False,
+        output_logits=True,
+        return_dict_in_generate=True,
+    )
     leads = []
     for scores in done.logits:
         best = scores.float().topk(2).values

@@ -46,22 +46,42 @@ def opt() -> PreTrainedModel:
     """Return an OPT of two layers: learned positions, layer norm, ReLU."""
     return OPTForCausalLM(
         OPTConfig(
-            vocab_size=VOCABULARY, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, ffn_dim=256,
-            max_position_embeddings=POSITIONS, word_embed_proj_dim=128, init_std=SPREAD, dropout=0.0,
-            pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False,
+            vocab_size=VOCABULARY,
+            hidden_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            ffn_dim=256,
+            max_position_embeddings=POSITIONS,
+            word_embed_proj_dim=128,
+            init_std=SPREAD,
+            dropout=0.0,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            tie_word_embeddings=False,
         )
-    )  # fmt: skip
+    )
 
 
 def qwen3() -> PreTrainedModel:
     """Return a Qwen3 of two layers: rotary positions, RMS norm, SiLU, two queries to each key."""
     return Qwen3ForCausalLM(
         Qwen3Config(
-            vocab_size=VOCABULARY, hidden_size=128, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
-            head_dim=64, intermediate_size=256, max_position_embeddings=POSITIONS, initializer_range=SPREAD,
-            pad_token_id=0, bos_token_id=1, eos_token_id=2, tie_word_embeddings=False,
+            vocab_size=VOCABULARY,
+            hidden_size=128,
+            num_hidden_layers=2,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=64,
+            intermediate_size=256,
+            max_position_embeddings=POSITIONS,
+            initializer_range=SPREAD,
+            pad_token_id=0,
+            bos_token_id=1,
+            eos_token_id=2,
+            tie_word_embeddings=False,
         )
-    )  # fmt: skip
+    )
 
 
 MODELS = {"opt": opt, "qwen3": qwen3}
