@@ -13,7 +13,7 @@ CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
 
 FEWEST_ROUNDS = 6
-"""With fewer rounds, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
+"""With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
 
 LEAST_RATIO = 0.97
 """Smallest ratio of an operator that is not a slowdown, unless the user gives another."""

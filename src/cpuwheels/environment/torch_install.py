@@ -43,7 +43,7 @@ def refuse_unpinned(wanted: str) -> LockedError:
 def install_torch(
     wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], locked: bool, reporter: Reporter, log: Path
 ) -> tuple[TorchOffer | None, list[str]]:
-    """Install the CPU build of torch that the first willing place offers.
+    """Install the CPU build of torch of the first place that offers one.
 
     Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
 
@@ -53,7 +53,7 @@ def install_torch(
         python: Interpreter of the environment, which has torch's own requirements already.
         digests: sha256 digests that the wheel may have; any if there are none.
         locked: Refuse a wheel that is not pinned by content.
-        reporter: Told where torch comes from.
+        reporter: Reports where torch comes from.
         log: uv's output.
 
     Returns:

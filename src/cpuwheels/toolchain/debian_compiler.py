@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 KIND = "toolchains"
 RECIPE = 1
-"""Raised when relocation changes what the compiler makes or where it looks."""
+"""Increased when relocation changes what the compiler makes or where it looks."""
 
 
 def unpacked_compiler(context: BuildContext, lock: DebianLock) -> tuple[Compiler, Path]:
     """Return the lock's compiler, unpacked and able to run, and the folder it is in.
 
     Raises:
-        ToolchainError: It cannot be made to run here, or the target refuses it.
+        ToolchainError: It cannot be made to run here, or it does not meet the target's requirements.
         DownloadError: A package cannot be fetched.
     """
     target = context.target

@@ -33,7 +33,7 @@ KIND = "toolchains"
 STUBS = "ziglang/lib/libc/darwin"
 """Where its package has the list of libSystem's symbols."""
 RECIPE = 1
-"""Raised when the flags change in a way that changes what is built."""
+"""Increased when the flags change in a way that changes what is built."""
 
 _SECONDS = 60
 
@@ -118,7 +118,7 @@ def target_flags(target: Target) -> Flags:
         compile_flags=("-target", triple(target), "-fno-sanitize=undefined"),
         cxx_flags=(
             # The C++ library is macOS' own, as torch's is. zig would link one of its own, newer than the floor's,
-            # and tells its headers that everything is there.
+            # and makes its headers assume that everything is there.
             "-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS",
             "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
             # As Apple's clang, with which torch was built: the newer operator is not known to be there.
