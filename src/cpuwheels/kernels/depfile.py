@@ -65,7 +65,7 @@ class Reads(Strict):
 
 
 def kernels_key(request: KernelRequest, reads: Reads) -> str:
-    """Return the key of kernels: a digest of what was read for them and of everything beside the source."""
+    """Return the key of kernels: a digest of what was read for them and of everything apart from the source."""
     return make_key(beside=request.key_beside_source(), source=reads.digest(request.source.folder))
 
 
@@ -81,7 +81,7 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
         read = {path for line in done.output.splitlines() if (path := _below(line, workspace))}
         if done.returncode != 0 or not read:
             raise CompileError(
-                "ninja does not say which files the compilers read",
+                "ninja does not list the files that the compilers read",
                 where=workspace.build,
                 output=done.output[-2000:],
                 next_step=f"remove {workspace.folder} and build again",

@@ -1,8 +1,8 @@
 """Which files of oneDNN no extension module links, so that the next build can leave them out.
 
-oneDNN compiles every primitive, whatever is asked for; about half of its object files are archive members that
-the linker then passes over. What is left out is learned from link maps, for each content of oneDNN, and only ever
-a matter of time: a module that turns out to need one of those files is linked again with all of them.
+oneDNN compiles every primitive, needed or not; about half of its object files are archive members that the linker
+then skips. What is left out is learned from link maps, for each content of oneDNN, and a mistake only costs time:
+a module that turns out to need one of those files is linked again with all of them.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """Paths of one kernel build, and how far it is.
+    """Paths of one kernel build, and its progress.
 
     Args:
         folder: Named after the kernels' key, so it is only ever resumed with the same inputs.
@@ -68,7 +68,7 @@ class Workspace:
         write_atomic(self._prepared, "")
 
     def link_acl(self, compiled: Path | None) -> None:
-        """Give the compiled Arm Compute Library, if there is one, a place beside the sources."""
+        """Give the compiled Arm Compute Library, if there is one, a place next to the sources."""
         self.acl.unlink(missing_ok=True)
         if compiled is not None:
             self.acl.symlink_to(compiled)
@@ -96,7 +96,7 @@ class Workspace:
         remove_tree(self.build)
 
     def outputs(self) -> list[str]:
-        """Return the object files that CMake's build can make, relative to the build folder, as compilers are told."""
+        """Return the object files that CMake's build can make, relative to the build folder, as compilers get them."""
         prefix = f"{self.build}/"
         return sorted({entry["output"].removeprefix(prefix) for entry in self.compilations() if "output" in entry})
 
