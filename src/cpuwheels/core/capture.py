@@ -87,5 +87,5 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) 
                 f"{command[0].rsplit('/', 1)[-1]} {how_ended(child.returncode)}",
                 where=shlex.join(command),
                 output=complaints.read().decode(errors="replace"),
-                next_step="read what it says",
+                next_step="read its output",
             )

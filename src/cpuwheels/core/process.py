@@ -58,7 +58,7 @@ def run(
     """Run a command to its end, every line of its output into ``log``.
 
     The command gets a process group of its own; when this process is interrupted the whole group is ended
-    first, and when this process dies the command is told to stop.
+    first, and when this process dies the command gets a signal to stop.
 
     Args:
         argv: The command; never passed to a shell.
@@ -146,7 +146,7 @@ def background(
 def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> Completed:
     """Run a command of ours that talks to the user on stderr, and return what it wrote to stdout.
 
-    It gets the same signals from a terminal as this process, and is told to stop when this process dies.
+    It gets the same signals from a terminal as this process, and a signal to stop when this process dies.
 
     Args:
         argv: The command; never passed to a shell.

@@ -1,4 +1,4 @@
-"""Torch for a machine that is not this one: its headers and libraries, to build and to audit against.
+"""Torch for another kind of machine: its headers and libraries, to build and to audit against.
 
 Nothing of it runs here. It comes from a CPU wheel of the target's platform, found in the same places as any other
 torch; where none of them has one, from the Debian root that the matrix names as the fallback.

@@ -45,7 +45,7 @@ def install_torch(
 ) -> tuple[TorchOffer | None, list[str]]:
     """Install the CPU build of torch of the first place that offers one.
 
-    Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
+    Each place's install plan is checked first, so only the right wheel is ever downloaded.
 
     Args:
         wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
@@ -57,7 +57,7 @@ def install_torch(
         log: uv's output.
 
     Returns:
-        The place it came from, or None; and why each place that was asked before refused.
+        The place it came from, or None; and why each place before it was refused.
 
     Raises:
         LockedError: ``locked``, and the wheel is not pinned by content.

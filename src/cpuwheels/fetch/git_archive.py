@@ -71,7 +71,7 @@ def settle(
     A tag that is itself a full hash pins the content.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         pinned: The commit, if it is known.
         store: Where sources are kept.
         reporter: Reports which repository is asked, and announces a tag that had to be trusted.
@@ -110,7 +110,7 @@ def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Report
     """Return the tree of a commit, from the store, else from the first repository that has it.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         commit: Its full hash.
         store: Where sources are kept.
         reporter: Reports which repository is asked.
@@ -141,7 +141,7 @@ def learn_commit(source: GitSource, *, store: Store, reporter: Reporter, logs: P
     """Return the commit that the tag names: in the first repository that has it, else as last fetched.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         store: Where its clone is kept.
         reporter: Reports which repository is asked.
         logs: Folder for git's log.

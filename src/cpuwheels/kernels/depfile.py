@@ -33,7 +33,7 @@ GENERATORS = "csrc/**/*.py"
 
 
 class Reads(Strict):
-    """What of a source tree a build depended on, as paths below it.
+    """The parts of a source tree that a build depended on, as paths below it.
 
     A folder that a compiler read a file from counts with the names in it too: a new file there could be one that
     an ``#include`` now finds first.
@@ -94,7 +94,7 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
 
 
 def reads_cache(request: KernelRequest, store: Store) -> DirectModeCache[Reads]:
-    """Return what earlier builds that differ in the source only have read."""
+    """Return what earlier builds read that differ only in the source."""
     return DirectModeCache(store, KIND, request.key_beside_source(), Reads)
 
 

@@ -71,7 +71,7 @@ def unused_name(request: KernelRequest) -> str:
 
 
 def lacks_onednn(workspace: Workspace) -> list[str]:
-    """Return the symbols of oneDNN that modules need and nothing offers, because a file was left out."""
+    """Return the symbols of oneDNN that modules need and nothing defines, because a file was left out."""
     libraries = workspace.libraries()
     lacking: set[str] = set()
     for path in (*map(workspace.module, workspace.modules()), *libraries):

@@ -50,7 +50,7 @@ class Configuration:
 
 
 def configurations(target: Target) -> tuple[Configuration, ...]:
-    """Return how upstream's project is configured for a target; all but the first make their libraries alone."""
+    """Return how upstream's project is configured for a target; all but the first make only their own libraries."""
     return tuple(
         Configuration(libraries[0].name if number else "", cpuinfo, libraries)
         for number, (cpuinfo, libraries) in enumerate(target.configurations.items())

@@ -30,7 +30,7 @@ class Kernels:
         jobs: One record for each compilation and link.
         built: Whether this run compiled them.
         memory: What the build that compiled them did with its memory.
-        reads: What of the source they depend on.
+        reads: The parts of the source that they depend on.
     """
 
     key: str

@@ -22,7 +22,7 @@ class Workspace:
 
     Args:
         folder: Named after the kernels' key, so it is only ever resumed with the same inputs.
-        configuration: Of upstream's project, with which the workspace has all but its own build in common.
+        configuration: The configuration of upstream's project; those of one target share all but their own builds.
     """
 
     def __init__(self, folder: Path, configuration: Configuration) -> None:
@@ -110,7 +110,7 @@ class Workspace:
         return self.modules_list.read_text().split()
 
     def modules(self) -> list[str]:
-        """Return the extension modules that are made here; what is no kernel library is made once."""
+        """Return the extension modules that are made here; one that is not a kernel library is made only once."""
         names = self.configuration.names()
         return [name for name in self.defined_modules() if self.is_first or name in names]
 

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from cpuwheels.source.result import Source
 
 COMMITS = "commits"
-"""Where the store keeps which commits its snapshots are of."""
+"""Where the store records which commits its snapshots are of."""
 
 _ATTRIBUTES = ".gitattributes"
 _LATEST = 20
-"""How many snapshots are looked at, since those of other repositories are of no use."""
+"""How many snapshots are checked at most; those of other repositories are of no use."""
 
 
 @dataclass(frozen=True)

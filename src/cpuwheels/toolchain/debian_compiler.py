@@ -60,7 +60,7 @@ def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Pat
     """Return the folder with a lock's packages in the store, whose programs run there.
 
     Raises:
-        ToolchainError: They cannot be made to.
+        ToolchainError: They cannot be made to run.
         DownloadError: A package cannot be fetched.
     """
     return unpacked_root(

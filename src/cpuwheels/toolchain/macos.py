@@ -110,7 +110,7 @@ def _judges(context: BuildContext) -> dict[str, Path]:
 
 
 def apple_flags(target: Target) -> Flags:
-    """Return what Apple's clang is given for a target."""
+    """Return the flags of Apple's clang for a target."""
     major, minor = macos_floor(target.floor)
     return Flags(
         compile_flags=("-arch", target.machine, f"-mmacosx-version-min={major}.{minor}"),

@@ -1,4 +1,4 @@
-"""What one compiler is and where its parts lie, asked of the compiler itself."""
+"""Queries to one compiler: what it is and where its parts lie."""
 
 from __future__ import annotations
 

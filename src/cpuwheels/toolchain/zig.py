@@ -44,7 +44,7 @@ class Zig:
 
     Attributes:
         compiler: Its programs, and which clang it is.
-        flags: What it is always given for the target.
+        flags: What it always gets for the target.
         folder: The store's entry.
         digest: Key of its bytes, its programs and its flags, wherever they lie.
     """
@@ -56,7 +56,7 @@ class Zig:
 
 
 def is_needed(target: Target) -> bool:
-    """Return whether a target's compiler is one that only runs on another system than this machine's."""
+    """Return whether a target's compiler only runs on a system other than this machine's."""
     return target.compiler.family == "AppleClang" and platform.system() != target.system
 
 
@@ -95,7 +95,7 @@ def installed_zig(context: BuildContext, lock: Path) -> Zig:
         compiler=_compiler(folder, flags),
         flags=flags,
         folder=folder,
-        # Not the building machine's: zig makes the same of the same everywhere.
+        # Without the building machine: zig makes the same output of the same input everywhere.
         digest=make_key(zig=zig_wrappers.RECIPE, recipe=RECIPE, target=triple(target), **inputs),
     )
 
@@ -112,7 +112,7 @@ def triple(target: Target) -> str:
 
 
 def target_flags(target: Target) -> Flags:
-    """Return what zig's compilers are given for a target."""
+    """Return the flags of zig's compilers for a target."""
     return Flags(
         # zig would add traps for undefined behaviour where nothing is optimised.
         compile_flags=("-target", triple(target), "-fno-sanitize=undefined"),
