@@ -136,8 +136,8 @@ def _helpers(name: str, store: Store | None) -> Iterator[Path]:
 def cpu_at_hand(store: Store) -> CpuFeatures | None:
     """Return what this machine's CPU has, if there is an isaprobe that can report it; nothing is compiled.
 
-    One that an older cpuwheels left in the store, or in an editable install, may not report everything that is needed now, and
-    one that came with a copied package may be for another machine: these are skipped.
+    One that an older cpuwheels left in the store, or in an editable install, may not report all that is needed now,
+    and one that came with a copied package may be for another machine: these are skipped.
     """
     for isaprobe in _helpers("isaprobe", store):
         with contextlib.suppress(CommandError):
