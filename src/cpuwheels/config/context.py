@@ -1,4 +1,4 @@
-"""What one run of a command for one target works with; every stage is given it and takes what it needs."""
+"""What one run of a command for one target works with; every stage gets it and takes what it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class BuildContext:
         target: What is built or tested.
         options: What the user chose.
         store: The stores.
-        reporter: Told of every step.
+        reporter: Reports every step.
         logs: This run's log folder.
     """
 

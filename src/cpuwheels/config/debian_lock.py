@@ -9,7 +9,7 @@ from pydantic import Field
 from cpuwheels.core.models import Sha256, Strict, load_yaml
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
-"""Debian's names of architectures where the kernel has another one."""
+"""Debian's names of architectures that the kernel names differently."""
 
 
 class DebianPackage(Strict):

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _ALIASES = {"amd64": "x86_64", "x64": "x86_64"}
 _ZIG_RUNS_ON = ("Linux", "x86_64")
-"""Machines on which a cross build with zig was tried."""
+"""Machines on which a cross build with zig was tested."""
 
 
 def this_machine() -> tuple[str, str]:
@@ -31,7 +31,7 @@ def is_foreign(target: Target) -> bool:
 
 
 def gnu_triple(target: Target) -> str:
-    """Return what the GNU tools for a target have in front of their names on other machines."""
+    """Return the prefix that the GNU tools for a target have on other machines."""
     return f"{target.machine}-{target.system.lower()}-gnu"
 
 
@@ -41,13 +41,13 @@ def runs_here(lock: DebianLock) -> bool:
 
 
 def own_target(matrix: Matrix) -> Target | None:
-    """Return the target of this machine's own kind, one that is ready before one that is planned."""
+    """Return the target for this kind of machine; a ready one comes before a planned one."""
     here = [target for target in matrix.targets if not is_foreign(target)]
     return min(here, key=lambda target: not target.is_ready, default=None)
 
 
 def check_host(target: Target, root: Path) -> None:
-    """Check that a target can be built on this machine: on one of its own kind, or where its pinned compiler runs.
+    """Check that a target can be built here: on a machine of its own kind, or on one that its pinned compiler runs on.
 
     Args:
         target: What is to be built.
@@ -73,7 +73,7 @@ def check_host(target: Target, root: Path) -> None:
 
 
 def check_debug_symbols(target: Target) -> None:
-    """Check that a target's files can have debug symbols beside them.
+    """Check that a target's files can have debug symbols next to them.
 
     Raises:
         UsageError: Its files are signed as they are linked, so nothing can be taken out of them.

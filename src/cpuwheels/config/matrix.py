@@ -42,7 +42,7 @@ class Library(Strict):
     isa: tuple[str, ...]
     """Instruction sets it is compiled for."""
     cpuinfo: str | None = None
-    """What upstream's CPU detection reads for this library; each other text is a configuration of its own."""
+    """What upstream's CPU detection reads for this library; each different text is a configuration of its own."""
     march: str | None = None
     """Architecture, as the assembler's -march names it, beyond which the library has no instruction."""
     guarded: tuple[str, ...] = ()
@@ -67,27 +67,27 @@ class Target(Strict):
     """One line, shown by ``nox -l`` and in the README."""
     status: Literal["ready", "planned"]
     default_source: PepVersion | None = None
-    """vLLM version that is built if none is asked for; the matrix' own if not given."""
+    """vLLM version that is built if none is requested; the matrix's own if not given."""
     runner: str = ""
     """GitHub's runner that builds it; none if not given."""
     system: Literal["Linux", "Darwin"]
     machine: str
-    """As ``platform.machine()`` says on the target."""
+    """What ``platform.machine()`` returns on the target."""
     floor: str
     """Highest platform policy the wheel may need, such as ``manylinux_2_28``."""
     compiler: CompilerRequirements
     toolchain: str | None = None
-    """Lock of the compiler to unpack when no host compiler passes the gate: ``locks/<name>.yaml``."""
+    """Lock of the compiler to unpack when no host compiler meets the requirements: ``locks/<name>.yaml``."""
     zig: str | None = None
     """Lock of zig, which builds where the family's own compiler does not run: ``locks/<name>.txt``."""
     binutils: str | None = None
-    """Lock of the assembler and disassembler that judge what zig has built: ``locks/<name>.yaml``."""
+    """Lock of the assembler and disassembler that check what zig has built: ``locks/<name>.yaml``."""
     python_headers: str | None = None
     """Lock of Python's headers for a target without a sysroot: ``locks/<name>.yaml``."""
     sysroot: str | None = None
     """Lock of the packages whose headers and libraries the kernels are built against."""
     root: str | None = None
-    """Lock of a Debian root of this machine with Python and torch, in which wheels are tried on other machines."""
+    """Lock of a Debian root of this machine with Python and torch, in which wheels are tested on other machines."""
     chooser: str | None = None
     """Module that asks the CPU and loads the first of the libraries that it can run (``csrc/chooser``)."""
     baseline: str | None = None
@@ -97,7 +97,7 @@ class Target(Strict):
     excluded_libraries: tuple[str, ...] = ()
     """Sonames that come with torch and must not be copied into the wheel."""
     defines: dict[str, str] = Field(default_factory=dict)
-    """CMake cache entries that decide what upstream would otherwise probe."""
+    """CMake cache entries that decide what upstream would otherwise detect."""
     onednn: bool = True
     """Whether upstream's kernels use oneDNN on this target."""
     cpuinfo: str = ""
@@ -132,7 +132,7 @@ class Release(Strict):
     version: PepVersion
     sdist: Archive
     torch: PepVersion | None = None
-    """The torch that it pins, so that `doctor` can tell before the sdist is there."""
+    """The torch that it pins, so that `doctor` can check it before the sdist is fetched."""
 
 
 class Matrix(Strict):
@@ -166,7 +166,7 @@ class Matrix(Strict):
         ):
             twice = {value for value in values if values.count(value) > 1}
             if twice:
-                msg = f"{name} {', '.join(sorted(twice))} stands there twice"
+                msg = f"{name} {', '.join(sorted(twice))} is listed twice"
                 raise ValueError(msg)
         for version in (self.default_source, *filter(None, (target.default_source for target in self.targets))):
             if self.release(version) is None:
@@ -175,7 +175,7 @@ class Matrix(Strict):
         return self
 
     def source_of(self, target: Target) -> str:
-        """Return the vLLM version that is built for a target if none is asked for."""
+        """Return the vLLM version that is built for a target if none is requested."""
         return target.default_source or self.default_source
 
     def release(self, version: str) -> Release | None:

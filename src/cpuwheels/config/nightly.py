@@ -11,17 +11,17 @@ from cpuwheels.core.units import ByteSize
 
 
 class Nightly(Strict):
-    """What a nightly job builds, how it tries it, and how long it is kept."""
+    """What a nightly job builds, how it tests it, and how long it is kept."""
 
     branch: str = "main"
-    """Whose newest commit is built."""
+    """Branch whose newest commit is built."""
     parity: Literal["smoke", "full", "deep"] = "full"
-    """How many cases of each operator are tried before a wheel is published."""
+    """How many cases of each operator are tested before a wheel is published."""
     speed_rounds: int = Field(default=9, ge=0)
-    """How often the kernels are timed against those of the wheel before, if they are others; 0 for never."""
+    """How often the kernels are timed against the previous wheel's, if they differ; 0 for never."""
     attempts: int = Field(default=3, ge=1)
-    """How often a wheel is tried that fails for a passing reason, such as the network."""
+    """How often a wheel is tested at most if the reason for its failure may pass, such as the network."""
     keep_days: int = Field(default=60, ge=1)
     """Days for which a commit's wheels are kept; releases, and the newest of each target, are kept for ever."""
     keep_free: ByteSize = Field(default=10 << 30)
-    """Bytes that have to be free on the disk for a build to be begun."""
+    """Bytes that must be free on the disk before a build starts."""

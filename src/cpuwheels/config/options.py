@@ -13,10 +13,10 @@ CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
 
 FEWEST_ROUNDS = 6
-"""With fewer rounds not even the interval from the smallest to the largest ratio is one of 95 % (`benchmark.ratio`)."""
+"""With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
 
 LEAST_RATIO = 0.97
-"""Smallest ratio of an operator that is no slowdown, unless something else is asked for."""
+"""Smallest ratio of an operator that is not a slowdown, unless the user gives another."""
 
 
 @dataclass(frozen=True)
@@ -30,10 +30,10 @@ class BuildOptions:
         toolchain: Which compilers may be used.
         memory: Cap as given, such as ``8G``; what the machine has when None.
         jobs: Upper bound for compilations at once, as given.
-        locked: Refuse alternates and anything not pinned by content.
+        locked: Refuse fallbacks and anything not pinned by content.
         debug_symbols: Write separate ``.debug`` files.
         compiler_cache: Whether objects of other builds may be used.
-        kernels_from: A wheel, a folder of wheels or an index whose kernels are taken, if they are those of the source;
+        kernels_from: A wheel, a folder of wheels or an index whose kernels are used, if they are those of the source;
             nothing is compiled then.
     """
 
@@ -72,11 +72,11 @@ class ParityOptions:
     Attributes:
         wheel: The wheel; the target's newest when None.
         level: How many cases.
-        operators: Operators to try; all if empty.
+        operators: Operators to test; all if empty.
         threads: Threads of the operators; all CPUs that may be used when None.
         compare: The ``parity.json`` of another wheel.
-        out: Folder of the reports; beside the wheel when None.
-        emulation: Whether libraries are also tried on CPUs that this machine does not have.
+        out: Folder of the reports; next to the wheel when None.
+        emulation: Whether libraries are also tested on CPUs that this machine does not have.
     """
 
     wheel: Path | None = None
@@ -106,14 +106,14 @@ class BisectOptions:
         jobs: Commits tested side by side.
         timeout: Seconds after which a command is ended and counts as bad.
         requirements: Whether the command's environment has all that the wheel requires, or torch alone.
-        log: A bisection's file or ``git bisect log`` whose verdicts are believed.
+        log: A bisection's file or ``git bisect log`` whose verdicts are trusted.
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
         index: Index of wheels by commit that is asked before anything is built.
         kernels_from: As for a build, but commits that have other kernels are compiled.
         toolchain: Which compilers may be used.
         memory: Cap of the builds as given.
-        locked: Refuse alternates and anything not pinned by content.
+        locked: Refuse fallbacks and anything not pinned by content.
     """
 
     good: str
@@ -159,12 +159,12 @@ class NightlyOptions:
         since: Commit after which every commit is built; only the newest when None.
         release: Version that is built in place of commits.
         latest_release: Whether the commit of the newest release tag is built in place of the newest commit.
-        branch: Whose commits are built; the matrix's when None.
+        branch: Branch whose commits are built; the matrix's when None.
         repo: Clone of vLLM; the matrix's repositories when None.
-        level: How many cases of each operator are tried; the matrix's when None.
+        level: How many cases of each operator are tested; the matrix's when None.
         hours: Time after which nothing more is begun.
         memory: Cap of the builds as given.
-        locked: Refuse alternates and anything not pinned by content.
+        locked: Refuse fallbacks and anything not pinned by content.
     """
 
     targets: tuple[str, ...] = ()
@@ -197,8 +197,8 @@ class SpeedOptions:
         rounds: How often both sides are started and timed.
         cases: Cases of each operator and data type, the largest ones.
         threads: Threads of the operators; all CPUs that may be used when None.
-        least: Smallest ratio that is no failure.
-        out: Folder of ``speed.json``; beside the wheel when None.
+        least: Smallest ratio that is not a failure.
+        out: Folder of ``speed.json``; next to the wheel when None.
     """
 
     against: Path
@@ -221,7 +221,7 @@ class ServeOptions:
         models: ``opt``, ``qwen3``, or folders of models.
         dtypes: Data types that each model is served in.
         libraries: Kernel libraries that vLLM is made to take; its own choice if empty.
-        out: Folder of ``serve.json``; beside the wheel when None.
+        out: Folder of ``serve.json``; next to the wheel when None.
         locked: Refuse requirements that are not locked.
         relock: Resolve the requirements anew and write the project's lock.
     """

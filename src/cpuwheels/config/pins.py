@@ -41,7 +41,7 @@ class TorchWheel(Strict):
 
 
 class TorchAlternate(Strict):
-    """Another build of torch for one machine, used only where no CPU wheel of the pinned version can be had."""
+    """Another build of torch for one machine, used only where no CPU wheel of the pinned version can be found."""
 
     machine: str
     version: PepVersion
@@ -67,7 +67,7 @@ class TorchPin(Strict):
         return self.index if system == "Linux" else self.plain_index
 
     def alternate(self, machine: str) -> TorchAlternate | None:
-        """Return the alternate for a machine, if there is one."""
+        """Return the fallback for a machine, if there is one."""
         return next((alternate for alternate in self.alternates if alternate.machine == machine), None)
 
 
@@ -85,7 +85,7 @@ class OneDnnPin(Strict):
     """OneDNN by commit, or by its tag alone."""
 
     commit: Commit | None = None
-    """Without it the tag is believed: announced, recorded, and refused if locked."""
+    """Without it the tag is trusted: announced, recorded, and refused if locked."""
     repositories: tuple[str, ...] = Field(min_length=1)
     """Git remotes, tried in order. ``CPUWHEELS_ONEDNN_REPO`` puts one in front."""
     machines: tuple[str, ...] = ()
@@ -97,8 +97,8 @@ class AclPin(Strict):
     """Arm Compute Library by commit, or by its tag alone."""
 
     commit: Commit | None = None
-    """Without it the tag is believed: announced, recorded, and refused if locked. `git rev-parse
-    '<tag>^{commit}'` says it in a clone."""
+    """Without it the tag is trusted: announced, recorded, and refused if locked. `git rev-parse
+    '<tag>^{commit}'` prints it in a clone."""
     repositories: tuple[str, ...] = Field(min_length=1)
     """Git remotes, tried in order. ``CPUWHEELS_ACL_REPO`` puts one in front."""
     machines: tuple[str, ...] = Field(min_length=1)
@@ -106,5 +106,5 @@ class AclPin(Strict):
     options: dict[str, str] = Field(default_factory=dict)
     """CMake options it is compiled with: those of upstream's own command."""
     march: str | None = None
-    """Architecture, as the assembler's -march names it, up to which it has kernels, among which it chooses by what
-    the CPU says: the library that holds it is judged by that."""
+    """Architecture, as the assembler's -march names it, up to which it has kernels. It chooses among them by what
+    the CPU reports, so the library that contains it is checked against this architecture."""

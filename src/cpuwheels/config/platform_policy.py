@@ -95,7 +95,7 @@ def macos_floor(floor: str) -> tuple[int, int]:
     """Return the oldest macOS that a floor such as ``macosx_14_0`` is for.
 
     Raises:
-        MatrixError: It is no such floor.
+        MatrixError: It is not such a floor.
     """
     found = re.fullmatch(r"macosx_(\d+)_(\d+)", floor)
     if found is None:

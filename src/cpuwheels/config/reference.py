@@ -1,4 +1,4 @@
-"""Reference pages and JSON schemas, generated from models and docstrings so that they cannot go stale unseen."""
+"""Reference pages and JSON schemas, generated from models and docstrings so that they cannot go stale unnoticed."""
 
 from __future__ import annotations
 

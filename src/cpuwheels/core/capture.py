@@ -1,4 +1,4 @@
-"""Programs that are asked something: what they write to stdout is the answer."""
+"""Queries to other programs: what they write to stdout is the answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def capture(
     both: bool = False,
     text: str = "",
 ) -> Completed:
-    """Run a short question such as ``g++ --version`` and return its stdout; a missing program is status 127.
+    """Run a short query such as ``g++ --version`` and return its stdout; a missing program is status 127.
 
     A program that does not answer within ``timeout`` seconds is ended and counts as status 124. With
     ``both``, stderr follows stdout even when the program succeeds. It reads ``text`` from its stdin.
@@ -75,7 +75,7 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) 
         except OSError as error:
             raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
         with child:
-            assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
+            assert child.stdout is not None  # noqa: S101  (PIPE was requested)
             rest = b""
             while block := child.stdout.read(_BLOCK):
                 lines, end, rest = (rest + block).rpartition(b"\n")
@@ -87,5 +87,5 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) 
                 f"{command[0].rsplit('/', 1)[-1]} {how_ended(child.returncode)}",
                 where=shlex.join(command),
                 output=complaints.read().decode(errors="replace"),
-                next_step="read what it says",
+                next_step="read its output",
             )

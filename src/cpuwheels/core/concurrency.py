@@ -85,7 +85,7 @@ def in_background(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def ended_after(seconds: float | None) -> Iterator[threading.Event]:
-    """End the commands that this thread waits for after a time; the event says whether that was needed.
+    """End the commands that this thread waits for when a time limit is over; the event is set if it was.
 
     Args:
         seconds: From the start of the block; None for no limit.

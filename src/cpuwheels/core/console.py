@@ -1,4 +1,4 @@
-"""What a person sees of a run: stages with their times, a live line on a terminal, plain lines elsewhere."""
+"""What the user sees of a run: stages with their times, a live line on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _LEAST_DETAIL = 16
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a stage is.
+    """The progress of a stage.
 
     Attributes:
         done: Files (or bytes) finished.
@@ -69,8 +69,8 @@ class Progress:
 
         Args:
             elapsed: Seconds since the stage began.
-            width: Columns that there are for it, if they are limited; what does not fit is left out from the end,
-                but for the first two.
+            width: Columns available for it, if they are limited; what does not fit is left out from the end,
+                except for the first two.
         """
         important = [self._percent(), "" if self.eta is None else f"about {_rough_clock(self.eta)} to go"]
         others = [self._amount(), f"elapsed {clock(elapsed)}"]
@@ -99,7 +99,7 @@ class Progress:
 
 
 class Reporter:
-    """Writes the run's story for one target.
+    """Prints the messages of a run for one target.
 
     Args:
         target: Id shown in front of every line, so that parallel targets can be told apart.
@@ -119,7 +119,7 @@ class Reporter:
 
     @contextlib.contextmanager
     def stage(self, name: str, purpose: str) -> Iterator[None]:
-        """Announce a stage, time it, and say how it ended."""
+        """Announce a stage, time it, and report how it ended."""
         self._stage, self._began = name, time.monotonic()
         self._last_plain = self._began
         self._progress = None
@@ -134,16 +134,16 @@ class Reporter:
         self._line(f"[green]{name} done[/green] in {clock(self.timings[name])}")
 
     def info(self, message: str) -> None:
-        """Say something worth knowing."""
+        """Print something worth knowing."""
         self._line(escape(message))
 
     def announce(self, message: str) -> None:
-        """Say something that must not be missed; it also goes into the build record."""
+        """Print something that must not be missed; it also goes into the build record."""
         self.announcements.append(message)
         self._line(self._noted(message))
 
     def summary(self, lines: Sequence[str]) -> None:
-        """Say what a run ends with; only the first line begins with the target, so that the others can be copied."""
+        """Print the result of a run; only the first line begins with the target, so that the others can be copied."""
         first, *others = lines
         self._line(f"[bold green]{escape(first)}[/bold green]")
         for line in others:
@@ -218,7 +218,7 @@ def _one_line(text: str) -> Text:
 
 
 def _rough_clock(seconds: float) -> str:
-    """Return a guessed duration: like `clock`, but without a part of a second that nobody can know."""
+    """Return an estimated duration: like `clock`, but in whole seconds, since an estimate is no finer."""
     whole = round(seconds)
     return f"{whole} s" if whole < 60 else clock(whole)  # noqa: PLR2004  (a minute)
 

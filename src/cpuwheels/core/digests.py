@@ -98,9 +98,9 @@ def digest_of_entries(digests: Mapping[str, str]) -> str:
 
 
 def code_digest() -> str:
-    """Return one digest of this program's own code, for the keys of results that it makes or judges.
+    """Return one digest of this program's own code, for the keys of results that it makes or checks.
 
-    It is read once: what runs is what was there at the first call, whatever is edited later.
+    The code is read once, at the first call: what is edited later is not what runs.
     """
     return _code_digest(Path(__file__).parents[1])
 

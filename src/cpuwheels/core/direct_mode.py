@@ -1,9 +1,9 @@
 """A cache in direct mode: results are found by the files that were read when earlier ones were made.
 
 What a program reads is known only after it has run. So the list of what it read is kept, under a key of everything
-else that its result depends on. Before it would run again, the lists of earlier runs are tried in turn with today's
-content of the same files: the first that leads to a result in the store is right, because then the program would read
-the same files again. This is how ccache's direct mode works (ccache manual, "How ccache works").
+else that its result depends on. Before it runs again, each list of an earlier run is combined with the present
+content of the files on it. The first that leads to a result in the store is right, because the program would read the
+same files again. This is how ccache's direct mode works (ccache manual, "How ccache works").
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
 
 ABSENT = "absent"
-"""In place of a digest, of what a tree does not have."""
+"""Used in place of a digest for what a tree does not have."""
 
 Reads = TypeVar("Reads", bound=BaseModel)
 
@@ -33,7 +33,7 @@ class DirectModeCache(Generic[Reads]):
     Args:
         store: Where they are kept.
         kind: Their kind in the store.
-        beside: Key of everything that the results depend on but the files read.
+        beside: Key of everything that the results depend on apart from the files read.
         model: What such a list is written and read as.
     """
 

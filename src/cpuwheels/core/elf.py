@@ -1,4 +1,4 @@
-"""What there is to know of one ELF file: what it needs, offers and holds."""
+"""The facts of one ELF file: what it needs, exports and contains."""
 
 from __future__ import annotations
 
@@ -201,7 +201,7 @@ def _undefined(elf: ELFFile) -> Iterator[_Undefined]:
 def _version(versions: Section | None, number: int) -> int:
     """Return a symbol's entry in .gnu.version; a library without versions has no such section."""
     index = versions.get_symbol(number).entry["ndx"] if isinstance(versions, GNUVerSymSection) else 0
-    return index if isinstance(index, int) else 0  # pyelftools has words for 0 and 1
+    return index if isinstance(index, int) else 0  # pyelftools gives 0 and 1 as words
 
 
 def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersion]:

@@ -56,13 +56,13 @@ class UsageError(CpuwheelsError):
 
 
 class MatrixError(CpuwheelsError):
-    """A configuration file (matrix, patch series, lock) does not say what its model allows."""
+    """A configuration file (matrix, patch series, lock) does not fit its model."""
 
     exit_code = 10
 
 
 class UnknownTargetError(CpuwheelsError):
-    """The target asked for is not in the matrix."""
+    """The requested target is not in the matrix."""
 
     exit_code = 11
 
@@ -74,13 +74,13 @@ class TargetNotBuiltError(CpuwheelsError):
 
 
 class SourceError(CpuwheelsError):
-    """The vLLM source asked for cannot be identified or read."""
+    """The requested vLLM source cannot be identified or read."""
 
     exit_code = 13
 
 
 class UnsuitableSourceError(SourceError):
-    """A source is there, but it is no vLLM that can be built for CPUs."""
+    """The source exists, but it is not a vLLM that can be built for CPUs."""
 
     exit_code = 39
 
@@ -110,13 +110,13 @@ class PatchError(CpuwheelsError):
 
 
 class ToolchainError(CpuwheelsError):
-    """No compiler meets the target's gate, or the toolchain could not be prepared."""
+    """No compiler meets the target's requirements, or the toolchain could not be prepared."""
 
     exit_code = 18
 
 
 class TorchError(CpuwheelsError):
-    """The torch that the source pins cannot be had as a CPU build."""
+    """No CPU build of the torch that the source pins can be found."""
 
     exit_code = 19
 
@@ -128,13 +128,13 @@ class BuildEnvironmentError(CpuwheelsError):
 
 
 class OneDnnError(CpuwheelsError):
-    """OneDNN's pinned source cannot be had."""
+    """OneDNN's pinned source cannot be fetched."""
 
     exit_code = 21
 
 
 class LockedError(CpuwheelsError):
-    """``--locked`` was asked for and something is not exactly as pinned."""
+    """``--locked`` was given and something is not exactly as pinned."""
 
     exit_code = 22
 
@@ -206,7 +206,7 @@ class ParityError(CpuwheelsError):
 
 
 class UnusableWheelError(CpuwheelsError):
-    """The file given is no wheel with kernels for the target: not a wheel, another platform, no libraries."""
+    """The given file is not a wheel with kernels for the target: not a wheel, another platform, no libraries."""
 
     exit_code = 35
 
@@ -218,7 +218,7 @@ class SlowerError(CpuwheelsError):
 
 
 class AclError(CpuwheelsError):
-    """Arm Compute Library's sources cannot be had, or the matrix does not know the version that is asked for."""
+    """Arm Compute Library's sources cannot be fetched, or the matrix does not know the requested version."""
 
     exit_code = 37
 
@@ -254,19 +254,19 @@ class PostponedError(CpuwheelsError):
 
 
 class ServeError(CpuwheelsError):
-    """A server with the wheel does not start, or answers otherwise than Hugging Face transformers does."""
+    """A server with the wheel does not start, or its answers differ from those of Hugging Face transformers."""
 
     exit_code = 44
 
 
 class PreflightError(CpuwheelsError):
-    """Torch itself dies or is wrong on this CPU, so nothing can be said of a wheel's kernels."""
+    """Torch itself crashes or gives wrong results on this CPU, so a wheel's kernels cannot be tested."""
 
     exit_code = 45
 
 
 class CommandError(CpuwheelsError):
-    """A helper command failed in a way no stage claims."""
+    """A helper command failed for a reason that has no error class of its own."""
 
     exit_code = 33
 

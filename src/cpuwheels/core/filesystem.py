@@ -1,4 +1,4 @@
-"""The edge to the file system: errors turned into messages, writes that are never seen half done."""
+"""Access to the file system: errors become messages, and nobody sees a half-written file."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class MachOFacts:
 
     Attributes:
         machine: As in platform tags, such as ``arm64``.
-        minimum_os: Oldest macOS that it is for, such as (14, 0); None if it does not say, or is for another system.
+        minimum_os: Oldest macOS that it is for, such as (14, 0); None if it names none, or is for another system.
         name: Its own install name, empty if it has none.
         needed: Install names of the libraries that are loaded with it.
         search_path: Folders that ``@rpath`` stands for.
@@ -132,7 +132,7 @@ def read_macho(content: bytes) -> MachOFacts:
 def signature_faults(content: bytes, start: int) -> Iterator[str]:
     """Yield what is wrong with the signature that begins at an offset of a file.
 
-    A signature of the linker's own kind is wanted: ad hoc, with a SHA-256 of every page up to itself. Without one
+    A signature of the linker's own kind is required: ad hoc, with a SHA-256 of every page up to itself. Without one
     the kernel ends a process on Apple silicon that uses the page.
     """
     try:
@@ -184,9 +184,9 @@ def _parsed(content: bytes) -> tuple[lief.MachO.Binary, lief.MachO.FatBinary]:
 def _imports(binary: lief.MachO.Binary, needed: Sequence[str], exports: frozenset[str]) -> Iterator[Import]:
     """Yield what the file takes from others: its undefined symbols, and what the loader is told to bind.
 
-    The symbol table says the library of those that several files may define; the loader takes the first of these.
+    For a symbol that several files may define, the symbol table names one library; the loader takes the first.
     """
-    # The loader first puts the file's own definition there, and keeps it if no other file has one to share: so says
+    # The loader first puts the file's own definition there, and keeps it if no other file has one to share; see
     # forEachBindTarget in dyld's Loader.cpp (dyld-1378).
     own = {relocation.address for relocation in binary.relocations}
     bound: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The one door to child processes: a log file each, a closed environment, and no orphan left behind."""
+"""Child processes: each has a log file and a closed environment, and none is left running."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def run(
     """Run a command to its end, every line of its output into ``log``.
 
     The command gets a process group of its own; when this process is interrupted the whole group is ended
-    first, and when this process dies the command is told to stop.
+    first, and when this process dies the command gets a signal to stop.
 
     Args:
         argv: The command; never passed to a shell.
@@ -88,7 +88,7 @@ def run(
         )
         _RUNNING[threading.get_ident()] = child
         try:
-            assert child.stdout is not None  # noqa: S101  (PIPE was asked for)
+            assert child.stdout is not None  # noqa: S101  (PIPE was requested)
             for line in child.stdout:
                 stream.write(line)
                 stream.flush()
@@ -146,7 +146,7 @@ def background(
 def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> Completed:
     """Run a command of ours that talks to the user on stderr, and return what it wrote to stdout.
 
-    It gets the same signals from a terminal as this process, and is told to stop when this process dies.
+    It gets the same signals from a terminal as this process, and a signal to stop when this process dies.
 
     Args:
         argv: The command; never passed to a shell.
@@ -182,7 +182,7 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
 
 
 def end_command_of(thread: int) -> None:
-    """End what another thread is waiting for in `run`, if it is: only the main thread hears of a signal.
+    """End the command that another thread waits for in `run`, if there is one: only the main thread gets signals.
 
     Args:
         thread: Its `threading.get_ident`.
@@ -193,12 +193,12 @@ def end_command_of(thread: int) -> None:
 
 
 def how_ended(status: int) -> str:
-    """Return what a process did that ended with a status, in words that go on after its name."""
+    """Return how a process ended, in words that follow its name."""
     return f"was killed by {signal_name(-status)}" if status < 0 else f"ended with status {status}"
 
 
 def signal_name(number: int) -> str:
-    """Return a signal's name; its number in words if it has none, as the real-time signals."""
+    """Return a signal's name, or its number in words if it has none, like the real-time signals."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
@@ -250,7 +250,7 @@ def _die_with_parent() -> None:
 
 
 def _end_rest(group: int) -> None:
-    """End what a command has left behind in its process group, after a moment in which it may end by itself."""
+    """End what a command left running in its process group, after a moment in which it may end by itself."""
     with contextlib.suppress(ProcessLookupError):
         for _ in range(_GRACE_SECONDS * 10):
             os.killpg(group, 0)

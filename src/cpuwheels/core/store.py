@@ -53,8 +53,8 @@ class Store:
 
     Args:
         root: Folder of all stores; made when first written to.
-        check_once: Whether an entry that was found whole is not read again by this object, nor are files of the next
-            one of its kind that are second names of its own: for many builds in a row, which would read gigabytes.
+        check_once: Whether this object reads an entry only once to check it, and skips files of the kind's next entry
+            that are hard links to checked ones. Otherwise many builds in a row would read gigabytes.
     """
 
     def __init__(self, root: Path, *, check_once: bool = False) -> None:
@@ -165,7 +165,7 @@ class Store:
                 remove_tree(folder)
 
     def share(self, kinds: Iterable[str], other: Path) -> None:
-        """Give another store what this one has of some movable kinds, by hard links where possible.
+        """Copy this store's entries of some movable kinds to another store, by hard links where possible.
 
         Raises:
             StoreError: The other store cannot be written.

@@ -50,7 +50,7 @@ class Environment:
             was packed for with the same headers and libraries.
         torch_from: For people: where it came from.
         torch_pinned: Whether its wheel is pinned by content.
-        torch_alternate: Whether it stands in for a wheel that could not be had.
+        torch_alternate: Whether it replaces a wheel that could not be fetched.
         torch_folder: The target's torch, laid out as the installed package: ``include/``, ``lib/``. It is this
             environment's own where that is the target's, too.
         tools: Installed packages and their versions.
@@ -69,7 +69,7 @@ class Environment:
 
     @property
     def foreign(self) -> bool:
-        """Whether the target's torch cannot run here, so that another package answers for it."""
+        """Whether the target's torch cannot run here, so that another package answers in its place."""
         return self.torch_folder.parent != self.site_packages
 
     @property
@@ -133,7 +133,7 @@ class EnvironmentRequest:
 def build_environment(context: BuildContext, request: EnvironmentRequest) -> Environment:
     """Return the environment, making it if it is not there.
 
-    The interpreter is the first of the request's for which both Python and a CPU torch are to be had.
+    The interpreter is the first of the request's for which both Python and a CPU torch can be found.
 
     Raises:
         BuildEnvironmentError: No interpreter, or the locked tools cannot be installed.

@@ -1,7 +1,7 @@
 """The bytecode of an environment's packages: made once, used by every environment with the same files.
 
 Each file of bytecode names the digest of the source that it was made from (PEP 552, checked hashes), and Python
-compares it before use. So it may be put beside any source, and counts only beside the one it belongs to.
+compares it before use. So it may be put next to any source, and is used only with the one it belongs to.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _FOLDER = "__pycache__"
 
-# What cannot be imported has no bytecode; whoever needs it will say that it is missing.
+# What cannot be imported has no bytecode; whoever needs it will report that it is missing.
 _COMPILE = """\
 import contextlib, importlib, py_compile, sys
 for name in sys.argv[1:]:
@@ -37,7 +37,7 @@ def compile_imported(python: Path, names: Sequence[str], log: Path) -> None:
 
     Args:
         python: The environment's interpreter.
-        names: The modules; those that are not there are passed over.
+        names: The modules; those that are not there are skipped.
         log: Log file of the step.
 
     Raises:

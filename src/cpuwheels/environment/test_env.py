@@ -25,8 +25,8 @@ _LOG = "runtime-environment.log"
 def layered_environment(environment: Environment, folder: Path, logs: Path) -> Path:
     """Make an empty venv that finds torch, and what torch needs, in the build environment.
 
-    What is installed goes into the new venv alone. It is made and removed in no time, where a copy of torch's
-    files would take longer than all that is then done with them.
+    What is installed goes into the new venv alone. It is made and removed at once, where a copy of torch's
+    files would take longer than everything that is then done with them.
 
     Args:
         environment: The build environment; only read.
@@ -48,7 +48,7 @@ def layered_environment(environment: Environment, folder: Path, logs: Path) -> P
 def separate_environment(
     environment: Environment, folder: Path, lock: Path, logs: Path, options: Sequence[str] = ()
 ) -> Path:
-    """Make a venv of its own with the same torch and nothing besides but locked packages.
+    """Make a venv of its own with the same torch and otherwise only locked packages.
 
     Args:
         environment: The build environment; only read.
@@ -124,7 +124,7 @@ def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
 
 
 def install_with_torch(environment: Environment, wheel: Path, python: Path, logs: Path, *, requirements: bool) -> None:
-    """Install a wheel in the place of one with the same name, with the torch of a build environment.
+    """Install a wheel in place of one with the same name, with the torch of a build environment.
 
     Args:
         environment: The build environment; only read.
@@ -165,7 +165,7 @@ def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
 
 def _refusal(error: CommandError) -> BuildEnvironmentError:
     return BuildEnvironmentError(
-        "the environment to try the wheel in could not be made",
+        "the environment to test the wheel in could not be made",
         where=error.where,
         log=error.log,
         output=error.output,

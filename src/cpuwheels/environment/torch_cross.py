@@ -1,7 +1,7 @@
-"""Torch for a machine that is not this one: its headers and libraries, to build and to audit against.
+"""Torch for another kind of machine: its headers and libraries, to build and to audit against.
 
 Nothing of it runs here. It comes from a CPU wheel of the target's platform, found in the same places as any other
-torch; where none of them has one, from the Debian root that the matrix names as alternate.
+torch; where none of them has one, from the Debian root that the matrix names as the fallback.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class ForeignTorch:
         digest: Names its content.
         origin: For people: where it came from.
         pinned: Whether it is pinned by content.
-        alternate: Whether it stands in for a wheel that could not be had.
+        alternate: Whether it replaces a wheel that could not be fetched.
     """
 
     version: str
@@ -99,9 +99,9 @@ def foreign_torch(
         environ: Names package indexes and folders, and pip's configuration.
 
     Raises:
-        TorchError: No place has a CPU build, and there is no alternate.
-        LockedError: The run is locked, and what there is is an alternate or not pinned by content.
-        DownloadError: The alternate cannot be fetched.
+        TorchError: No place has a CPU build, and there is no fallback.
+        LockedError: The run is locked, and the torch found is a fallback or not pinned by content.
+        DownloadError: The fallback cannot be fetched.
     """
     wanted = _Wanted(context, torch, pin)
     key = make_key(layout=_LAYOUT, torch=torch, pin=pin, target=context.target.id)
@@ -120,7 +120,7 @@ def foreign_torch(
 
 
 def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) -> None:
-    """Unpack the CPU wheel that the first willing place has."""
+    """Unpack the CPU wheel of the first place that has one."""
     target, log = request.context.target, request.context.logs / _LOG
     wanted = torch_requirement(request.torch, request.pin, target)
     faults: list[str] = []
@@ -243,9 +243,9 @@ def _alternate(request: _Wanted, reason: TorchError) -> ForeignTorch:
 
 
 def install_stub(site_packages: Path, torch: ForeignTorch) -> None:
-    """Put what answers for torch into a build environment (``resources/torch_stub/``).
+    """Put the package that answers in torch's place into a build environment (``resources/torch_stub/``).
 
-    Upstream looks for torch's OpenMP library beside the package, and links the one that it finds there.
+    Upstream looks for torch's OpenMP library next to the package, and links the one that it finds there.
     """
     libraries = torch.folder.with_name("torch.libs")
     if libraries.is_dir():

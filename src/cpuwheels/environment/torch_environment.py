@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 
 
 def check_torch(context: BuildContext, torch: str) -> None:
-    """Announce, before anything is fetched, that a torch version is not one that the matrix knows.
+    """Announce, before anything is fetched, that the matrix does not know a torch version.
 
     Raises:
-        LockedError: It is not, and the run is locked.
+        LockedError: The matrix does not know it, and the run is locked.
     """
     known = context.matrix.torch
     if torch in known:

@@ -133,7 +133,7 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
         if page.is_dir():
             return sorted(path.name for path in page.glob("torch-*.whl"))
         return _names(page.read_text(encoding="utf-8")) if page.is_file() else []
-    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+    import httpx  # noqa: PLC0415  (slow to import, and often not needed)
 
     page_url = f"{offer.location.rstrip('/')}/torch/" if offer.kind == "index" else offer.location
     try:
@@ -159,7 +159,7 @@ def cuda_of(torch_folder: Path) -> str | None:
 
 
 def torch_pin(matrix: Matrix, torch: str) -> TorchPin:
-    """Return what the matrix says of a torch version; of one that it does not know, where to look for it."""
+    """Return the matrix's entry of a torch version; for one that it does not know, where to look for it."""
     if torch in matrix.torch:
         return matrix.torch[torch]
     newest = matrix.torch[max(matrix.torch, key=Version)]

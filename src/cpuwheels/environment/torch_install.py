@@ -43,9 +43,9 @@ def refuse_unpinned(wanted: str) -> LockedError:
 def install_torch(
     wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], locked: bool, reporter: Reporter, log: Path
 ) -> tuple[TorchOffer | None, list[str]]:
-    """Install the CPU build of torch that the first willing place offers.
+    """Install the CPU build of torch of the first place that offers one.
 
-    Each place is asked for its plan first, so nothing but the right wheel is ever downloaded.
+    Each place's install plan is checked first, so only the right wheel is ever downloaded.
 
     Args:
         wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
@@ -53,11 +53,11 @@ def install_torch(
         python: Interpreter of the environment, which has torch's own requirements already.
         digests: sha256 digests that the wheel may have; any if there are none.
         locked: Refuse a wheel that is not pinned by content.
-        reporter: Told where torch comes from.
+        reporter: Reports where torch comes from.
         log: uv's output.
 
     Returns:
-        The place it came from, or None; and why each place that was asked before refused.
+        The place it came from, or None; and why each place before it was refused.
 
     Raises:
         LockedError: ``locked``, and the wheel is not pinned by content.

@@ -1,4 +1,4 @@
-"""A wheel into an environment that has torch and what the cases need, and none of the wheel's other requirements."""
+"""Installing a wheel into an environment with torch and what the cases need, without its other requirements."""
 
 from __future__ import annotations
 

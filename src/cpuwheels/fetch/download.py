@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
 
 ATTEMPTS = 3
-"""Tries per mirror for faults that may pass: time-outs, broken connections, 5xx answers."""
+"""Attempts per mirror for faults that may pass: time-outs, broken connections, 5xx answers."""
 
 _SECONDS, _CONNECT_SECONDS = 30, 15
 _CHUNK = 1 << 18
-# The bytes are pinned as they lie on the server; it must not pack them for the journey.
+# The bytes are pinned as they lie on the server, which must not compress them for the transfer.
 _HEADERS = {"Accept-Encoding": "identity"}
 
 
@@ -110,7 +110,7 @@ def download(pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | Non
 
 
 class _MirrorFaultError(Exception):
-    """One mirror failed; another may do."""
+    """One mirror failed; another may work."""
 
 
 def _from_mirror(url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> str:
@@ -142,7 +142,7 @@ class _PassingFaultError(Exception):
 
 
 def _stream(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> None:
-    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+    import httpx  # noqa: PLC0415  (slow to import, and often not needed)
 
     timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
     try:

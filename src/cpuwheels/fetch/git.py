@@ -1,4 +1,4 @@
-"""git, asked about one repository in an environment of its own."""
+"""Git commands on one repository, in an environment of their own."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def place_of(repository: str) -> str:
 
 
 def git_environment() -> dict[str, str]:
-    """Return the environment of git commands: nobody is asked for a password, this system's settings do not count."""
+    """Return the environment of git commands: no password prompt, and no settings of this system."""
     return closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}, network=True)
 
 
 @dataclass(frozen=True)
 class Git:
-    """A repository that is asked.
+    """A repository to query.
 
     Attributes:
         folder: A work tree, or a bare repository.
@@ -49,7 +49,7 @@ class Git:
     def ask(
         self, *arguments: str | Path, text: str = "", env: Mapping[str, str] | None = None, timeout: float = _SECONDS
     ) -> Completed:
-        """Return what a git command answers.
+        """Run a git command and return its answer.
 
         Args:
             arguments: After ``git``.

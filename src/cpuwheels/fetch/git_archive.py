@@ -31,7 +31,7 @@ class GitSource:
         tag: What upstream asks for.
         repositories: Git remotes and local clones, tried in order.
         variable: Environment variable in which the user can put one in front.
-        error: What is raised where the commit cannot be had.
+        error: What is raised where the commit cannot be fetched.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Settled:
     Attributes:
         folder: The tree.
         commit: Names the content.
-        kind: Whether the commit was pinned, or is what the tag named when it was asked for.
+        kind: Whether the commit was pinned, or is what the tag named when it was looked up.
     """
 
     folder: Path
@@ -66,18 +66,18 @@ class Settled:
 def settle(
     source: GitSource, pinned: str | None, *, store: Store, reporter: Reporter, logs: Path, locked: bool, where: str
 ) -> Settled:
-    """Return a project's sources: of the pinned commit, else of the commit that the tag names, and say so.
+    """Return a project's sources: of the pinned commit, else of the commit that the tag names, and announce that.
 
     A tag that is itself a full hash pins the content.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         pinned: The commit, if it is known.
         store: Where sources are kept.
-        reporter: Told which repository is asked, and of a tag that had to be believed, aloud.
+        reporter: Reports which repository is asked, and announces a tag that had to be trusted.
         logs: Folder for git's log.
         locked: Refuse a tag alone.
-        where: Where the commit should stand.
+        where: Where the commit should be listed.
 
     Raises:
         LockedError: ``locked``, and the commit is not known.
@@ -88,8 +88,8 @@ def settle(
         raise LockedError(
             f"{source.name} {source.tag} is pinned by its tag alone and --locked refuses that",
             where=where,
-            next_step=f"write what `git rev-parse '{source.tag}^{{commit}}'` says in a clone there, or build without "
-            "--locked",
+            next_step=f"run `git rev-parse '{source.tag}^{{commit}}'` in a clone and write the result there, or build "
+            "without --locked",
         )
     commit = known or learn_commit(source, store=store, reporter=reporter, logs=logs)
     folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
@@ -110,10 +110,10 @@ def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Report
     """Return the tree of a commit, from the store, else from the first repository that has it.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         commit: Its full hash.
         store: Where sources are kept.
-        reporter: Told which repository is asked.
+        reporter: Reports which repository is asked.
         logs: Folder for git's log.
 
     Raises:
@@ -138,12 +138,12 @@ def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Report
 
 
 def learn_commit(source: GitSource, *, store: Store, reporter: Reporter, logs: Path) -> str:
-    """Return the commit that the tag names: in the first repository that has it, else when last asked.
+    """Return the commit that the tag names: in the first repository that has it, else as last fetched.
 
     Args:
-        source: Where it can be had.
+        source: Where it can be found.
         store: Where its clone is kept.
-        reporter: Told which repository is asked.
+        reporter: Reports which repository is asked.
         logs: Folder for git's log.
 
     Raises:
@@ -233,7 +233,7 @@ class _Clone:
             archive.unlink(missing_ok=True)
 
     def broken(self, error: CommandError) -> CpuwheelsError:
-        """Return the error that a git which cannot be run amounts to."""
+        """Return the error for a git that cannot be run."""
         return self._source.error(
             f"{self._source.name} {self._source.tag} cannot be fetched: git does not work here",
             where=error.where,
@@ -243,7 +243,7 @@ class _Clone:
         )
 
     def unreachable(self, what: str) -> CpuwheelsError:
-        """Return the error that the faults of all repositories amount to."""
+        """Return the error that lists the faults of all repositories."""
         return self._source.error(
             what,
             where=", ".join(self._source.repositories),

@@ -83,7 +83,7 @@ class _RemoteFile(io.RawIOBase):
     def _get(self, part: str) -> tuple[bytes, int]:
         """Return a part of the file, and the size of the whole."""
         try:
-            # Streamed, so that a server that sends the whole file can be told from one that sends the part.
+            # Streamed, so that a server that sends the whole file can be distinguished from one that sends the part.
             with self._client.stream("GET", self._url, headers={"Range": f"bytes={part}"}) as answer:
                 answer.raise_for_status()
                 whole = _WHOLE.fullmatch(answer.headers.get("content-range", ""))

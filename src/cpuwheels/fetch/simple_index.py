@@ -22,7 +22,7 @@ class IndexFile:
     Attributes:
         name: Its name.
         url: Where it is, without a fragment.
-        sha256: Its digest, if the index says it.
+        sha256: Its digest, if the index gives it.
     """
 
     name: str
@@ -35,12 +35,12 @@ def index_files(page: str, *, setting: str) -> list[IndexFile] | None:
 
     Args:
         page: URL of the page.
-        setting: What names another index, for messages.
+        setting: Setting that names another index, for messages.
 
     Raises:
         DownloadError: The index does not answer, or not as PEP 503 or PEP 691 have it.
     """
-    import httpx  # noqa: PLC0415  (slow to import, and often nothing is asked)
+    import httpx  # noqa: PLC0415  (slow to import, and often not needed)
 
     try:
         answer = httpx.get(page, headers={"Accept": _FORMATS}, follow_redirects=True, timeout=30)
@@ -71,7 +71,7 @@ def _plain(url: str) -> str:
 
 
 def fragment_digest(url: str) -> str | None:
-    """Return the sha256 that the fragment of a URL says (PEP 503), if it does."""
+    """Return the sha256 in the fragment of a URL (PEP 503), if it has one."""
     match = _SHA256.fullmatch(urlsplit(url).fragment)
     return match["digest"] if match else None
 

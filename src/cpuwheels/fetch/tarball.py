@@ -48,7 +48,7 @@ def unpack_tar(archive: Path, folder: Path) -> int:
             where=archive,
             next_step="do not use this archive; get the source from where vLLM publishes it",
         ) from error
-    # KeyError is tarfile's word for a hard link to a member that is not there.
+    # tarfile raises KeyError for a hard link to a member that is not there.
     except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
         raise SourceError(
             f"{archive.name} is not a whole source archive: {error}", where=archive, next_step="fetch it again"

@@ -1,4 +1,4 @@
-"""uv at work on virtual environments: interpreters of this machine, and where a venv has its packages."""
+"""Virtual environments with uv: this machine's interpreters, and where a venv has its packages."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def _interpreter(version: str) -> Path | None:
 
 
 def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:
-    """Install a wheel in the place of one with the same name, without what it requires.
+    """Install a wheel, without its requirements, in place of one with the same name.
 
-    uv does not use the user's cache, where the files of every wheel that was ever tried would stay.
+    uv does not use the user's cache, where the files of every wheel that was ever tested would stay.
 
     Args:
         wheel: The wheel.
         python: Interpreter of the environment.
         log: uv's output.
-        cache: uv's for this, which the caller removes, on the environment's file system so that uv need not copy; if
-            not given, one in the environment that is removed at once. Where many wheels are tried in turn one is
+        cache: uv's cache for this, on the environment's file system so that uv need not copy; the caller removes it. If
+            not given, one in the environment that is removed at once. Where many wheels are tested in turn one is
             given: ext4 is slow to make files shortly after many were removed (fs/ext4/ialloc.c: recently_deleted).
 
     Raises:

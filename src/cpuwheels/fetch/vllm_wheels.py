@@ -28,8 +28,8 @@ def indexed_wheels(page: str, target: Target, reporter: Reporter, *, setting: st
     Args:
         page: URL of the page.
         target: What they have to be for.
-        reporter: Told of wheels without a digest, which are not taken.
-        setting: What names another index, for messages.
+        reporter: Announces wheels without a digest, which are not used.
+        setting: Setting that names another index, for messages.
 
     Raises:
         DownloadError: The index does not answer.
@@ -39,7 +39,7 @@ def indexed_wheels(page: str, target: Target, reporter: Reporter, *, setting: st
         return None
     found = [(version, file) for file in files if (version := wheel_version(file.name, target)) is not None]
     if unpinned := [file.name for _, file in found if file.sha256 is None]:
-        reporter.announce(f"{page} says no sha256 of {', '.join(unpinned)}; not taken")
+        reporter.announce(f"{page} gives no sha256 for {', '.join(unpinned)}; not used")
     return [file for _, file in sorted(found, key=lambda one: one[0], reverse=True) if file.sha256 is not None]
 
 
@@ -59,7 +59,7 @@ def fetch_wheel(file: IndexFile, store: Store, reporter: Reporter) -> Path:
 
     Raises:
         DownloadError: It cannot be fetched.
-        DigestMismatchError: It has other bytes than the index says.
+        DigestMismatchError: Its bytes do not have the index's digest.
     """
     pinned = Pinned(file.name, (file.url,), file.sha256)
     return fetch(pinned, store, on_bytes=lambda done, total: reporter.download(file.name, done, total))

@@ -92,7 +92,7 @@ def get_kernels(
 
 
 def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
-    """Return the key of kernels in the store that this request would come to, and what they depend on."""
+    """Return the key of the kernels in the store that this request results in, and what they depend on."""
     known: dict[str, Reads] = {}
     for reads in reads_cache(request, store).known():
         known.setdefault(kernels_key(request, reads), reads)
@@ -138,10 +138,10 @@ def _compile(
     log = logs / f"compile{suffix}.log"
     with gate_session(plan, workspace.outputs(), workspace.ledger) as session:
         reporter.info(f"compiling {', '.join(workspace.modules())}; log: {log}")
-        reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), held by {session.held.how}")
+        reporter.info(f"memory cap {format_size(plan.jobs.cap)} ({plan.jobs.where}), enforced by {session.held.how}")
         compile_modules(request, workspace, launchers, session, reporter, log)
         if request.onednn and workspace.is_first and (lacking := lacks_onednn(workspace)):
-            reporter.info(f"this source needs more of oneDNN than was known ({lacking[0]}, ...): all of it now")
+            reporter.info(f"this source needs more of oneDNN than expected ({lacking[0]}, ...): compiling all of it")
             write_unused(workspace.unused, [])
             compile_modules(request, workspace, launchers, session, reporter, log)
     return session.finished()
@@ -161,9 +161,9 @@ def _kernels(store: Store, key: str, reads: Reads, *, built: bool) -> Kernels:
 
 
 def report_memory(memory: MemoryUse, reporter: Reporter) -> None:
-    """Say what the build did with its memory, and which predictions were wrong."""
+    """Report what the build did with its memory, and which predictions were wrong."""
     reporter.info(
-        f"compilers and linkers held at most {format_size(memory.peak)} together; the cap left them "
+        f"compilers and linkers used at most {format_size(memory.peak)} together; the cap left them "
         f"{format_size(memory.room)}"
     )
     for wrong in memory.wrong:

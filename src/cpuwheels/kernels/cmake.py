@@ -41,7 +41,7 @@ def run_cmake(
         next_step: What to do where CMake stops.
 
     Raises:
-        ConfigureError: CMake stopped; its own words are in the message.
+        ConfigureError: CMake stopped; its output is in the message.
     """
     try:
         run(

@@ -32,7 +32,7 @@ def build_variables(
         environment: With CMake and ninja.
         folder: All of the build lies below it.
         values: File with the text of `toolchain_text`.
-        extra: What this build needs beside.
+        extra: Further variables that this build needs.
         launchers: Commands in front of compilers and linkers.
     """
     return closed_environment(

@@ -1,4 +1,4 @@
-"""Taking finished modules out of the build folder: stripped, with debug symbols aside if asked for."""
+"""Taking finished modules out of the build folder: stripped, with separate debug symbols if requested."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def collect(request: KernelRequest, workspaces: Sequence[Workspace], folder: Path, log: Path) -> None:
-    """Fill a store folder with the modules, named as in the wheel, and what is known of their making.
+    """Fill a store folder with the modules, named as in the wheel, and the records of how they were made.
 
     Raises:
         CompileError: The target declares a library that upstream's CMake did not define.

@@ -27,7 +27,7 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
         log: CMake's output.
 
     Raises:
-        ConfigureError: CMake stopped; its own words are in the message.
+        ConfigureError: CMake stopped; its output is in the message.
     """
     settings = init_cache(request, workspace, launchers)
     values = toolchain_values(request, workspace)
@@ -105,6 +105,6 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         **{folder: f"{STABLE_ROOT}/build/{folder.name}" for folder in workspace.generated},
         request.environment.torch_folder.parent: f"{STABLE_ROOT}/site-packages",
     }
-    # torch's libgomp stands in for the toolchain's (upstream makes this folder): one OpenMP run time per process.
+    # torch's libgomp replaces the toolchain's (upstream makes this folder): one OpenMP run time per process.
     shim = [f"-L{workspace.build}/gomp_shim"] if request.target.system == "Linux" else []
     return toolchain_text(request.toolchain, maps, workspace.build, link_flags=shim)

@@ -33,7 +33,7 @@ GENERATORS = "csrc/**/*.py"
 
 
 class Reads(Strict):
-    """What of a source tree a build depended on, as paths below it.
+    """The parts of a source tree that a build depended on, as paths below it.
 
     A folder that a compiler read a file from counts with the names in it too: a new file there could be one that
     an ``#include`` now finds first.
@@ -65,7 +65,7 @@ class Reads(Strict):
 
 
 def kernels_key(request: KernelRequest, reads: Reads) -> str:
-    """Return the key of kernels: a digest of what was read for them and of everything beside the source."""
+    """Return the key of kernels: a digest of what was read for them and of everything apart from the source."""
     return make_key(beside=request.key_beside_source(), source=reads.digest(request.source.folder))
 
 
@@ -81,7 +81,7 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
         read = {path for line in done.output.splitlines() if (path := _below(line, workspace))}
         if done.returncode != 0 or not read:
             raise CompileError(
-                "ninja does not say which files the compilers read",
+                "ninja does not list the files that the compilers read",
                 where=workspace.build,
                 output=done.output[-2000:],
                 next_step=f"remove {workspace.folder} and build again",
@@ -94,7 +94,7 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
 
 
 def reads_cache(request: KernelRequest, store: Store) -> DirectModeCache[Reads]:
-    """Return what earlier builds that differ in the source only have read."""
+    """Return what earlier builds read that differ only in the source."""
     return DirectModeCache(store, KIND, request.key_beside_source(), Reads)
 
 

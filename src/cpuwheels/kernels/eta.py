@@ -16,19 +16,19 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.costs import Cost
 
 _RECENT = 1 / 12
-"""Part of the whole work after which what was seen of the speed weighs 1/e."""
+"""Part of the whole work after which a measured speed has the weight 1/e."""
 
 _PRIOR = 1 / 40
-"""Part of the whole work that the expected speed weighs as much as."""
+"""The weight of the expected speed, as a part of the whole work."""
 
 _CERTAIN = 0.2
-"""Files that the guess about a target's cached files weighs as much as: mostly all of a target are, or none."""
+"""The weight of the guess about a target's cached files, in files: usually all or none of them are."""
 
 _NEARLY = 0.95
-"""Part of a running job that counts as done at most."""
+"""The largest part of a running job that counts as done."""
 
 _SOON = 3.0
-"""Times the usual length of a cached job after which a running one is taken to be compiled."""
+"""A job that runs longer than this many times the usual length of a cached one is taken to be compiled."""
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Remaining:
     """The work that is left of a build.
 
     A job of some expected CPU seconds takes that divided by the speed, which is 1 on an idle machine like the one
-    that was measured. The finished jobs tell it, the last ones most.
+    that was measured. It is estimated from the finished jobs, mostly from the last ones.
 
     Args:
         costs: What each output is expected to take.
@@ -80,7 +80,7 @@ class Remaining:
         """Note that an output is there; to be called in the order in which they were finished.
 
         Args:
-            output: The file; one that no cost is known of changes nothing.
+            output: The file; one without a known cost changes nothing.
             wall: Seconds that it took.
             cached: Whether it came out of the compiler cache.
         """

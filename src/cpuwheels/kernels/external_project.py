@@ -76,7 +76,7 @@ def get_project(
         context: The run; its store keeps the result, and an unfinished build.
         project: What is compiled.
         request: The kernels that need it, for their toolchain and tools.
-        plan: The cap; its gate is open.
+        plan: The cap; its gate is already open.
         cache: The compiler cache, if one is to be used.
 
     Raises:

@@ -28,7 +28,7 @@ PINS = "requirements/cpu.txt"
 """Names torch, which kernels are compiled for."""
 
 PARTS = (*KERNEL_INPUTS, PINS)
-"""What of a source kernels could depend on."""
+"""The parts of a source that kernels could depend on."""
 
 
 def source_fingerprint(files: Mapping[str, str], reads: Reads) -> str:

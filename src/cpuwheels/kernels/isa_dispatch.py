@@ -2,7 +2,7 @@
 
 Upstream picks among libraries on x86 alone; elsewhere it imports one module. Where a target has several libraries,
 or one that not every machine of its kind can run, that module is ours (``csrc/chooser``). It runs before anything is
-known of the CPU, so it is compiled for the least one and needs the C library alone.
+known of the CPU, so it is compiled for the oldest supported one and needs only the C library.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def build_chooser(context: BuildContext, toolchain: Toolchain) -> Path:
                 where=root / "csrc" / SOURCES[0],
                 log=log,
                 output=error.output,
-                next_step="read the compiler's words; it needs Python's headers and the C library's",
+                next_step="read the compiler's output; the chooser needs Python's headers and the C library's",
             ) from error
         module.chmod(0o755)
 
@@ -129,7 +129,7 @@ def render_table(target: Target) -> str:
             f"the libraries of target {target.id} do not go with its chooser: {faults[0]}",
             where=f"matrix.yaml: {target.id}",
             output="\n".join(faults[1:]),
-            next_step="correct its chooser, baseline and libraries; docs/chooser.md says how they go together",
+            next_step="correct its chooser, baseline and libraries; docs/chooser.md describes how they go together",
         )
     rows = "\n".join(_row(library) for library in target.libraries)
     return (
@@ -164,7 +164,7 @@ def _row(library: Library) -> str:
 
 
 def _quoted(text: str) -> str:
-    """Return a C string; JSON's escapes for what stands in names are also C's."""
+    """Return a C string; for the characters in names, JSON's escapes are also C's."""
     return json.dumps(text, ensure_ascii=False)
 
 

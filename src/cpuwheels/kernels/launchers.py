@@ -1,4 +1,4 @@
-"""What stands in front of every compiler and linker: memgate, and behind it the compiler cache."""
+"""The commands in front of every compiler and linker: memgate, then the compiler cache."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Launchers:
     def behind(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, identity: str) -> Self:
         """Return the launchers of a build.
 
-        memgate comes first: what waits costs as little as possible, and what the cache has still takes its turn.
+        memgate comes first: a waiting job then costs as little as possible, and cached jobs also wait their turn.
 
         Args:
             gate: Where jobs wait for room.
@@ -77,9 +77,9 @@ class Launchers:
 
 
 def object_identity(request: KernelRequest) -> str:
-    """Return a digest of what decides about an object file beside the command and the files that were read.
+    """Return a digest of what decides about an object file apart from the command and the files that were read.
 
-    Those files' content counts by itself; here are the compiler, and which headers stand where others might be
+    Those files' content counts by itself; this covers the compiler, and which headers lie where others might be
     meant.
     """
     toolchain, environment = request.toolchain, request.environment

@@ -1,4 +1,4 @@
-"""What a wheel says its kernels were made from, so that another source can be held against it."""
+"""A wheel's record of what its kernels were made from, so that another source can be compared with it."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ class KernelManifest(Strict):
         return (json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode()
 
     def differences(self, inputs: KernelInputs, chooser: str | None) -> list[str]:
-        """Return how a source and what goes with it differ from this; nothing if its kernels are these.
+        """Return how a source and its other inputs differ from this; nothing if its kernels are these.
 
-        The compiler is not held against it: none is needed.
+        The compiler is not compared: none is needed.
 
         Args:
             inputs: What kernels would be made from.
@@ -79,8 +79,8 @@ def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> Ke
     """Return what finished kernels were made from.
 
     Args:
-        inputs: What they were asked for with.
-        kernels: They themselves.
+        inputs: The inputs that they were requested with.
+        kernels: The kernels.
         chooser: Digest of the sources of the module that chooses among them.
     """
     source = inputs.source.folder

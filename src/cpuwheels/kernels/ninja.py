@@ -1,4 +1,4 @@
-"""Running ninja: progress for people, and a failed compilation told apart from one killed for memory."""
+"""Running ninja: progress for people, and failed compilations distinguished from those killed for memory."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _KILLED = re.compile(
     r"|(?P<gated>\S+) was killed for memory"
 )
 _CALLED_OFF = "memgate: not started"
-_KILLED_STATUS = "137"  # 128 + SIGKILL: the driver itself was killed, so it said nothing
+_KILLED_STATUS = "137"  # 128 + SIGKILL: the driver itself was killed, so it printed nothing
 _CONTEXT_LINES = 25
 _SAMPLE_SECONDS = 2.0
 
@@ -68,7 +68,7 @@ def run_ninja(
 ) -> None:
     """Build some targets of a build folder below the cap.
 
-    ninja starts as many jobs as it may; memgate lets those run that there is room for, so that it sees them all.
+    ninja starts as many jobs as it may; memgate sees them all and lets those run that there is room for.
 
     Args:
         ninja: The program.
@@ -76,7 +76,7 @@ def run_ninja(
         targets: What to make.
         env: The environment, without the gate's variables.
         session: The build behind the gate.
-        reporter: Shown progress.
+        reporter: Shows progress.
         log: Ninja's output.
 
     Raises:
@@ -94,7 +94,7 @@ def run_ninja(
 
 
 def explain_failure(lines: list[str], where: str, log: Path) -> CompileError | OutOfMemoryError:
-    """Return the error that ninja's output from the first failed job on amounts to."""
+    """Return the error for ninja's output from the first failed job on."""
     failed = [job for job in _failed_jobs(lines) if not any(_CALLED_OFF in word for word in job.words)]
     for job in failed:
         killed = _KILLED.search("\n".join(job.words))
@@ -123,7 +123,7 @@ class _FailedJob:
 
 
 def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
-    """Split ninja's output into its failed jobs: a line of ninja's, the command, and what the command said."""
+    """Split ninja's output into its failed jobs: a line of ninja's, the command, and what the command printed."""
     found: list[_FailedJob] = []
     heard, command_follows = False, False
     for line in lines:
@@ -140,7 +140,7 @@ def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
 
 
 class _Watch:
-    """Reads ninja's lines and shows progress all along, also while one long file compiles."""
+    """Reads ninja's lines and shows progress throughout, even while one long file compiles."""
 
     def __init__(self, reporter: Reporter, session: Session, build: Path, targets: Sequence[str]) -> None:
         self.failure: list[str] = []
@@ -178,7 +178,7 @@ class _Watch:
         )
 
     def _made(self) -> set[str]:
-        """Tell the estimate what is there, and return it."""
+        """Update the estimate with the finished files, and return it."""
         made = set()
         for record in self._session.records():
             if record.status == 0:
@@ -187,9 +187,9 @@ class _Watch:
         return made
 
     def _running(self, jobs: Sequence[GateJob], made: Collection[str]) -> dict[str, float]:
-        """Return which files the jobs at the gate make, and for how many seconds: the gate knows what each one costs.
+        """Return which files the jobs at the gate make, and for how many seconds: the gate knows each one's cost.
 
-        Which of two files that cost the same it is makes no difference.
+        Between two files of the same cost the choice makes no difference.
         """
         ages: dict[float, list[float]] = {}
         for job in jobs:

@@ -1,8 +1,8 @@
 """Which files of oneDNN no extension module links, so that the next build can leave them out.
 
-oneDNN compiles every primitive, whatever is asked for; about half of its object files are archive members that
-the linker then passes over. What is left out is learned from link maps, for each content of oneDNN, and only ever
-a matter of time: a module that turns out to need one of those files is linked again with all of them.
+oneDNN compiles every primitive, needed or not; about half of its object files are archive members that the linker
+then skips. What is left out is learned from link maps, for each content of oneDNN, and a mistake only costs time:
+a module that turns out to need one of those files is linked again with all of them.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def unused_name(request: KernelRequest) -> str:
 
 
 def lacks_onednn(workspace: Workspace) -> list[str]:
-    """Return the symbols of oneDNN that modules need and nothing offers, because a file was left out."""
+    """Return the symbols of oneDNN that modules need and nothing defines, because a file was left out."""
     libraries = workspace.libraries()
     lacking: set[str] = set()
     for path in (*map(workspace.module, workspace.modules()), *libraries):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpuwheels.toolchain.result import Toolchain
 
 KERNEL_INPUTS = ["CMakeLists.txt", "cmake", "csrc"]
-"""Upstream files that the kernels can depend on; Python-only changes leave them alone."""
+"""Upstream files that the kernels can depend on; Python-only changes do not touch them."""
 
 
 OPTIMISATION = "-O2 -DNDEBUG"
@@ -50,7 +50,7 @@ class Configuration:
 
 
 def configurations(target: Target) -> tuple[Configuration, ...]:
-    """Return how upstream's project is configured for a target; all but the first make their libraries alone."""
+    """Return how upstream's project is configured for a target; all but the first make only their own libraries."""
     return tuple(
         Configuration(libraries[0].name if number else "", cpuinfo, libraries)
         for number, (cpuinfo, libraries) in enumerate(target.configurations.items())
@@ -59,7 +59,7 @@ def configurations(target: Target) -> tuple[Configuration, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class KernelInputs:
-    """What kernels are made from, but for the compiler.
+    """What kernels are made from, except for the compiler.
 
     Attributes:
         root: The project's folder, for cmake/.
@@ -67,7 +67,7 @@ class KernelInputs:
         source: Upstream's tree with our patches, read only.
         environment: CMake, ninja, and torch.
         onednn: oneDNN's sources, if the target's kernels use it.
-        acl: Arm Compute Library's sources, or that the kernels go without; None if the target has no use for it.
+        acl: Arm Compute Library's sources, or that the kernels go without; None if the target does not use it.
         debug_symbols: Whether separate ``.debug`` files are written.
     """
 

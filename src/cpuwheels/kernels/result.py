@@ -25,12 +25,12 @@ class Kernels:
     Attributes:
         key: Names everything they depend on.
         folder: Holds ``vllm/<module>.abi3.so``, the libraries that modules have in common as
-            ``libraries/lib<name>.so`` and, if asked for, ``debug/<file>.debug``.
+            ``libraries/lib<name>.so`` and, if requested, ``debug/<file>.debug``.
         modules: Module names, sorted.
         jobs: One record for each compilation and link.
         built: Whether this run compiled them.
         memory: What the build that compiled them did with its memory.
-        reads: What of the source they depend on.
+        reads: The parts of the source that they depend on.
     """
 
     key: str

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """Paths of one kernel build, and how far it is.
+    """Paths of one kernel build, and its progress.
 
     Args:
         folder: Named after the kernels' key, so it is only ever resumed with the same inputs.
-        configuration: Of upstream's project, with which the workspace has all but its own build in common.
+        configuration: The configuration of upstream's project; those of one target share all but their own builds.
     """
 
     def __init__(self, folder: Path, configuration: Configuration) -> None:
@@ -68,7 +68,7 @@ class Workspace:
         write_atomic(self._prepared, "")
 
     def link_acl(self, compiled: Path | None) -> None:
-        """Give the compiled Arm Compute Library, if there is one, a place beside the sources."""
+        """Give the compiled Arm Compute Library, if there is one, a place next to the sources."""
         self.acl.unlink(missing_ok=True)
         if compiled is not None:
             self.acl.symlink_to(compiled)
@@ -96,7 +96,7 @@ class Workspace:
         remove_tree(self.build)
 
     def outputs(self) -> list[str]:
-        """Return the object files that CMake's build can make, relative to the build folder, as compilers are told."""
+        """Return the object files that CMake's build can make, relative to the build folder, as compilers get them."""
         prefix = f"{self.build}/"
         return sorted({entry["output"].removeprefix(prefix) for entry in self.compilations() if "output" in entry})
 
@@ -110,7 +110,7 @@ class Workspace:
         return self.modules_list.read_text().split()
 
     def modules(self) -> list[str]:
-        """Return the extension modules that are made here; what is no kernel library is made once."""
+        """Return the extension modules that are made here; one that is not a kernel library is made only once."""
         names = self.configuration.names()
         return [name for name in self.defined_modules() if self.is_first or name in names]
 

@@ -1,4 +1,4 @@
-"""Arm Compute Library's sources: what upstream pins, else none at all, said aloud."""
+"""Arm Compute Library's sources: what upstream pins, else none, which is announced."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Acl:
         folder: The tree; None, like `commit`, if the build goes without the library.
         tag: The GIT_TAG upstream asks for.
         commit: Names the content.
-        kind: Whether it is the pinned commit, what the tag named when it was asked for, or nothing.
+        kind: Whether it is the pinned commit, what the tag named when it was looked up, or nothing.
         options: CMake options it is compiled with.
         march: Architecture up to which it has kernels, as the assembler's ``-march`` names it.
     """
@@ -45,7 +45,7 @@ class Acl:
 def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) -> tuple[str, AclPin] | None:
     """Return the pin for the tags that a source names, with its tag; None if the machine has no use for it.
 
-    For a tag that the matrix does not pin it is the machine's newest pin without the commit.
+    A tag that the matrix does not pin gets the machine's newest pin, without its commit.
     """
     meant = {tag: pin for tag, pin in pins.items() if machine in pin.machines}
     if not meant or not tags:
@@ -58,7 +58,7 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
     """Return Arm Compute Library's sources, or the decision to do without.
 
     They come from the store, else from ``CPUWHEELS_ACL_REPO`` (a local clone or a remote), else from the pin's
-    repositories. Without a pinned commit the tag is asked for in each run.
+    repositories. Without a pinned commit the tag is looked up in each run.
 
     Args:
         context: The run; everything that is not pinned by content is announced, and refused if the run is locked.
@@ -67,7 +67,7 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
         environ: Where ``CPUWHEELS_ACL_REPO`` is looked up.
 
     Raises:
-        LockedError: The run is locked, and the commit is not known or cannot be had.
+        LockedError: The run is locked, and the commit is not known or cannot be fetched.
     """
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)

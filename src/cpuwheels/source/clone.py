@@ -34,7 +34,7 @@ def open_repository(
         addresses: Remotes, tried in order.
         wanted: Hashes, tags or branches that are needed of a remote.
         store: Where the clones of remotes are kept.
-        reporter: Told which remote is asked.
+        reporter: Reports which remote is asked.
 
     Raises:
         SourceError: There is none.
@@ -69,13 +69,13 @@ def remote_repository(
 
     It is a blobless partial clone: history and names are fetched, a file's content when a commit is checked out. The
     remote is asked unless every wanted commit is named by a full hash or a tag that is there. Where it does not
-    answer, the clone is taken as it was last fetched, and that is said.
+    answer, the clone is used as it was last fetched, and that is announced.
 
     Args:
         addresses: Remotes, tried in order.
         wanted: Hashes, tags or branches.
         store: Where the clones are kept.
-        reporter: Told which remote is asked.
+        reporter: Reports which remote is asked.
 
     Raises:
         SourceError: None of them answers and none was fetched before.
@@ -107,14 +107,14 @@ class _Clone:
         self.repository = Repository(Git(self.folder), address)
 
     def update(self, wanted: Sequence[str], reporter: Reporter) -> str:
-        """Fetch what is not there; return what git said if that cannot be."""
+        """Fetch what is not there; return git's message if that fails."""
         if self.fetched() and all(map(self._is_settled, wanted)):
             return ""
         reporter.info(f"fetching vLLM's history from {self.repository.name}")
         if fault := self._make() or self._fetch(*_REFERENCES):
             return fault
         for name in wanted:
-            # Of no branch and no tag, such as a pull request's. If the remote has none, that is said when it is used.
+            # Of no branch and no tag, such as a pull request's. If it is not there, that is reported when it is used.
             if FULL_HASH.fullmatch(name) and not self.repository.has(name):
                 self._fetch(name)
         return ""

@@ -26,16 +26,16 @@ if TYPE_CHECKING:
     from cpuwheels.source.result import Source
 
 COMMITS = "commits"
-"""Where the store keeps which commits its snapshots are of."""
+"""Where the store records which commits its snapshots are of."""
 
 _ATTRIBUTES = ".gitattributes"
 _LATEST = 20
-"""Snapshots that are looked at: those of other repositories are of no use."""
+"""How many snapshots are checked at most; those of other repositories are of no use."""
 
 
 @dataclass(frozen=True)
 class CommitRequest:
-    """A commit to be had from a repository.
+    """A commit that a repository has.
 
     Attributes:
         revision: Its hash, a tag, a branch, or for a local clone any revision that git knows.
@@ -65,7 +65,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
         repository: Where the commit is.
         commit: Its full hash.
         store: Where sources are kept.
-        reporter: Told of the snapshot.
+        reporter: Reports the snapshot.
 
     Raises:
         SourceError: The commit is not there, or no vLLM tree.
@@ -113,7 +113,7 @@ class _Earlier:
     objects: Mapping[str, str]
 
     def same(self, objects: Mapping[str, str]) -> dict[str, str]:
-        """Return the digests of those files that another commit has too, unless it has them written otherwise."""
+        """Return the digests of files that are the same in another commit; none if git's attributes differ."""
         changed = {name for name, _ in self.objects.items() ^ objects.items()}
         if any(PurePosixPath(name).name == _ATTRIBUTES for name in changed):
             return {}

@@ -70,7 +70,7 @@ def history_between(repository: Repository, good: str, bad: str, *, first_parent
         raise BisectError(
             f"the good commit {good} comes after the bad one {bad}",
             where="--good, --bad",
-            next_step="give them the other way round; to find what mended something, let the command fail where it "
+            next_step="give them the other way round; to find what fixed something, let the command fail where it "
             "works",
         )
     options = ["--first-parent"] if first_parent else []
@@ -81,7 +81,7 @@ def history_between(repository: Repository, good: str, bad: str, *, first_parent
             f"git does not list the commits between {good} and {bad}",
             where=repository.name,
             output=listed.output,
-            next_step="git log says more",
+            next_step="run git log there",
         )
     commits = tuple(Commit(name, tuple(parents[:1] if first_parent else parents)) for name, *parents in rows)
     return History(base, commits, sum(len(row) > 2 for row in rows))  # noqa: PLR2004  (a commit and one parent)

@@ -1,4 +1,4 @@
-"""oneDNN's sources: the commit that upstream pins, else the alternate, said aloud."""
+"""oneDNN's sources: the commit that upstream pins, else the fallback, which is announced."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class OneDnn:
     Attributes:
         folder: The tree.
         tag: The GIT_TAG upstream asks for.
-        version: The commit, or the alternate's version.
+        version: The commit, or the fallback's version.
         digest: Names the content: the commit, or the archive's sha256.
-        kind: Whether it is the pinned commit, what the tag named when it was asked for, or an alternate.
+        kind: Whether it is the pinned commit, what the tag named when it was looked up, or a fallback.
     """
 
     folder: Path
@@ -49,17 +49,17 @@ def get_onednn(context: BuildContext, tag: str, pin: OneDnnPin, *, environ: Mapp
     """Return oneDNN's sources.
 
     The commit comes from the store, else from ``CPUWHEELS_ONEDNN_REPO`` (a local clone or a remote), else
-    from the pin's repositories. Where none of them can be reached an alternate takes its place.
+    from the pin's repositories. Where none of them can be reached, a fallback is used.
 
     Args:
-        context: The run; if it is locked, alternates are refused.
+        context: The run; if it is locked, fallbacks are refused.
         tag: GIT_TAG in upstream's CMake.
-        pin: The commit behind it, repositories and alternates.
+        pin: The commit behind it, repositories and fallbacks.
         environ: Where ``CPUWHEELS_ONEDNN_REPO`` is looked up.
 
     Raises:
-        LockedError: Only an alternate can be had and ``locked`` is set.
-        OneDnnError: Neither can be had.
+        LockedError: Only a fallback can be fetched and ``locked`` is set.
+        OneDnnError: Neither can be fetched.
     """
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource("oneDNN", "onednn", tag, repositories, REPOSITORY_VARIABLE, OneDnnError)
@@ -81,13 +81,13 @@ def get_onednn(context: BuildContext, tag: str, pin: OneDnnPin, *, environ: Mapp
 def choose_onednn(tags: Sequence[str], pins: Mapping[str, OneDnnPin], machine: str) -> tuple[str, OneDnnPin] | None:
     """Return the pin that upstream uses on a machine, and its GIT_TAG; None if the source names none.
 
-    Of several that a source names, one may be for some machines alone; steering checks that CMake asks for it. For one
-    that the matrix does not pin it is a pin without commit and alternate, with the repositories of all others.
+    A source may name several, some of them for certain machines only; the steering checks that CMake asks for this one.
+    A tag that the matrix does not pin gets a pin without commit and fallback, with the repositories of all others.
 
     Args:
         tags: GIT_TAGs that a source names.
         pins: The matrix's, by tag.
-        machine: As ``platform.machine()`` says on the target.
+        machine: What ``platform.machine()`` returns on the target.
     """
     meant = onednn_pins({tag: pins[tag] for tag in tags if tag in pins}, machine)
     if meant:

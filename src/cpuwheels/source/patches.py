@@ -1,4 +1,4 @@
-"""Applying patches strictly: each hunk's old lines must stand in the file exactly once, letter for letter.
+"""Applying patches strictly: each hunk's old lines must occur in the file exactly once, letter for letter.
 
 There is no fuzz and no guess by line number. A hunk whose new lines are already there is recognised as
 upstream; anything else stops the build with the patch, the file and the hunk.
@@ -101,9 +101,9 @@ def _lacks(condition: Lacks, tree: Path) -> bool:
 
 
 def judge(hunk: Hunk, text: str) -> HunkState:
-    """Say whether a hunk applies to a text.
+    """Return whether a hunk applies to a text.
 
-    A hunk that only adds lines beside its context also has its old lines in a patched file, so the new
+    A hunk that only adds lines next to its context also has its old lines in a patched file, so the new
     lines are looked for first.
     """
     found_old, found_new = _occurrences(hunk.old, text), _occurrences(hunk.new, text)
@@ -115,7 +115,7 @@ def judge(hunk: Hunk, text: str) -> HunkState:
 
 
 def _occurrences(lines: str, text: str) -> int:
-    """Count the line starts of a text at which the lines stand, overlapping ones too."""
+    """Count the line starts of a text at which the lines occur, overlapping ones too."""
     return len(re.findall(f"^(?={re.escape(lines)})", text, re.MULTILINE))
 
 
@@ -184,7 +184,7 @@ def _read_target(tree: Path, hunk: Hunk, patch: Patch) -> str:
 def _failed(patch: Patch, hunk: Hunk, state: HunkState) -> PatchError:
     reason = {
         "missing": "its old lines are not there",
-        "ambiguous": "its old lines stand there more than once; add a line of context",
+        "ambiguous": "its old lines occur more than once; add a line of context",
     }[state]
     return PatchError(
         f"patch {patch.file} does not apply to {hunk.path}: {reason}",

@@ -40,10 +40,10 @@ _PLAIN = tuple(
 
 @dataclass(frozen=True)
 class Repository:
-    """A repository that is asked for commits.
+    """A repository in which commits are looked up.
 
     Attributes:
-        git: How it is asked.
+        git: Runs git commands on it.
         name: For people: its path or address.
     """
 
@@ -157,7 +157,7 @@ class Repository:
             f"git cannot check out {commit}",
             where=self.name,
             output=output,
-            next_step="read what git says; git fsck tells whether the repository is whole",
+            next_step="read git's message; git fsck checks whether the repository is whole",
         )
 
     def _named(self, text: str, patterns: Sequence[str]) -> dict[str, str]:

@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from cpuwheels.source.result import Source
 
 _HASH = re.compile(r"[0-9a-f]{7,64}")
-"""Seven digits are what git shows at least; no version of vLLM is such a number."""
+"""Git shows at least seven digits, and no version of vLLM is such a number."""
 
 
 _NUMBERED = re.compile(r"v?[0-9]+\.")
-"""What begins like this is meant to be a version; history need not be fetched for a slip of the pen."""
+"""A text that begins like this is meant as a version, so no history is fetched for a mistyped one."""
 
 
 class SourceRequest(Protocol):
@@ -67,7 +67,7 @@ def request_source(
     locked: bool = False,
     environ: Mapping[str, str] = os.environ,
 ) -> SourceRequest:
-    """Return the request for what ``--source``, ``--sha256`` and ``--repo`` say.
+    """Return the request that ``--source``, ``--sha256`` and ``--repo`` describe.
 
     Args:
         text: A version, a folder, or a commit by its hash, a tag or a branch.
@@ -79,8 +79,8 @@ def request_source(
         environ: Where ``CPUWHEELS_VLLM_REPO`` is looked up.
 
     Raises:
-        SourceError: The version is not pinned, the digest given contradicts the pinned one or has nothing to be the
-            digest of, a version is badly written, the folder is no vLLM tree, or the clone is none.
+        SourceError: The version is not pinned, the digest given contradicts the pinned one or belongs to
+            no sdist, a version is badly written, the folder is no vLLM tree, or the clone is none.
         LockedError: A commit is not named by its full hash, and ``locked`` is set.
     """
     if clone is not None:

@@ -31,7 +31,7 @@ _EPOCH_FILE = ".cpuwheels-epoch"
 
 @dataclass(frozen=True)
 class SdistRequest:
-    """A release to be had from an index.
+    """A release in a package index.
 
     Attributes:
         version: PEP 440 version.
@@ -95,7 +95,7 @@ class SdistRequest:
         except DownloadError:
             if not self.urls:
                 raise
-            found = None  # the pinned URLs may do
+            found = None  # the pinned URLs may work
         if not found and not self.urls:
             raise SourceError(
                 f"{PROJECT} {self.version} has no sdist there",

@@ -56,7 +56,7 @@ def take_snapshot(
         origin: For people: what it is a copy of.
         known: Files that need not be in the folder, because they are in an earlier snapshot.
         store: Where sources are kept.
-        reporter: Told if files are copied.
+        reporter: Reports if files are copied.
 
     Raises:
         SourceError: A file cannot be read or was changed meanwhile.

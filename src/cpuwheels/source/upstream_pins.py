@@ -26,9 +26,9 @@ class SourcePins:
 
     Attributes:
         torch: Version without a local label.
-        onednn: GIT_TAGs that the source's CMake names, in the order they stand there. Which of them is used
+        onednn: GIT_TAGs that the source's CMake names, in the order of the file. Which of them is used
             depends on the processor; the steering checks the choice when CMake asks for it.
-        acl: Likewise for Arm Compute Library, which only some processors have a use for.
+        acl: Likewise for Arm Compute Library, which only some processors use.
     """
 
     torch: str

@@ -44,8 +44,8 @@ class TreeRequest:
         and build leftovers where there is no git, are left out.
 
         Raises:
-            SourceError: The folder is not a vLLM tree, its version cannot be told, or a file cannot be read or was
-                changed meanwhile.
+            SourceError: The folder is not a vLLM tree, its version cannot be determined, or a file cannot be read or
+                was changed meanwhile.
         """
         check_tree(self.folder)
         described = tree_version(self.folder)

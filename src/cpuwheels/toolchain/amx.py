@@ -36,7 +36,7 @@ class Amx(Strict):
 
     @property
     def usable_by_onednn(self) -> bool:
-        """Whether oneDNN's kernels for AMX work; it asks for the permission itself, and believes the palette."""
+        """Whether oneDNN's kernels for AMX work; it asks for the permission itself, and trusts the palette."""
         return not self.why_not
 
     @property

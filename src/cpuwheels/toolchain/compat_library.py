@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 KIND = "compat"
 NAME = "libcpuwheels_compat.a"
 RECIPE = 1
-"""Raised when the same sources would be compiled into other bytes."""
+"""Increased when the same sources would be compiled into other bytes."""
 
 
 def sources() -> dict[str, str]:

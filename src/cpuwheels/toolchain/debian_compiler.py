@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 KIND = "toolchains"
 RECIPE = 1
-"""Raised when relocation changes what the compiler makes or where it looks."""
+"""Increased when relocation changes what the compiler makes or where it looks."""
 
 
 def unpacked_compiler(context: BuildContext, lock: DebianLock) -> tuple[Compiler, Path]:
     """Return the lock's compiler, unpacked and able to run, and the folder it is in.
 
     Raises:
-        ToolchainError: It cannot be made to run here, or the target refuses it.
+        ToolchainError: It cannot be made to run here, or it does not meet the target's requirements.
         DownloadError: A package cannot be fetched.
     """
     target = context.target
@@ -60,7 +60,7 @@ def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Pat
     """Return the folder with a lock's packages in the store, whose programs run there.
 
     Raises:
-        ToolchainError: They cannot be made to.
+        ToolchainError: They cannot be made to run.
         DownloadError: A package cannot be fetched.
     """
     return unpacked_root(

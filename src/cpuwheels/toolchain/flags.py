@@ -31,7 +31,7 @@ class Flags:
 def compile_flags(sysroot: Sysroot, compiler: Compiler, compiler_flags: Sequence[str] = ()) -> tuple[str, ...]:
     """Return the flags for C and C++ with a sysroot, after those that the compiler always needs."""
     include = sysroot.root / "usr/include"
-    # Only Debian's own compilers look into the multiarch folder unasked.
+    # Only Debian's own compilers look into the multiarch folder by default.
     folders = [include / sysroot.multiarch]
     if compiler.c_headers:
         # The compiler's own C library comes before the sysroot's, so its list is replaced by the same without that.
@@ -59,11 +59,11 @@ def floor_flags(sysroot: Sysroot, compiler: Compiler, compat: Path, compiler_fla
         compile_flags=compile_flags(sysroot, compiler, compiler_flags),
         cxx_flags=("-nostdinc++", *headers),
         link_flags=(
-            # Start files and libraries of the sysroot come before those beside the compiler, else symbols of
+            # Start files and libraries of the sysroot come before those next to the compiler, else symbols of
             # the newer C library slip in.
             *(f"-B{folder}" for folder in libraries),
             *(f"-L{folder}" for folder in libraries),
-            # Keeps the driver from adding the shared library. -nostdlib++ says it plainer, but is GCC 13's.
+            # Keeps the driver from adding the shared library. -nostdlib++ is clearer, but is new in GCC 13.
             "-static-libstdc++",
         ),
         cxx_libraries=(

@@ -1,8 +1,8 @@
 """A sysroot made to look as old as the target's floor, whatever age its packages are.
 
-Debian's oldest C library at hand may be newer than the floor. What the linker sees of it is lowered: each
+Debian's oldest available C library may be newer than the floor. What the linker sees of it is lowered: each
 symbol in the newest version that the policy allows. So a kernel that would need a newer one takes the older,
-or does not find it, and headers that ask for the C library's version are told the floor's.
+or does not find it, and headers that check the C library's version see the floor's.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.platform_policy import Policy
 
 RECIPE = 1
-"""Raised when the same packages and policy would give another sysroot."""
+"""Increased when the same packages and policy would give another sysroot."""
 
 _HIDDEN = 0x8000  # <elf.h> VERSYM_HIDDEN
 _MINOR = re.compile(r"^(#define\s+__GLIBC_MINOR__\s+)(\d+)", re.MULTILINE)
@@ -35,7 +35,7 @@ def apply_floor(root: Path, policy: Policy) -> None:
     """Lower every shared library and the C library's headers below ``root``.
 
     Raises:
-        ToolchainError: The headers do not say which C library they are of.
+        ToolchainError: The headers do not name the C library that they belong to.
     """
     for pattern in ("lib/**/*.so*", "lib64/**/*.so*", "usr/lib/**/*.so*"):
         for path in sorted(root.glob(pattern)):

@@ -24,7 +24,7 @@ def native_helpers(context: BuildContext, toolchain: Toolchain | None = None) ->
 
     Args:
         context: The run.
-        toolchain: The target's, if it is at hand.
+        toolchain: The target's, if it is available.
 
     Raises:
         ToolchainError: No target of the matrix is of this machine's kind, or they do not compile.

@@ -1,4 +1,4 @@
-"""The compilers of this machine: which there are, and what a target thinks of each."""
+"""The compilers of this machine: which there are, and whether each meets a target's requirements."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PAIRS = (("clang++", "clang"), ("g++", "gcc"), ("c++", "cc"))
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a target thinks of one host compiler.
+    """Whether one host compiler meets a target's requirements.
 
     Attributes:
         command: The compiler as it was found, such as ``g++`` or ``CXX=/opt/bin/g++-13``.
@@ -43,10 +43,10 @@ class Verdict:
 
 
 def verdicts(target: Target, environ: Mapping[str, str]) -> Iterator[Verdict]:
-    """Judge this machine's compilers in order of preference, one at a time.
+    """Check this machine's compilers in order of preference, one at a time.
 
     First ``CXX``, then the partner of ``CC``, then those of `host_commands` that are on PATH. A program that
-    was already judged under another name is not judged again.
+    was already checked under another name is not checked again.
     """
     seen: set[tuple[Path, str]] = set()
     for command, program, cc in _candidates(target, environ):
@@ -90,7 +90,7 @@ def host_commands(target: Target) -> tuple[str, ...]:
 
 
 def _program(value: str) -> str:
-    """Return the compiler that CC or CXX names; what stands before it, such as ``ccache``, is left out."""
+    """Return the compiler that CC or CXX names; what precedes it, such as ``ccache``, is left out."""
     words = [word for word in shlex.split(value) if not word.startswith("-")]
     return words[-1] if words else ""
 
@@ -98,7 +98,7 @@ def _program(value: str) -> str:
 def partner(compiler: Path, *, cxx: bool = False) -> Path:
     """Return the C compiler that belongs to a C++ compiler, or with ``cxx`` the other way round.
 
-    It has the same name but for ``g++``/``gcc`` and lies in the same folder.
+    It has the same name except for ``g++``/``gcc`` and lies in the same folder.
     """
     for cxx_name, c_name in _PAIRS:
         old, new = (c_name, cxx_name) if cxx else (cxx_name, c_name)
@@ -111,7 +111,7 @@ def partner(compiler: Path, *, cxx: bool = False) -> Path:
 def helpers_choice(choice: ToolchainChoice) -> ToolchainChoice:
     """Return how the compiler of the helpers is chosen where the target is of another kind of machine.
 
-    A compiler of this machine that is asked for is a cross compiler; there need not be another good one next to it.
+    A compiler of this machine that the user names is a cross compiler; there need not be another good one next to it.
     """
     return "auto" if choice == "host" else choice
 

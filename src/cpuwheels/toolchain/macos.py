@@ -1,7 +1,7 @@
 """The toolchain of a macOS target: Apple's clang on a Mac, zig anywhere else.
 
-Both build against Python's pinned headers and are judged by zig's list of what macOS' C library exports, so that what
-is refused does not depend on the Mac that builds.
+Both build against Python's pinned headers and are checked against zig's list of what macOS's C library exports, so
+that what is refused does not depend on the Mac that builds.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.matrix import Target
 
 RECIPE = 1
-"""Raised when Apple's clang is given other flags."""
+"""Increased when Apple's clang is given other flags."""
 
 
 def macos_toolchain(context: BuildContext, environ: Mapping[str, str]) -> Toolchain:
@@ -41,7 +41,7 @@ def macos_toolchain(context: BuildContext, environ: Mapping[str, str]) -> Toolch
         environ: May name a compiler of a Mac.
 
     Raises:
-        ToolchainError: A lock is not named, or no compiler will do.
+        ToolchainError: A lock is not named, or no compiler meets the requirements.
         DownloadError: A package cannot be fetched.
     """
     target, root = context.target, context.root
@@ -90,7 +90,7 @@ def macos_toolchain(context: BuildContext, environ: Mapping[str, str]) -> Toolch
 
 
 def _judges(context: BuildContext) -> dict[str, Path]:
-    """Return the programs that instructions are judged with, as attributes; none where they do not run."""
+    """Return the programs that instructions are checked with, as attributes; none where they do not run."""
     target = context.target
     lock = load_lock(context.root, target.binutils) if target.binutils else None
     if lock is None or not runs_here(lock):
@@ -110,7 +110,7 @@ def _judges(context: BuildContext) -> dict[str, Path]:
 
 
 def apple_flags(target: Target) -> Flags:
-    """Return what Apple's clang is given for a target."""
+    """Return the flags of Apple's clang for a target."""
     major, minor = macos_floor(target.floor)
     return Flags(
         compile_flags=("-arch", target.machine, f"-mmacosx-version-min={major}.{minor}"),

@@ -1,4 +1,4 @@
-"""The native helpers in ``csrc/``: compiled with the toolchain at hand, found, and asked."""
+"""The native helpers in ``csrc/``: compiled with an available toolchain, found, and run."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NativeTools:
     """The compiled helpers in the store.
 
     Attributes:
-        isaprobe: Tells this machine's CPU features; see `probe`.
+        isaprobe: Reports this machine's CPU features; see `probe`.
         memgate: Launcher that measures each compilation: ``memgate --ledger FILE -- COMMAND…``.
     """
 
@@ -48,7 +48,7 @@ class CpuFeatures(Strict):
     """What this machine's CPU and operating system let a program use."""
 
     architecture: str
-    """As ``platform.machine()`` says."""
+    """What ``platform.machine()`` returns."""
     vendor: str
     model: str
     """For people; may be empty."""
@@ -134,10 +134,10 @@ def _helpers(name: str, store: Store | None) -> Iterator[Path]:
 
 
 def cpu_at_hand(store: Store) -> CpuFeatures | None:
-    """Return what this machine's CPU has, if there is an isaprobe that can tell; nothing is compiled.
+    """Return what this machine's CPU has, if there is an isaprobe that can report it; nothing is compiled.
 
-    One that an older cpuwheels left in the store, or in an editable install, may not answer all that is asked now, and
-    one that came with a copied package may be for another machine: these are passed over.
+    One that an older cpuwheels left in the store, or in an editable install, may not report all that is needed now,
+    and one that came with a copied package may be for another machine: these are skipped.
     """
     for isaprobe in _helpers("isaprobe", store):
         with contextlib.suppress(CommandError):
@@ -150,7 +150,7 @@ def features_here(store: Store, cpuinfo: Path = CPUINFO) -> frozenset[str]:
 
     Args:
         store: Where an earlier build may have left isaprobe.
-        cpuinfo: Asked where no isaprobe can tell.
+        cpuinfo: Read where no isaprobe can report it.
 
     Raises:
         ToolchainError: There is no isaprobe, and this system has no such file.
@@ -161,7 +161,7 @@ def features_here(store: Store, cpuinfo: Path = CPUINFO) -> frozenset[str]:
         lines = cpuinfo.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise ToolchainError(
-            "nothing here tells what this CPU has",
+            "nothing on this machine reports what this CPU has",
             where="isaprobe",
             next_step="install a C compiler and then cpuwheels anew, which compiles isaprobe",
         ) from error

@@ -1,4 +1,4 @@
-"""Asking one compiler what it is and where its parts lie."""
+"""Queries to one compiler: what it is and where its parts lie."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Compiler:
 
 
 class RefusedError(Exception):
-    """A compiler is not good for a target; the message says why and begins with what it is."""
+    """A compiler does not meet a target's requirements; the message says why and begins with what it is."""
 
 
 def probe(cc: Path, cxx: Path, target: Target, flags: tuple[str, ...] = ()) -> Compiler:
@@ -163,7 +163,7 @@ def _ask(compiler: Path, *arguments: str, both: bool = False) -> str:
 
 @functools.cache
 def _answer(compiler: Path, identity: tuple[int, int, int], arguments: tuple[str, ...], *, both: bool) -> str:  # noqa: ARG001
-    """Return what a compiler says: many builds in a row ask the same one, as long as it is the same file."""
+    """Return a compiler's answer, kept as long as it is the same file: many builds in a row ask the same one."""
     answer = capture([compiler, *arguments], timeout=_SECONDS, both=both)
     if answer.returncode != 0:
         last = answer.output.strip().splitlines()[-1:] or ["no output"]

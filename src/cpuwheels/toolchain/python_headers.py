@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KIND = "sysroots"
 RECIPE = 1
-"""Raised when the same packages would give other headers."""
+"""Increased when the same packages would give other headers."""
 
 
 def headers_key(lock: DebianLock) -> str:
@@ -50,7 +50,7 @@ def python_headers(context: BuildContext, lock: DebianLock) -> Path:
 
 
 def settle(root: Path) -> None:
-    """Put the machine's ``pyconfig.h`` where ``Python.h`` looks first, beside itself.
+    """Put the machine's ``pyconfig.h`` where ``Python.h`` looks first, next to itself.
 
     Raises:
         ToolchainError: There are no headers, or none of the machine.

@@ -1,4 +1,4 @@
-"""Whether a compiler is one that a target accepts. Pure: what compilers answer in, reasons out."""
+"""Whether a compiler meets a target's requirements. Pure: takes compilers' answers, returns reasons."""
 
 from __future__ import annotations
 

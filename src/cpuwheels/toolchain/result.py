@@ -1,4 +1,4 @@
-"""What a compiler and its sysroot come to: everything the later stages need to compile, link and key."""
+"""A compiler with its sysroot: everything that the later stages need to compile, link and make keys."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Toolchain:
-    """A compiler that meets a target's gate, and the flags that keep what it makes under the target's floor.
+    """A compiler that meets a target's requirements, and the flags that keep what it makes under the target's floor.
 
     Attributes:
         kind: ``host`` for a compiler of this machine, ``debian`` for the unpacked one, ``zig`` for the one of a macOS
@@ -25,7 +25,7 @@ class Toolchain:
         ranlib: Archive indexer.
         strip: Symbol stripper.
         objcopy: Object copier.
-        machine: What it compiles for, as ``platform.machine()`` says it.
+        machine: What it compiles for, as ``platform.machine()`` names it.
         sysroot: Root whose headers and libraries are built against; None where the target has none.
         compile_flags: For C and C++; also wanted when linking through the compiler.
         cxx_flags: For C++ only.
@@ -37,7 +37,7 @@ class Toolchain:
         python_include: Folders with the headers of the Python that the kernels are built against.
         digest: Key of the compiler, the sysroot and the flags, wherever they lie.
         refused: Host compilers that were looked at, and why each was refused.
-        objdump: Disassembler, where finished files are to be judged with it.
+        objdump: Disassembler, where finished files are to be checked with it.
         assembler: Likewise.
     """
 

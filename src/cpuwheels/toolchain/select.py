@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ToolchainChoice
 
 FLAGS_RECIPE = 2
-"""Raised when the flags change in a way that changes what is built."""
+"""Increased when the flags change in a way that changes what is built."""
 
 
 _ATTRIBUTES = {"as": "assembler"}
@@ -56,12 +56,12 @@ def resolve_toolchain(context: BuildContext, environ: Mapping[str, str] | None =
 
     Args:
         context: The run. Its option ``toolchain`` forces ``host`` or ``debian``; ``auto`` takes a host compiler that
-            meets the target's requirements, else the target's lock. Its reporter is told which compilers are refused
+            meets the target's requirements, else the target's lock. Its reporter prints which compilers are refused
             and why.
         environ: The environment; this process's if not given.
 
     Raises:
-        ToolchainError: No compiler meets the gate, or one could not be prepared.
+        ToolchainError: No compiler meets the requirements, or one could not be prepared.
         DownloadError: A package cannot be fetched.
         UsageError: ``CPUWHEELS_DEBIAN_MIRROR`` is not a URL.
     """

@@ -26,7 +26,7 @@ class Sysroot:
     """An unpacked root.
 
     Attributes:
-        root: Stands for ``/``.
+        root: The folder that is its ``/``.
         multiarch: Debian's name of the machine, in the paths below it.
     """
 

@@ -33,7 +33,7 @@ KIND = "toolchains"
 STUBS = "ziglang/lib/libc/darwin"
 """Where its package has the list of libSystem's symbols."""
 RECIPE = 1
-"""Raised when the flags change in a way that changes what is built."""
+"""Increased when the flags change in a way that changes what is built."""
 
 _SECONDS = 60
 
@@ -44,7 +44,7 @@ class Zig:
 
     Attributes:
         compiler: Its programs, and which clang it is.
-        flags: What it is always given for the target.
+        flags: What it always gets for the target.
         folder: The store's entry.
         digest: Key of its bytes, its programs and its flags, wherever they lie.
     """
@@ -56,7 +56,7 @@ class Zig:
 
 
 def is_needed(target: Target) -> bool:
-    """Return whether a target's compiler is one that only runs on another system than this machine's."""
+    """Return whether a target's compiler only runs on a system other than this machine's."""
     return target.compiler.family == "AppleClang" and platform.system() != target.system
 
 
@@ -95,7 +95,7 @@ def installed_zig(context: BuildContext, lock: Path) -> Zig:
         compiler=_compiler(folder, flags),
         flags=flags,
         folder=folder,
-        # Not the building machine's: zig makes the same of the same everywhere.
+        # Without the building machine: zig makes the same output of the same input everywhere.
         digest=make_key(zig=zig_wrappers.RECIPE, recipe=RECIPE, target=triple(target), **inputs),
     )
 
@@ -112,13 +112,13 @@ def triple(target: Target) -> str:
 
 
 def target_flags(target: Target) -> Flags:
-    """Return what zig's compilers are given for a target."""
+    """Return the flags of zig's compilers for a target."""
     return Flags(
         # zig would add traps for undefined behaviour where nothing is optimised.
         compile_flags=("-target", triple(target), "-fno-sanitize=undefined"),
         cxx_flags=(
             # The C++ library is macOS' own, as torch's is. zig would link one of its own, newer than the floor's,
-            # and tells its headers that everything is there.
+            # and makes its headers assume that everything is there.
             "-U_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS",
             "-D_LIBCPP_HAS_VENDOR_AVAILABILITY_ANNOTATIONS=1",
             # As Apple's clang, with which torch was built: the newer operator is not known to be there.

@@ -1,4 +1,4 @@
-"""The programs that stand in for a compiler and its tools where zig makes Mach-O files. Pure.
+"""The programs that replace a compiler and its tools where zig makes Mach-O files. Pure.
 
 CMake wants one path for each program, and zig is one program with commands. Its driver also knows a few things by
 other names than Apple's: those are translated here, one argument at a time, so that upstream's flags stay as they
@@ -8,12 +8,12 @@ are.
 from __future__ import annotations
 
 RECIPE = 1
-"""Raised when the same zig would compile or link otherwise through these programs."""
+"""Increased when the same zig would compile or link otherwise through these programs."""
 
 TOOLS = ("ar", "ranlib", "strip", "objcopy")
 
 PACKAGES = "packages"
-"""Folder beside the programs that zig's package is installed into."""
+"""Folder next to the programs that zig's package is installed into."""
 
 _START = f"""\
 here=$(cd "${{0%/*}}" && pwd -P) || exit 1

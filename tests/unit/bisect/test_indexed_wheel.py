@@ -76,7 +76,7 @@ def test_a_commit_that_the_index_does_not_know(server: Server, ask: Callable[[],
 def test_without_a_digest_it_is_not_taken(server: Server, ask: Callable[[], Path | None], reporter: Reporter) -> None:
     server.serve(PAGE, html(f"/files/{NAME}"))
     assert ask() is None
-    assert "says no sha256" in reporter.announcements[0]
+    assert "gives no sha256" in reporter.announcements[0]
 
 
 def test_other_bytes_stop_the_run(server: Server, ask: Callable[[], Path | None], tmp_path: Path) -> None:

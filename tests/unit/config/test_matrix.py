@@ -96,8 +96,8 @@ def _unpinned_default(data: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_twice("targets"), "target x86 stands there twice"),
-        (_twice("releases"), "release 0.33.0 stands there twice"),
+        (_twice("targets"), "target x86 is listed twice"),
+        (_twice("releases"), "release 0.33.0 is listed twice"),
         (_unpinned_default, "default_source 0.1.0 is not among the releases"),
     ],
 )

@@ -39,7 +39,7 @@ def test_a_runtime_environment_that_cannot_be_made_is_told(
     made: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
 ) -> None:
     request_.lock.write_text("ninja==9 --hash=sha256:" + "0" * 64 + "\n")
-    with pytest.raises(BuildEnvironmentError, match="try the wheel in"):
+    with pytest.raises(BuildEnvironmentError, match="test the wheel in"):
         separate_environment(made, tmp_path / "run", request_.lock, logs)
 
 
@@ -68,7 +68,7 @@ def test_a_complete_environment_has_what_the_wheel_requires_and_the_same_torch(
 
 def test_what_a_wheel_requires_and_is_nowhere_is_told(made: Environment, logs: Path, tmp_path: Path) -> None:
     wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, "nowhere")
-    with pytest.raises(BuildEnvironmentError, match="try the wheel in") as raised:
+    with pytest.raises(BuildEnvironmentError, match="test the wheel in") as raised:
         complete_environment(made, wheel, tmp_path / "run", logs)
     assert "nowhere" in raised.value.output
 
@@ -99,7 +99,7 @@ def test_a_layer_that_cannot_be_made_is_told(
     made: Environment, logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cpuwheels.environment.test_env.run_uv", _fails)
-    with pytest.raises(BuildEnvironmentError, match="try the wheel in") as raised:
+    with pytest.raises(BuildEnvironmentError, match="test the wheel in") as raised:
         layered_environment(made, tmp_path / "run", logs)
     assert raised.value.output == "error: the moon"
 

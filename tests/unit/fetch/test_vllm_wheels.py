@@ -46,7 +46,7 @@ def test_the_newest_comes_first_and_none_without_a_digest(
     found = indexed_wheels(page, TARGET, reporter, setting="--index")
     assert found is not None
     assert [file.name for file in found] == [f"vllm-{version}-{TAG}" for version in ("0.32.1.dev1", "0.32.0", "0.9.0")]
-    assert f"no sha256 of vllm-0.33.0-{TAG}" in story.getvalue()
+    assert f"no sha256 for vllm-0.33.0-{TAG}" in story.getvalue()
     assert indexed_wheels(server.url("/none/"), TARGET, reporter, setting="--index") is None
 
 

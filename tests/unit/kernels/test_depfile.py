@@ -101,7 +101,7 @@ def test_a_log_that_says_nothing_is_a_fault(request_: KernelRequest, tmp_path: P
     workspace = Workspace(tmp_path / "work", FIRST)
     workspace.build.mkdir(parents=True)
     says(request_, text, status)
-    with pytest.raises(CompileError, match="which files the compilers read"):
+    with pytest.raises(CompileError, match="files that the compilers read"):
         read_files(request_, [workspace])
 
 

@@ -177,7 +177,7 @@ class TestFeaturesWithoutACompiler:
         assert features_here(store, tmp_path / "cpuinfo") == frozenset()
 
     def test_a_system_without_the_file(self, store, tmp_path):
-        with pytest.raises(ToolchainError, match="nothing here tells what this CPU has"):
+        with pytest.raises(ToolchainError, match="nothing on this machine reports what this CPU has"):
             features_here(store, tmp_path / "gone")
 
 

@@ -1,4 +1,4 @@
-"""Which packages a set of packages needs, from a suite's index. Pure; `debian.lock` reads and writes."""
+"""Which packages a set of packages needs, from a suite's index. Pure; `resolve` reads and writes."""
 
 from __future__ import annotations
 

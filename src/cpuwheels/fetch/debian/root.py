@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
 
 RECIPE = 1
-"""Raised when the same packages would be unpacked into other bytes."""
+"""Increased when the same packages would be unpacked into other bytes."""
 
 _DOWNLOADS_AT_ONCE = 4
 _MERGED = ("bin", "lib", "lib64")
@@ -55,8 +55,8 @@ def unpacked_root(
         lock: What to unpack.
         kind: The store's kind.
         mirrors: Where the packages are fetched from, in order.
-        store: Where packages and roots are kept; with both there, no network is needed.
-        reporter: Told how far it is.
+        store: Where packages and roots are kept; with both cached, no network is needed.
+        reporter: Reports the progress.
         finish: Called with the unpacked folder and the path it will have in the store.
         finish_key: Names what ``finish`` does, so that another one makes another entry.
 

@@ -1,6 +1,6 @@
 """Names of headers that could hide one another, so that an added header cannot be overlooked.
 
-A compiler cache remembers which files a compiler read and looks whether they still are the same. It does not see
+A compiler cache remembers which files a compiler read and checks whether they are still the same. It does not see
 a new file that an ``#include`` would find first (ccache's manual, Caveats). Such a file has the name of one that was
 read. So wherever files share a name, the places where it occurs count too.
 """

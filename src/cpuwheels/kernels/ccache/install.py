@@ -29,9 +29,9 @@ def chosen_cache(context: BuildContext) -> CompilerCache | None:
 
 
 def find_ccache(context: BuildContext) -> Path | None:
-    """Return the pinned ccache for this machine, or None after saying why there is none.
+    """Return the pinned ccache for this machine, or None after reporting why there is none.
 
-    A build needs it only to be faster, so it goes on without.
+    A build only needs it to be faster, so it goes on without it.
 
     Args:
         context: The run; its matrix names a Debian lock for each machine, as the kernel names it.

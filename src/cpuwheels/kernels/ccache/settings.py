@@ -1,4 +1,4 @@
-"""How ccache is set up: correct with GCC's precompiled headers, and deaf to where a build happens."""
+"""How ccache is set up: correct with GCC's precompiled headers, and independent of where a build happens."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class CompilerCache:
             # No preprocessing before a miss. Object and dependencies are remembered with the digests of all files
             # that the compiler names as read, its precompiled header among them.
             "DEPEND": "1",
-            # What ccache wants with precompiled headers. The first is about the -D options with which a header was
+            # What ccache requires with precompiled headers. The first is about the -D options with which a header was
             # made, which are those of the files that use it; the second about __DATE__ and __TIME__, which are
             # fixed by SOURCE_DATE_EPOCH. The third: torch's headers get more names while another build makes an
             # environment of hard links, which changes their ctime and nothing else; ccache would take them for
-            # changed under the compiler's hands and compile a second time.
+            # changed during the compilation and compile a second time.
             "SLOPPINESS": "pch_defines,time_macros,include_file_ctime",
             "BASEDIR": str(self.root),
             # The working directory is not in the objects: see the path maps in kernels/configure.py.
@@ -82,5 +82,5 @@ def compiler_cache(program: Path, root: Path, environ: Mapping[str, str]) -> Com
 
 
 def was_hit(note: str) -> bool:
-    """Return whether what a job wrote about itself says that its result came out of the cache."""
+    """Return whether a job's result came out of the cache, by what the job wrote about itself."""
     return not _HITS.isdisjoint(note.split())

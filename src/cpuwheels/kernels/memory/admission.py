@@ -1,4 +1,4 @@
-"""One build behind the gate: told what to expect, held below its cap, and learned from."""
+"""One build behind the gate: it gets the expected costs, stays below its cap, and corrects the costs afterwards."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ NINJA_BYTES = 48 << 20
 """Memory of ninja with the largest build graph of the matrix."""
 
 PROBE_BYTES = 256 << 20
-"""What a compilation may need with which CMake asks the compiler something."""
+"""What a compilation may need by which CMake checks the compiler."""
 
 _MOST_LAUNCHERS = 2000
 _OTHER_FILES = 64
 """Open files that ninja needs besides one for each job."""
 
 _UNKNOWN_SECONDS = 15.0
-"""A middle length among kernel files; only the order of starting depends on it."""
+"""A medium length among kernel files; only the order of starting depends on it."""
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class CapPlan:
         jobs: CPUs and the cap.
         gate: Where the launchers meet.
         seed: Table of costs that comes with the project.
-        learned: Table of costs in the cache, brought up to date by every build.
-        worst_peak: Bytes that a file may need of which nothing is known.
+        learned: Table of costs in the cache, updated by every build.
+        worst_peak: Bytes that a file of unknown cost may need.
     """
 
     jobs: JobPlan
@@ -79,8 +79,8 @@ class MemoryUse:
         cap: Bytes all of it was allowed.
         where: What set the cap.
         room: The part of the cap that compilers and linkers could take.
-        how: What held it.
-        peak: The most that compilers and linkers held together, looked at every 50 ms.
+        how: What enforced it.
+        peak: The most that compilers and linkers used together, measured every 50 ms.
         wrong: Jobs that needed more than expected.
     """
 
@@ -99,11 +99,11 @@ class Session:
 
     Attributes:
         plan: As given.
-        held: What holds the cap.
+        held: What enforces the cap.
         room: Bytes for compilers and linkers.
         window: Jobs that ninja starts at once; most of them wait.
         expected: What each file to make is expected to cost.
-        links: What each link that was measured costs.
+        links: The cost of each measured link.
         ledger: What memgate writes one line per job to.
         before: Bytes of it that are of earlier builds.
         use: Filled in when the build has ended, however it ended.
@@ -135,7 +135,7 @@ class Session:
 
 
 def open_gate(plan: CapPlan) -> None:
-    """Open the gate before it is known what will be built: CMake compiles too while it configures.
+    """Open the gate before it is known what will be built, because CMake also compiles while it configures.
 
     Raises:
         StoreError: The gate's folder cannot be written.
@@ -180,7 +180,7 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
 
 
 def check_room(room: int, expected: Mapping[str, Cost], plan: JobPlan) -> None:
-    """Refuse a cap that one file is known not to fit under.
+    """Refuse a cap that is too small for a file of known cost.
 
     Raises:
         MemoryCapError: With the file's name and what it needs.
@@ -204,7 +204,7 @@ def most_launchers(files: int) -> int:
 
 
 def learn(path: Path, records: Iterable[JobRecord]) -> None:
-    """Bring the table of costs in the cache up to date."""
+    """Update the table of costs in the cache."""
     write_costs(path, measured_costs(records, read_costs(path)))
 
 

@@ -1,4 +1,4 @@
-"""What holds the memory cap of a build: a control group where one can be made, else memgate's watch."""
+"""What enforces the memory cap of a build: a control group where one can be made, else memgate's watch."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ WATCH = Hold("memgate's watch over the process tree (no control group could be m
 
 @contextlib.contextmanager
 def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
-    """Yield what holds a command to a limit; a control group lives as long as the block.
+    """Yield what keeps a command below a limit; a control group lives as long as the block.
 
-    A group is made below this process's own one, or beside it where that sets no limit of its own (in a
+    A group is made below this process's own one, or next to it where that sets no limit of its own (in a
     group with processes cgroup v2 allows no groups with controllers, but in the root: cgroups(7), "no internal
-    processes"). Everything that stands in the way (no permission, a read-only mount, another hierarchy)
+    processes"). Every obstacle (no permission, a read-only mount, another hierarchy)
     means that no group can be made here. Then the user's service manager is asked for one (a scope, as a login
-    session that is not delegated needs), and if there is none, memgate's watch holds the cap alone.
+    session that is not delegated needs), and if there is none, memgate's watch alone enforces the cap.
 
     Args:
         limit: Bytes for all processes of the command together.
@@ -76,7 +76,7 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
 
 
 def places(proc: Path = PROC) -> list[tuple[Group, Path]]:
-    """List where a group could be made, with this process's own group: inside it, else beside it."""
+    """List where a group could be made, with this process's own group: inside it, else next to it."""
     chain = groups("memory", proc)
     if not chain:
         return []
@@ -130,7 +130,7 @@ def _scope(limit: int) -> Hold | None:
     # A build's own environment does not lead to the user's systemd.
     prefix = ["/usr/bin/env", f"XDG_RUNTIME_DIR={folder}", program, "--user", "--scope", "--quiet", "--collect"]
     prefix += [f"--property=MemoryMax={limit}", "--property=MemorySwapMax=0", "--"]
-    # The manager takes the property also where the kernel lets it do nothing about it.
+    # The manager also accepts the property where the kernel does not let it act on it.
     asked = capture([*prefix, "/bin/sh", "-c", _READ_OWN_LIMIT], timeout=_ASK_SECONDS)
     if asked.returncode != 0 or asked.output.strip() != str(limit // _PAGE * _PAGE):
         return None

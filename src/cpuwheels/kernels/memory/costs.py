@@ -54,7 +54,7 @@ class WrongPrediction:
 def read_costs(path: Path) -> dict[str, Cost]:
     """Read a table of costs: lines of seconds, bytes and output, divided by tabs.
 
-    Lines that are not such, cut short by a kill or written by another program, are passed over.
+    Other lines, cut short by a kill or written by another program, are skipped.
     """
     costs = {}
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
@@ -83,11 +83,11 @@ def write_costs(path: Path, costs: Mapping[str, Cost], heading: str = "") -> Non
 
 
 def measured_costs(records: Iterable[JobRecord], known: Mapping[str, Cost] | None = None) -> dict[str, Cost]:
-    """Return what jobs are known to cost, after those of memgate's ledger.
+    """Return the known costs of jobs, updated with those of memgate's ledger.
 
-    Of several runs of a job the last one that succeeded counts. One that failed or was ended tells the least it
-    needs, so it counts if that is more than was known. What came out of the compiler cache tells nothing about what
-    making it would cost.
+    Of several runs of a job the last one that succeeded counts. One that failed or was ended shows the least it
+    needs, so it counts if that is more than was known. A result from the compiler cache does not show what making it
+    would cost.
     """
     costs = dict(known or {})
     for record in records:
@@ -115,7 +115,7 @@ def expected_costs(outputs: Iterable[str], known: Mapping[str, Cost], unknown: C
     Args:
         outputs: Files that the build makes, relative to its folder.
         known: Measured before.
-        unknown: Cost of a file of a target that nothing is known of.
+        unknown: Cost of a file of a target without known costs.
     """
     largest: dict[str, Cost] = {}
     for output, cost in known.items():

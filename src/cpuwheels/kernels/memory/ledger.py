@@ -23,7 +23,7 @@ class JobRecord(Strict):
     model_config = ConfigDict(extra="ignore", strict=True)
 
     output: str = Field(min_length=1)
-    """The file made, as the compiler was told to name it."""
+    """The file made, as the compiler's command names it."""
     source: str = ""
     """The file read; empty for a link."""
     start: float
@@ -81,7 +81,7 @@ def read_records(path: Path, since: int = 0) -> tuple[JobRecord, ...]:
         path: The ledger; there may be none yet.
         since: Bytes to leave out, as `ledger_size` gave them before.
 
-    Lines cut short by a kill, or written by something else, are passed over.
+    Lines cut short by a kill, or written by something else, are skipped.
     """
     records = []
     text = path.read_bytes()[since:].decode(errors="replace") if path.is_file() else ""

@@ -162,7 +162,7 @@ def _whole(name: str, value: str | int) -> int:
 def plan_jobs(cap: MemoryLimit, worst: WorstFile, cpus: int, limits: Mapping[str, int]) -> JobPlan:
     """Return how many compilations may run at once, ``min(cpus, every limit)``, and the memory for them.
 
-    Memory does not lower the number: which files run beside each other is decided file by file (memgate).
+    Memory does not lower the number: which files run side by side is decided file by file (memgate).
 
     Args:
         cap: Bytes all jobs may use together, and what set it.

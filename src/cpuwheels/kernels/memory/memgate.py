@@ -1,4 +1,4 @@
-"""The folder that memgate's launchers share: what Python tells them, and what they tell it."""
+"""The folder that memgate's launchers share: the settings that Python writes, and the status that they write."""
 
 from __future__ import annotations
 
@@ -34,21 +34,21 @@ class GateStatus(Strict):
     running: int
     waiting: int
     bytes: int
-    """Held by all jobs now."""
+    """Used by all jobs now."""
     peak_bytes: int
-    """The most that all jobs of this build held together."""
+    """The most that all jobs of this build used together."""
     jobs: tuple[GateJob, ...]
     """Those that run."""
 
 
 @dataclass(frozen=True)
 class GateFolder:
-    """One gate; ``csrc/memgate/gate.h`` and ``settings.h`` say what lies in it.
+    """One gate; ``csrc/memgate/gate.h`` and ``settings.h`` describe its files.
 
     Attributes:
         folder: Where; it outlives a build, so that a job that an earlier build left behind still counts.
         memgate: The launcher.
-        build: Names this run of the build, so that a failed job calls off only its own.
+        build: Names this run of the build, so that a failed job calls off only jobs of its own run.
     """
 
     folder: Path
@@ -60,7 +60,7 @@ class GateFolder:
 
         Args:
             ledger: File that gets a line for each job.
-            note: Environment variable that is to name a file of the job's own, in which it says how it went.
+            note: Environment variable that is to name a file of the job's own, in which it writes how it went.
         """
         asked = ["--note", note] if note else []
         return [str(self.memgate), "--gate", str(self.folder), "--ledger", str(ledger), *asked, "--"]
@@ -93,6 +93,6 @@ class GateFolder:
             write_atomic(self.folder / "expected", "".join(rows))
 
     def status(self) -> GateStatus | None:
-        """Return what the jobs are doing, or None if the gate does not say."""
+        """Return what the jobs are doing, or None if the gate has no status."""
         done = capture([self.memgate, "--status", self.folder], timeout=10)
         return GateStatus.model_validate_json(done.output) if done.returncode == 0 else None

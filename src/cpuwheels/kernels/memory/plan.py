@@ -1,4 +1,4 @@
-"""How many compilations of a target run at once, and how their memory cap is held."""
+"""How many compilations of a target run at once, and how their memory cap is enforced."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ _LANES_HEIGHT = 420
 _MOST_LANE, _LEAST_LANE = 26, 3
 _ROWS = 15
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#ee8866", "#999933")
-"""Paul Tol's bright scheme and two of his light one, told apart by colour-blind readers as well."""
+"""Paul Tol's bright scheme and two of his light one, which colour-blind readers can also distinguish."""
 
 _OTHER = "other targets"
 _STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)
@@ -62,7 +62,7 @@ def report_page(timeline: Timeline, memory: MemoryUse, *, title: str, cpus: int,
         memory: The cap and what was used of it.
         title: Names the build.
         cpus: Jobs at once.
-        note: Said beneath the title.
+        note: Printed beneath the title.
     """
     bound = timeline.bound(cpus, memory.room)
     colours = _colours(timeline.bars)

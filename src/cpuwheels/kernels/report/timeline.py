@@ -1,4 +1,4 @@
-"""Jobs over time: from memgate's ledger to what can be drawn."""
+"""Jobs over time: memgate's ledger as data that can be drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.ledger import JobRecord
 
 _PROBE = "cmTC_"
-"""How CMake names what it compiles only to ask the compiler something (its module CMakeDetermineCompilerABI)."""
+"""How CMake names what it compiles only to check the compiler (its module CMakeDetermineCompilerABI)."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Timeline:
 
 
 def read_timeline(records: Iterable[JobRecord]) -> Timeline:
-    """Return the jobs of a ledger; CMake's own questions to the compiler are left out."""
+    """Return the jobs of a ledger; CMake's own checks of the compiler are left out."""
     kept = [record for record in records if _PROBE not in record.output]
     began = min((record.start for record in kept), default=0.0)
     bars = sorted((_bar(record, began) for record in kept), key=lambda bar: (bar.start, bar.lane))

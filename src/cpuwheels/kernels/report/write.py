@@ -1,4 +1,4 @@
-"""The build report: what ran when, in which memory, and how near to the best possible."""
+"""The build report: what ran when, how much memory it used, and how close it was to the best possible."""
 
 from __future__ import annotations
 

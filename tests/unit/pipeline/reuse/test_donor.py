@@ -191,7 +191,7 @@ class TestOnAServer:
         wheel = place.wheel("1.0", place.made_from())
         with Server() as server, pytest.raises(PrecompiledError, match="no wheel of vllm"):
             place.find(self.serve(server, wheel, digests=False))
-        assert "says no sha256" in place.said[0]
+        assert "gives no sha256" in place.said[0]
 
     def test_a_server_that_fails(self, place: Place) -> None:
         with Server() as server:
