@@ -59,7 +59,7 @@ def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
             where=path,
             log=log,
             output=done.output,
-            next_step=f"it has to load {wanted}; its own words say what it did",
+            next_step=f"it has to load {wanted}; its output says what it did",
         )
     found = json.loads(said[-1])
     if found != wanted:
