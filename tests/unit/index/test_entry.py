@@ -55,7 +55,7 @@ def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:
     [
         ({"target": "arm"}, "built for target x86, not arm"),
         ({"commit": "d" * 40}, f"built from commit {COMMIT}, not d"),
-        ({"commit": "main"}, "'main' is no full hash"),
+        ({"commit": "main"}, "'main' is not a full hash"),
     ],
 )
 def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[str, str], words: str) -> None:
