@@ -120,7 +120,7 @@ class Outcome:
         else:
             lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be tested:"]
             lines += [f"  {suspect.commit[:12]} {suspect.subject}" for suspect in self.suspects]
-        return [*lines, f"to see it again: {self.again()}"]
+        return [*lines, f"to reproduce it: {self.again()}"]
 
 
 def outcome_of(repository: Repository, history: History, state: State, left: Left, folder: Path) -> Outcome:

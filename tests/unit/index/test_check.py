@@ -64,9 +64,9 @@ def damage(path: Path, content: bytes | None) -> None:
         ("nightly/cpu/index.html", None, "nightly/cpu/index.html is missing"),
         ("nightly/cpu/vllm/metadata.json", None, "metadata.json is missing"),
         ("nightly/cpu/vllm/index.v1.json", b"{", "index.v1.json is damaged"),
-        ("commits.json", b"{}", "commits.json does not say"),
+        ("commits.json", b"{}", "commits.json does not match"),
         ("commits/*.json", None, "is missing"),
-        ("latest/x86.json", b"{}", "latest/x86.json does not say"),
+        ("latest/x86.json", b"{}", "latest/x86.json does not match"),
     ],
 )
 def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None, words: str) -> None:
