@@ -41,7 +41,7 @@ class Assembly:
         inputs: The source and the build environment.
         provenance: What the wheel is made from.
         made_from: What its kernels are made from; written into the wheel.
-        kernels: Folder with the kernels as they lie in the wheel.
+        kernels: Folder with the kernels as they are in the wheel.
         beside: Name in the wheel → extension module that is not one of them.
         policy: What the binaries are audited against.
         audited: Key and result of an audit, if there was one; otherwise they are audited.

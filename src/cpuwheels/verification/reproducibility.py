@@ -27,7 +27,7 @@ class Difference:
     Attributes:
         member: Path inside the wheel; empty for the archive as a whole.
         what: What differs, such as ``content`` or ``date_time``.
-        detail: Both values, or where the first differing byte lies.
+        detail: Both values, or where the first differing byte is.
     """
 
     member: str

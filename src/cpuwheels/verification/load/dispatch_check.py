@@ -28,7 +28,7 @@ def require_chosen(cpus: Sequence[Cpu], target: Target, site: Path, log: Path, p
         target: Names the chooser, and the libraries in the order of preference.
         site: The folder that the wheel is installed into.
         log: Log file of the step.
-        package: The package that the chooser lies in.
+        package: The package that the chooser is in.
 
     Returns:
         CPU → library; CPUs that can run none are left out, as are all if there is no chooser.
