@@ -52,7 +52,7 @@ def _targets() -> list[dict[str, str]]:
 
 
 class _Brief(logging.Filter):
-    """Leaves out, unless nox is verbose, that a session of one command begins and succeeds: the command reports."""
+    """Drops nox's lines on the start and success of a session of one command, unless nox is verbose."""
 
     _NEWS = re.compile(r"(?:Running session|Session) (\S+)(?: was successful.*)?")
 
@@ -72,16 +72,16 @@ def _install(session: nox.Session, lock: str) -> None:
 def _fill(session: nox.Session, folder: Path, lock: str) -> None:
     """Install a lock and this project into an environment.
 
-    The lock names exact versions and hashes, so what uv's cache has is as good as what the index has; the
-    index is asked only for what is missing, and nothing is once a lock has been installed. If nothing has changed
-    since the environment was made, it is taken as it is.
+    The lock names exact versions and hashes, so uv's cache is as good as the index. The index is asked only for what
+    the cache lacks: nothing once a lock has been installed. If nothing has changed since the environment was made, it
+    is used as it is.
     """
     made, wanted = folder / MARKER, _installed(lock)
     if made.is_file() and made.read_text(encoding="utf-8") == wanted:
         return
     made.unlink(missing_ok=True)
     install = ["pip", "install", "--quiet", "--python", str(folder)]
-    # Bytecode now: a command starts in half the time, also where Python is told to write none.
+    # Bytecode now: a command starts in half the time, even where Python is set to write none.
     requirements = ["--compile-bytecode", "--require-hashes", "-r", f"locks/{lock}.txt"]
     if _uv(*install, "--offline", *requirements, quiet=True) and _uv(*install, *requirements):
         session.error(f"locks/{lock}.txt cannot be installed; the reason is above")
@@ -144,7 +144,7 @@ def _remove_unused(used: Path) -> None:
 
 
 def _lock(stream: IO[str], kind: int) -> bool:
-    """Take the lock on an open file if it can be had at once, and return whether it could."""
+    """Take the lock on an open file if it is free, and return whether it was."""
     try:
         fcntl.flock(stream, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -153,7 +153,7 @@ def _lock(stream: IO[str], kind: int) -> bool:
 
 
 def _cpuwheels(session: nox.Session, *arguments: str) -> None:
-    """Run the command line; its exit code becomes nox's own, which would turn any failure into 1."""
+    """Run the command line and exit with its code, where nox itself would turn any failure into 1."""
     with _environment(session) as (environment, used):
         # The command holds the lock too: it may outlive nox.
         process = subprocess.Popen([environment / "bin" / "cpuwheels", *arguments], cwd=ROOT, pass_fds=[used])
@@ -162,7 +162,7 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
                 code = process.wait()
                 break
             except KeyboardInterrupt:
-                continue  # the command has got the signal too and is ending tidily
+                continue  # the command has got the signal too and is ending cleanly
     if code != 0:
         sys.exit(code)
 
@@ -223,14 +223,14 @@ def soak(session: nox.Session) -> None:
 
 
 def _run_tests(session: nox.Session, *parts: str) -> None:
-    """Run parts of the tests; tests/groups.toml says what belongs to them."""
+    """Run parts of the tests; tests/groups.toml lists them."""
     _install(session, "dev")
     session.run("python", "tests/run.py", *parts, *session.posargs)
 
 
 @nox.session(default=False, tags=["bench"])
 def simulation(session: nox.Session) -> None:
-    """Try memgate's policy on machines of 4 to 128 CPUs and 4 to 256 GiB."""
+    """Simulate memgate's policy on machines of 4 to 128 CPUs and 4 to 256 GiB."""
     _install(session, "bench")
     session.run("python", "benchmarks/simulation.py", "--plot", "docs/images/simulation.svg", *session.posargs)
 
@@ -248,7 +248,7 @@ def lint(session: nox.Session) -> None:
     _install(session, "dev")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
-    # What stands for upstream's sources in the tests is C++, and as upstream formats it.
+    # The tests' replacement of upstream's sources is C++ and formatted as upstream does.
     sources = sorted(str(path) for path in (*(ROOT / "csrc").rglob("*.[ch]"), *(ROOT / "tests").rglob("*.c")))
     session.run("clang-format", "--style=file:csrc/.clang-format", "--dry-run", "--Werror", *sources)
     session.run("cpuwheels", "schema", "--check")

@@ -1,9 +1,9 @@
-"""The steps of CI: each is a session of nox and is timed; the first failure ends the run, and a table tells all of it.
+"""The steps of CI: each is a timed session of nox; the first failure ends the run, and a table shows it all.
 
     python .ci/steps.py [--base COMMIT] [--plan]
 
-After what every change has to pass come the groups of tests/groups.toml that the change's files select. `--base` is the
-landed commit to compare with (default: where the branch left main, or the commit before); `--plan` prints what
+First come the steps that every change has to pass, then the groups of tests/groups.toml that its files select. `--base`
+is the landed commit to compare with (default: where the branch left main, or the commit before); `--plan` prints what
 would be run.
 """
 
@@ -89,7 +89,7 @@ def summary(steps: list[Step], choices: list[Choice], minutes: dict[str, float],
 
     Args:
         steps: All that were selected.
-        choices: Of the groups that a change selects.
+        choices: For the groups that a change selects.
         minutes: Of the steps that were run, by name and in their order.
         code: Exit code of the last one.
     """

@@ -1,4 +1,4 @@
-"""What oneDNN's calls take in two wheels: the first of a shape, which writes its machine code, and those after it.
+"""The time of oneDNN's calls in two wheels: the first of a shape, which writes its machine code, and later ones.
 
     python benchmarks/onednn.py --python PYTHON OLD.whl NEW.whl [--library _C] [--rounds 7] [--json FILE]
 

@@ -1,4 +1,4 @@
-"""memgate's admission policy on machines that are not at hand: makespan against the lower bound.
+"""memgate's admission policy on simulated machines: makespan against the lower bound.
 
     nox -s simulation [-- --costs measured/x86.tsv] [--plot docs/images/simulation.svg]
 
@@ -39,7 +39,7 @@ class Cell:
         cpus: Jobs at once.
         cap: GiB for all jobs.
         makespan: Seconds with memgate's policy.
-        bound: Seconds below which no order can come.
+        bound: Lower bound of the seconds, whatever the order.
         fixed: Seconds with the best fixed number of jobs that is safe.
         jobs: That number.
     """
@@ -76,7 +76,7 @@ class Job:
 
 
 def jobs_of(costs: Mapping[str, Cost]) -> list[Job]:
-    """Return the jobs of a table, those that others wait for first.
+    """Return the jobs of a table; a job comes after those that it waits for.
 
     Which of them wait follows from their names: a file for ``cmake_pch.hxx.gch`` in the folder of its target, a link
     for all files, and a module for the libraries besides.
@@ -99,7 +99,7 @@ def jobs_of(costs: Mapping[str, Cost]) -> list[Job]:
 
 
 def simulate(memgate: Path, jobs: list[Job], cpus: int, cap: int) -> float:
-    """Return the makespan that memgate's own policy comes to, in seconds."""
+    """Return the makespan of memgate's own policy, in seconds."""
     lines = []
     for job in jobs:
         after = f" after {','.join(str(index + 1) for index in job.after)}" if job.after else ""
@@ -110,12 +110,12 @@ def simulate(memgate: Path, jobs: list[Job], cpus: int, cap: int) -> float:
 
 
 def lower_bound(jobs: list[Job], cpus: int, cap: int) -> float:
-    """Return the seconds below which no order of the jobs can come.
+    """Return a lower bound of the seconds for any order of the jobs.
 
     The longest chain of jobs that wait for one another; and for each moment, what cannot start before it, divided by
     the CPUs, or as time multiplied by memory by the cap (the head-based bound of scheduling with release dates).
     """
-    starts: list[float] = []  # of each job, if nothing but other jobs held it up
+    starts: list[float] = []  # of each job, if it waited for nothing but other jobs
     for job in jobs:
         starts.append(max((starts[index] + jobs[index].cost.seconds for index in job.after), default=0.0))
     bound = max(start + job.cost.seconds for start, job in zip(starts, jobs, strict=True))
@@ -128,7 +128,7 @@ def lower_bound(jobs: list[Job], cpus: int, cap: int) -> float:
 
 
 def safe_jobs(jobs: list[Job], cpus: int, cap: int) -> int:
-    """Return the largest number of jobs that stays below the cap whichever files meet; at least 1."""
+    """Return the largest number of jobs that stays below the cap whichever files are compiled together; at least 1."""
     held = count = 0
     for size in sorted((job.cost.bytes for job in jobs), reverse=True)[:cpus]:
         held += size
@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     if arguments.memgate is None:
-        parser.error("memgate is not there yet: install a C compiler and cpuwheels anew, or build a target first")
+        parser.error("memgate is not installed yet: install a C compiler and cpuwheels anew, or build a target first")
     found = cells(arguments.memgate, read_costs(arguments.costs))
     print(table(found))
     print(f"\nlargest ratio to the bound: {max(cell.ratio for cell in found):.3f}")

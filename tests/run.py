@@ -28,7 +28,7 @@ def main(words: list[str]) -> int:
     """Run what the command line names; return the exit code of the first failure, or 0.
 
     Raises:
-        SystemExit: The command line names no part, or a group that is not there.
+        SystemExit: The command line names no part, or an unknown group.
     """
     parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("--part", action="append", required=True)

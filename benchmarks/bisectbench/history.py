@@ -27,10 +27,10 @@ PLACES: Mapping[Fault, tuple[str, str, str]] = {
 """File, pattern and replacement of each fault: a norm that is off by 1%, a division that is rounded down."""
 
 KERNELS = ("csrc/cpu/activation.cpp", "csrc/cpu/layernorm.cpp", "csrc/cpu/pos_encoding.cpp")
-"""What commits that change kernels change, in turn."""
+"""The files that commits with kernel changes change, in turn."""
 
 AT: Mapping[Fault, float] = {"python": 0.35, "kernel": 0.7}
-"""Where each fault lies after the last release, as a part of those commits."""
+"""The place of each fault after the last release, as a part of those commits."""
 
 KERNELS_SUFFIXES = frozenset({"cpp", "hpp", "h"})
 
@@ -70,7 +70,7 @@ class Repository:
         self.git("config", "gc.auto", "0")
 
     def git(self, *arguments: str) -> str:
-        """Run git in it and return what it says."""
+        """Run git in it and return the output."""
         moment = f"{_EPOCH + 60 * len(self.commits)} +0000"
         person = {"NAME": "bench", "EMAIL": "bench@example.invalid", "DATE": moment}
         who = {f"GIT_{role}_{part}": value for role in ("AUTHOR", "COMMITTER") for part, value in person.items()}
@@ -79,11 +79,11 @@ class Repository:
         return subprocess.run(command, env=env, check=True, capture_output=True, text=True).stdout.strip()
 
     def release(self, tree: Path, version: str) -> str:
-        """Commit a release in place of everything that was there, with its tag."""
+        """Commit a release with its tag, replacing everything that was there."""
         for path in self.folder.iterdir():
             if path.name != ".git":
                 remove_tree(path) if path.is_dir() else path.unlink()
-        # What an sdist has beside the files of its commit; a build would write the last anew, over a tracked file.
+        # Files that an sdist has besides those of its commit; a build would write the last anew, over a tracked file.
         ignore = shutil.ignore_patterns(MANIFEST, "PKG-INFO", "*.egg-info", ".git", "_version.py")
         shutil.copytree(tree, self.folder, symlinks=True, ignore=ignore, copy_function=_copy, dirs_exist_ok=True)
         self.git("add", "--all", "--force")

@@ -24,7 +24,7 @@ TARGET = 0.15
 
 
 class Step(Strict):
-    """One commit that was tried."""
+    """One commit that was tested."""
 
     commit: str
     verdict: str
@@ -68,7 +68,7 @@ class Results(Strict):
         return self.model_copy(update={"warm": (*self.warm, run)} if warm else {"first": (*self.first, run)})
 
     def has(self, fault: Fault, side: str, *, warm: bool) -> bool:
-        """Return whether a run is there."""
+        """Return whether there is such a run."""
         return any((run.fault, run.side) == (fault, side) for run in (self.warm if warm else self.first))
 
     def resumed(self, before: Results, path: Path) -> Results:
@@ -90,7 +90,7 @@ class Results(Strict):
         return before
 
     def ratios(self, *, warm: bool) -> dict[str, float]:
-        """Return our wall time as a part of theirs, for each fault that both sides looked for."""
+        """Return our wall time as a share of theirs, for each fault that both sides looked for."""
         walls = {(run.fault, run.side): run.wall for run in (self.warm if warm else self.first)}
         faults = sorted(fault for fault, side in walls if side == OURS and (fault, THEIRS) in walls)
         return {fault: walls[fault, OURS] / walls[fault, THEIRS] for fault in faults}

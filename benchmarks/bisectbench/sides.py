@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _THEIR_CACHE = "their-ccache"
 KEPT = (_THEIR_CACHE, "cache/kernels")
-"""What earlier searches left in the benchmark's folder, of either side."""
+"""Folders that earlier searches of either side left in the benchmark's folder."""
 
 _BENCHMARKS = Path(__file__).parents[1]
 
@@ -141,7 +141,7 @@ class Theirs:
         for command in (["bisect", "reset"], ["clean", "-fdqx"]):
             run(["git", "-C", repository, *command], log=log, env=env)
         if not steps.is_file():
-            raise BisectError("git bisect tried nothing", where=log)
+            raise BisectError("git bisect tested nothing", where=log)
         return Run(side=self.name, fault=fault, wall=round(wall, 2), first_bad=found, steps=_steps(steps))
 
     def _write_step(self, fault: Fault, steps: Path, log: Path) -> Path:
@@ -213,7 +213,7 @@ class Theirs:
 
 
 def upstream_workspace(setting: Setting) -> Workspace:
-    """Return a workspace for upstream's project, with oneDNN's sources; its own sources are put there by others."""
+    """Return a workspace for upstream's project, with oneDNN's sources; the caller puts its sources there."""
     workspace = Workspace(setting.work / "upstream", configurations(setting.request.target)[0])
     # Where its setup.py builds: setuptools names the folder so.
     version = setting.request.environment.python_version.replace(".", "")

@@ -1,7 +1,7 @@
 """Bisections of longer ranges with measured costs: how many commits are compiled, and how long it takes.
 
 The search is the real one. A range has commits that change kernels at random places; what a commit costs follows from
-whether its kernels were met before. `git bisect run` is the same search without costs, which then tries the commit in
+whether its kernels were met before. `git bisect run` is the same search without costs, which then tests the commit in
 the middle.
 """
 
@@ -30,7 +30,7 @@ KERNEL_PARTS = (0.02, 0.1)
 TRIALS = 30
 
 _NOTABLE = 1.5
-"""A build that takes so many times as long as one with every object cached has compiled some."""
+"""A build that takes this many times as long as one with every object cached has compiled some."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Prices:
     """Seconds for one commit.
 
     Attributes:
-        assembled: Ours, with kernels at hand.
+        assembled: Ours, with cached kernels.
         compiled: Ours, with kernels that must be compiled.
         known: Theirs, where the compiler cache has every object.
         new: Theirs, where it lacks those of a changed kernel.
@@ -51,7 +51,7 @@ class Prices:
 
 
 def prices(results: Results) -> Prices:
-    """Return the medians of a run of the benchmark, the lower ones: some builds of the first runs were from nothing.
+    """Return the low medians of a benchmark run: some builds of its first runs started with empty caches.
 
     Raises:
         UsageError: It has not measured all of them.
@@ -79,7 +79,7 @@ class Outcome:
     """Medians over the trials of one range.
 
     Attributes:
-        probes: Commits that we tried.
+        probes: Commits that we tested.
         compiled: Those of them that were compiled.
         ours: Seconds.
         theirs: Seconds of ``git bisect run``.
@@ -111,14 +111,14 @@ def simulate(length: int, kernel_part: float, costs: Prices, seed: int) -> Outco
         first_bad = draw.randrange(length)
         ours = _bisected(search, classes, first_bad, (costs.assembled, costs.compiled), by_cost=True)
         theirs = _bisected(search, classes, first_bad, (costs.known, costs.new), by_cost=False)
-        found.append((ours[0], ours[1], ours[2] + 2 * costs.assembled, theirs[2]))  # we try both ends, too
+        found.append((ours[0], ours[1], ours[2] + 2 * costs.assembled, theirs[2]))  # we test both ends, too
     return Outcome(*(statistics.median(column) for column in zip(*found, strict=True)))
 
 
 def _bisected(
     search: Search, classes: list[int], first_bad: int, seconds: tuple[float, float], *, by_cost: bool
 ) -> tuple[int, int, float]:
-    """Return commits tried, commits compiled and seconds."""
+    """Return commits tested, commits compiled and seconds."""
     at_hand = {0, classes[-1]}
     verdicts: dict[str, Verdict] = {}
     compiled, spent = 0, 0.0

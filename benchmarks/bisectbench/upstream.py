@@ -1,4 +1,4 @@
-"""One step of ``git bisect run``: what is checked out is built by upstream's ``setup.py``, installed and judged.
+"""One step of ``git bisect run``: upstream's ``setup.py`` builds the checkout, which is installed and tested.
 
     python -m bisectbench.upstream step.json
 
@@ -19,7 +19,7 @@ from typing import Any
 from cpuwheels.fetch.git import Git
 
 UNBUILDABLE = 125
-"""What ``git bisect run`` takes for a commit that cannot be tried."""
+"""Exit code for ``git bisect run`` of a commit that cannot be tested."""
 
 CHECK = "check"
 """The command whose exit code is the verdict."""

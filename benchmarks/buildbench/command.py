@@ -1,7 +1,7 @@
 """The benchmark's command line.
 
 Builds the same sources with the same compiler twice, upstream's CMake project as it is and ours, and prints what each
-took, as tables and ratios, beside the targets. Results are written after every step: JSON, and a drawing at the end.
+took, as tables and ratios, next to the targets. Results are written after every step: JSON, and a drawing at the end.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> tuple[Results, list
 def _resumed(path: Path, setting: Setting, reporter: Reporter) -> Results:
     """Return earlier results, if they are of the same things on the same machine.
 
-    Of another steering of ours, the runs of upstream's side are as good as ever.
+    If only our steering has changed, the runs of upstream's side remain valid.
 
     Raises:
         UsageError: They are not.
@@ -100,7 +100,7 @@ def _resumed(path: Path, setting: Setting, reporter: Reporter) -> Results:
                 where=path,
                 next_step="leave out --resume to measure everything anew",
             )
-    reporter.info(f"going on from {path}")
+    reporter.info(f"continuing from {path}")
     if results.subject != setting.subject:
         reporter.info("our steering has changed since: only the runs of upstream's side are kept")
         return results.unsteered(setting.subject)
@@ -111,7 +111,7 @@ def _results_path(options: argparse.Namespace) -> Path:
     """Return where the results go; with ``--resume`` the latest ones in the default folder.
 
     Raises:
-        UsageError: There are none to go on from.
+        UsageError: There are none to continue from.
     """
     if options.json:
         return Path(options.json)
@@ -120,7 +120,7 @@ def _results_path(options: argparse.Namespace) -> Path:
         return folder / f"{options.target}-{datetime.now(UTC):%Y%m%dT%H%M%S}.json"
     found = sorted(folder.glob(f"{options.target}-*.json"))
     if not found:
-        raise UsageError("no earlier results to go on from", where=folder, next_step="leave out --resume")
+        raise UsageError("no earlier results to continue from", where=folder, next_step="leave out --resume")
     return found[-1]
 
 
@@ -154,7 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     add("modes", nargs="*", metavar="MODE", type=_mode, help=f"of {', '.join(MODES)}; all of them if not given")
     add("--target", default="x86", help="target id")
     add("--source", help="vLLM version, or the path of a tree (default: matrix.yaml)")
-    add("--memory", type=_caps, default=CAPS, help=f"memory caps to try (default: {CAPS})")
+    add("--memory", type=_caps, default=CAPS, help=f"memory caps to test (default: {CAPS})")
     add("--repeat", type=_whole, default=1, help="runs of each step; times are medians, peaks the largest")
     add("--kernel", default=KERNEL, help=f"C++ file to change (default: {KERNEL})")
     add("--python", default=PYTHON, help=f"Python file to change (default: {PYTHON})")

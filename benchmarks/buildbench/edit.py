@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 KERNEL = "csrc/cpu/layernorm.cpp"
-"""Part of all three libraries of vLLM for x86, and of middling length."""
+"""Part of all three libraries of vLLM for x86, and of medium length."""
 
 PYTHON = "vllm/__init__.py"
 
@@ -39,7 +39,7 @@ def edit_python(tree: Path, name: str) -> None:
 
 
 def _change(tree: Path, name: str, line: str) -> None:
-    """Put a line at the end in place of the one that an earlier change put there; it is never the same twice."""
+    """Add a line at the end, or replace the one of an earlier change; the line is never the same twice."""
     path = tree / name
     if not path.is_file():
         raise UsageError(

@@ -40,7 +40,7 @@ class Counted:
 def counted(proc: Path = PROC) -> Iterator[Counted | None]:
     """Yield a group that counts a command, or None where none can be made.
 
-    A build makes a limited group of its own inside the one it finds itself in, or beside it: cgroup v2 allows
+    A build makes a limited group of its own inside the one it finds itself in, or next to it: cgroup v2 allows
     no group with processes to have groups with controllers (cgroups(7), "no internal processes"). There the command
     runs in a group within the counted one, so that both are counted.
 

@@ -1,7 +1,7 @@
 """Running a command and measuring it: time, CPU time of all its processes, and the memory they hold together.
 
 The same for both sides. The peak of memory is a sum of proportional set sizes (memory.py): pages that processes share,
-such as a precompiled header, count once. What happens between two looks is not seen.
+such as a precompiled header, count once. What happens between two measurements is not seen.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 LOOK_SECONDS = 0.25
-"""Between two looks at the memory."""
+"""Seconds between two measurements of the memory."""
 
 LOOK_SHARE = 0.04
-"""The part of one CPU's time that looking may take; with many processes it is done less often."""
+"""The part of one CPU's time that measuring may take; with many processes it is done less often."""
 
 _NOT_BUSY = {"idle", "iowait", "guest", "guest_nice"}
 
@@ -83,7 +83,7 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
 
 
 class Sampler:
-    """Looks at the memory of a process's children.
+    """Measures the memory of a process's children.
 
     Args:
         parent: The process's id; it does not count itself.
@@ -94,7 +94,7 @@ class Sampler:
         self._parent = parent
 
     def watch(self, stop: threading.Event) -> None:
-        """Look again and again until the event is set."""
+        """Measure again and again until the event is set."""
         pause = 0.0
         while not stop.wait(pause):
             began = time.thread_time()

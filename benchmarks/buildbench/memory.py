@@ -1,6 +1,6 @@
-"""What processes hold together, as Linux tells it: proc_pid_stat(5), proc_pid_statm(5), proc_pid_smaps(5).
+"""The memory of several processes together, from Linux: proc_pid_stat(5), proc_pid_statm(5), proc_pid_smaps(5).
 
-Read without a library's detours: a build has hundreds of launchers that wait, and looking must not slow it down.
+Read directly, without a library: a build has hundreds of waiting launchers, and measuring must not slow it down.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _SMALL = (4 << 20) // _PAGE
-"""Pages below which a process counts with those of its own only, which is much faster to find out."""
+"""Below this many pages only a process's own pages count, which are much faster to read."""
 
 _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 
@@ -24,13 +24,13 @@ _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 def held_below(parent: int, above: int = 0, proc: Path = PROC) -> int:
     """Return the bytes that all processes below one hold, without itself.
 
-    The sum of their proportional set sizes: pages that processes share are divided by those who share them. The
-    system takes long to tell them (20 ms for a gigabyte), so it is asked only where the resident sizes, which count
-    shared pages every time, come to more than `above`.
+    The sum of their proportional set sizes: pages that processes share are divided by those who share them. The system
+    takes long to compute them (20 ms for a gigabyte), so it is asked only if the sum of the resident sizes, which count
+    shared pages every time, exceeds `above`.
 
     Args:
         parent: Process id.
-        above: Bytes; of less than that the answer is 0.
+        above: Bytes; 0 is returned for less.
         proc: The proc file system.
     """
     sizes = {child: _pages(f"{proc}/{child}") for child in _below(parent, str(proc))}

@@ -1,4 +1,4 @@
-"""What is run in each mode, in which order, and what is kept when a run is interrupted."""
+"""The steps of each mode, their order, and what is kept when a run is interrupted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Mode = Literal["cold", "edit", "python", "noop", "caps"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 UNSTEERED_COST = 3.1
-"""CPU seconds of the unsteered build over those of ours, for what is said beforehand; measured for 0.32.0."""
+"""CPU seconds of the unsteered build over those of ours, for the estimate; measured for 0.32.0."""
 
 _EDIT_COST = 0.1
 _SHORT_SECONDS = 15.0
@@ -35,8 +35,8 @@ class Step:
 
     Attributes:
         key: Where its results go.
-        share: Its CPU time as a part of our cold build's; what is not known by that is short.
-        needs: The cold build that has to be there before.
+        share: Its CPU time as a share of our cold build's; where that is not known, the run is short.
+        needs: The cold build that it needs before it.
         run: Runs it; given the log.
     """
 
@@ -67,7 +67,7 @@ class Bench:
         self._kernel = kernel
 
     def run(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> None:
-        """Run what is not there yet.
+        """Run the steps that have no results yet.
 
         Args:
             modes: What to run; the order is always that of `MODES`.
@@ -121,7 +121,7 @@ class Bench:
         return Step(key, 1, None, self._ours.cold)
 
     def _stands(self, key: str) -> bool:
-        """Return whether a cold build was measured and what it left is still there."""
+        """Return whether a cold build was measured and its files are still there."""
         side = self._unsteered if key == UNSTEERED else self._ours
         return key in self.results.runs and side.ready()
 

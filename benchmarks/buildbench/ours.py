@@ -47,7 +47,7 @@ KEPT = frozenset(
         "toolchains",
     }
 )
-"""Stores that a cold build finds filled: what was fetched, unpacked or installed. All others are emptied."""
+"""Stores that a cold build keeps: what was fetched, unpacked or installed. All others are emptied."""
 
 _MODULE = re.compile(r"vllm/(\w+)\.abi3\.so|vllm\.libs/(?P<shared>libcpuwheels_\w+)-\w+\.so")
 
@@ -93,11 +93,11 @@ class Ours:
         self._mark = setting.paths.cache / "built-of.txt"
 
     def ready(self) -> bool:
-        """Return whether a build without a cap is what the stores and the output folder hold."""
+        """Return whether the stores and the output folder hold a build without a cap."""
         return self._mark.is_file() and self._mark.read_text() == self.setting.fingerprint
 
     def cold(self, log: Path) -> Measured:
-        """Build with stores that hold nothing that was built.
+        """Build with stores that hold no results of builds.
 
         Raises:
             CommandError: The build failed.
@@ -133,7 +133,7 @@ class Ours:
         return self._again(log, lambda: edit_python(self.tree, self._python))
 
     def unchanged(self, log: Path) -> Measured:
-        """Build what was built just before.
+        """Repeat the last build.
 
         Raises:
             CommandError: The build failed.
@@ -141,7 +141,7 @@ class Ours:
         return self._again(log, lambda: None)
 
     def _again(self, log: Path, change: Callable[[], None]) -> Measured:
-        self._build(log)  # of what an interrupted run may have left half done
+        self._build(log)  # from an interrupted run, which may have left it incomplete
         change()
         return self._build(log)
 
@@ -195,7 +195,7 @@ class Ours:
             *arguments,
         ]
         began, now = datetime.now(UTC), time.time()
-        # A shared compiler cache would have what is to be measured.
+        # A shared compiler cache would already hold what is measured.
         env = {name: value for name, value in os.environ.items() if name != REMOTE_VARIABLE}
         usage = measure(command, log=log, env=env)
         record = read_record(self._output() / RECORD, now)
@@ -213,7 +213,7 @@ class Ours:
 
 
 def read_record(path: Path, since: float) -> _Record | None:
-    """Return a build record, or None if it is older than a moment: a wheel that lies there whole is not made again."""
+    """Return a build record, or None if it is older than a moment: a complete wheel is not made again."""
     if not path.is_file() or path.stat().st_mtime < since:
         return None
     return _Record.model_validate_json(path.read_bytes())

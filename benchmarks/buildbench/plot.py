@@ -1,4 +1,4 @@
-"""A drawing of the results: what we take of the unsteered build, and what caps do."""
+"""A drawing of the results: our figures as shares of the unsteered build's, and the effect of memory caps."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _OURS_COLOUR, _CAP_COLOUR, _TARGET_COLOUR = "#0077bb", "#ee7733", "#cc3311"
 
 Bar = tuple[str, float, str, float | None]
-"""Its name, length, what stands beside it, and the target if there is one."""
+"""Its name, its length, the text next to it, and the target if there is one."""
 
 
 def bars(results: Results) -> list[Bar]:

@@ -28,11 +28,11 @@ class Measured(Strict):
     began: str
     """UTC."""
     others_cpu: float
-    """CPU seconds that the machine spent meanwhile on anything else, what a hypervisor took away included."""
+    """CPU seconds that the machine spent meanwhile on anything else, time taken by a hypervisor included."""
     wall: float
     """The whole command; without steering, configuring and building together."""
     kernels: float | None
-    """The part of it that configures, compiles and links; None if nothing says."""
+    """The part of it that configures, compiles and links; None if not known."""
     cpu: float
     """User and system time of every process."""
     jobs_cpu: float
@@ -42,7 +42,7 @@ class Measured(Strict):
     largest_job: int
     """Peak of the largest one."""
     peak: int
-    """Proportional set size of all processes together at the fullest moment seen."""
+    """Largest proportional set size of all processes together that was seen."""
     group_peak: int | None
     """Peak of the control group that they ran in, as the kernel counts it: with file cache. None without a group."""
     gate_peak: int | None = None
@@ -50,9 +50,9 @@ class Measured(Strict):
     cap: int | None = None
     """Memory cap of the build; None without one."""
     held: str = ""
-    """What held the cap."""
+    """What enforced the cap."""
     stages: dict[str, float] = Field(default_factory=dict)
-    """Wall time of each stage that the command told of."""
+    """Wall time of each stage that the command reported."""
 
 
 class Machine(Strict):
@@ -65,7 +65,7 @@ class Machine(Strict):
 
 
 class Subject(Strict):
-    """What was built; runs of different subjects are never put side by side."""
+    """What was built; runs of different subjects are never compared."""
 
     target: str
     version: str
@@ -75,9 +75,9 @@ class Subject(Strict):
     torch: str
     onednn: str
     built: str
-    """Key of what both sides are made from: patched sources, compiler, environment, oneDNN, upstream's options."""
+    """Key of the inputs of both sides: patched sources, compiler, environment, oneDNN, upstream's options."""
     beside_source: str
-    """Key of everything that our kernels depend on but the sources: steering, toolchain, torch, oneDNN, flags."""
+    """Key of everything that our kernels depend on, except the sources: steering, toolchain, torch, oneDNN, flags."""
 
     def unsteered(self) -> Subject:
         """Return the part that upstream's side is of."""
@@ -92,7 +92,7 @@ class Sizes(Strict):
     stripped: dict[str, int] = Field(default_factory=dict)
     """A stripped copy of the same."""
     ours: dict[str, int] = Field(default_factory=dict)
-    """As they lie in the wheel, unpacked, with the library that several of them share."""
+    """As they are in the wheel, unpacked, with the library that several of them share."""
     wheel: int | None = None
 
 
@@ -103,7 +103,7 @@ class Results(Strict):
     machine: Machine
     subject: Subject
     runs: dict[str, list[Measured]] = Field(default_factory=dict)
-    """By what was run: a mode and a side, or a mode and a cap. Several with ``--repeat``."""
+    """By the kind of run: a mode and a side, or a mode and a cap. Several with ``--repeat``."""
     sizes: Sizes = Sizes()
 
     def value(self, key: str, pick: Callable[[Measured], float | None]) -> float | None:
@@ -129,7 +129,7 @@ class Results(Strict):
         return self.model_copy(update={"runs": self.runs | {key: [*self.runs.get(key, []), run]}})
 
     def unsteered(self, subject: Subject) -> Results:
-        """Return the runs of upstream's side alone, to be compared with another steering of ours."""
+        """Return only the runs of upstream's side, to be compared with another steering of ours."""
         kept = {key: self.runs[key] for key in (UNSTEERED, EDIT_UNSTEERED) if key in self.runs}
         sizes = Sizes(unsteered=self.sizes.unsteered, stripped=self.sizes.stripped)
         return self.model_copy(update={"subject": subject, "runs": kept, "sizes": sizes})
@@ -159,7 +159,7 @@ def read_results(path: Path) -> Results:
         return Results.model_validate_json(path.read_bytes())
     except (OSError, ValidationError) as error:
         raise UsageError(
-            f"cannot go on from {path.name}: {error}",
+            f"cannot continue from {path.name}: {error}",
             where=path,
             next_step="name the results with --json, or leave out --resume",
         ) from error

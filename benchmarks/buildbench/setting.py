@@ -43,11 +43,11 @@ _OURS = "CPUWHEELS_"
 
 @dataclass(frozen=True)
 class Setting:
-    """Everything that is made before anything is measured.
+    """Everything that is prepared before anything is measured.
 
     Attributes:
         paths: The project, the benchmark's own stores and its own output folder.
-        work: Folder of all that the benchmark writes but its results.
+        work: Folder of everything that the benchmark writes except its results.
         source: Upstream's sources in the store; read only.
         request: What both sides build.
         memgate: Measures each compilation and link, on both sides.
@@ -71,12 +71,12 @@ class Setting:
 
     @property
     def logs(self) -> Path:
-        """Folder of what the commands said."""
+        """Folder of the commands' output."""
         return self.work / "logs"
 
     @property
     def fingerprint(self) -> str:
-        """Names what we build; a folder left by a run with another one is of no use."""
+        """Names what we build; a folder left by a run with another key is useless."""
         return make_key(subject=self.subject)
 
     @property
@@ -107,7 +107,7 @@ def prepared(root: Path, work: Path, target: str, source: str | None, reporter: 
     """
     if platform.system() != "Linux":
         raise UsageError(
-            f"the benchmark measures memory as Linux tells it; this is {platform.system()}",
+            f"the benchmark measures memory with Linux's /proc; this is {platform.system()}",
             where="this machine",
             next_step="run it on Linux",
         )

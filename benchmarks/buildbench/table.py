@@ -41,7 +41,7 @@ def report(results: Results) -> str:
 
 
 def heading(results: Results) -> str:
-    """Return what was measured where."""
+    """Return what was measured, and on which machine."""
     subject, machine = results.subject, results.machine
     began = min((run.began for runs in results.runs.values() for run in runs), default="")
     return (
@@ -188,4 +188,6 @@ def _notes(results: Results) -> list[str]:
         for run in runs
         if run.others_cpu > 0.05 * run.wall * results.machine.cpus
     ]
-    return [f"Other work ran beside these, so their wall times are upper bounds: {', '.join(busy)}."] if busy else []
+    return (
+        [f"Other work ran at the same time, so these wall times are upper bounds: {', '.join(busy)}."] if busy else []
+    )

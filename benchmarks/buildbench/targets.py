@@ -1,4 +1,4 @@
-"""What the build is held to, and whether it keeps it."""
+"""The targets of the build, and whether it meets them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COLD, EDITED, CAPPED = 0.40, 0.10, 1.10
 """Ratios: of CPU seconds to the unsteered build, of CPU seconds to our cold build, of wall time to no cap."""
 
 TIGHT_CAP = 4 << 30
-"""The cap for which `CAPPED` holds."""
+"""The cap that `CAPPED` is for."""
 
 PYTHON_SECONDS, NOOP_SECONDS = 10.0, 3.0
 
@@ -81,12 +81,12 @@ def kernels(run: Measured) -> float | None:
 
 
 def seen(run: Measured) -> float:
-    """Return the most memory that the benchmark saw, which looks in the same way at both sides."""
+    """Return the most memory that the benchmark saw, which measures both sides in the same way."""
     return run.peak
 
 
 def peak(run: Measured) -> float:
-    """Return the most memory that anyone saw: memgate looks more often, but only on our side."""
+    """Return the most memory that anything measured: memgate measures more often, but only on our side."""
     return max(run.peak, run.gate_peak or 0)
 
 

@@ -1,4 +1,4 @@
-# What upstream's CMake project needs to configure against the toolchain at hand, and nothing else of the steering:
+# What upstream's CMake project needs to configure against this toolchain, and nothing else of the steering:
 # the sysroot's Python headers (the machine may have none, or those of another C library), and a list of the modules.
 include_guard(GLOBAL)
 

@@ -1,7 +1,7 @@
 """Upstream's CMake project as it is: its own defaults, with the compiler, torch and oneDNN that ours are built with.
 
-What is passed to CMake is what upstream's setup.py passes for the CPU target. Beside it stands what the compiler needs
-to work at all (toolchain file), where oneDNN's sources lie, and the text that our patch reads in place of
+CMake gets the options that upstream's setup.py passes for the CPU target. Three more are added: what the compiler needs
+to work at all (toolchain file), the place of oneDNN's sources, and the text that our patch reads in place of
 /proc/cpuinfo, so that both sides build the same libraries.
 """
 
@@ -44,7 +44,7 @@ class Unsteered:
         self._mark = self.workspace.folder / "built-of.txt"
 
     def ready(self) -> bool:
-        """Return whether everything is built here, so that an edit is all that is left to build."""
+        """Return whether everything is built here, so that only an edit is left to build."""
         return self._mark.is_file() and self._mark.read_text() == self.setting.unsteered_fingerprint
 
     def cold(self, log: Path) -> Measured:
@@ -66,7 +66,7 @@ class Unsteered:
         Raises:
             CommandError: ninja failed.
         """
-        self._measured(log, configure=False)  # of what an interrupted run may have left half done
+        self._measured(log, configure=False)  # from an interrupted run, which may have left it incomplete
         edit_kernel(self.workspace.source, kernel)
         return self._measured(log, configure=False)
 
@@ -98,7 +98,7 @@ class Unsteered:
     def environment(self) -> dict[str, str]:
         """Return the environment of CMake and ninja: as ours, with memgate in front of every job but without a gate.
 
-        Where nothing else is set, CMake takes launchers from there (its manual, CMAKE_<LANG>_COMPILER_LAUNCHER).
+        If nothing else is set, CMake takes launchers from there (its manual, CMAKE_<LANG>_COMPILER_LAUNCHER).
         """
         launcher = ";".join([str(self.setting.memgate), "--ledger", str(self.workspace.ledger), "--"])
         variables = {
@@ -152,7 +152,7 @@ def unsteered_settings(setting: Setting, workspace: Workspace) -> dict[str, str]
 
 
 def needed_settings(setting: Setting, workspace: Workspace) -> dict[str, str]:
-    """Return the cache entries without which the compiler at hand does not work, and nothing of the steering's."""
+    """Return the cache entries without which this compiler does not work, and none of the steering's."""
     request = setting.request
     environment = request.environment
     return {

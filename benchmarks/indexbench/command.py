@@ -1,7 +1,7 @@
 """The benchmark of the wheel index.
 
 Makes an index of many commits with a wheel for each of some targets (their pages, and files of a few bytes), then adds
-wheels one at a time, of the newest commit and of commits in between, and tells how long each took and what it wrote.
+wheels one at a time, of the newest commit and of commits in between, and reports how long each took and what it wrote.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ class Counting(Folder):
         self.written: list[str] = []
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, replacing an existing one."""
         self.written.append(path)
         super().write(path, content)
 
     def add(self, path: str, content: bytes | Path) -> bool:
-        """Write a file unless one is there."""
+        """Write a file unless it exists."""
         self.written.append(path)
         return super().add(path, content)
 

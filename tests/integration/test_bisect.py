@@ -209,7 +209,7 @@ def test_the_clone_stays_as_it_was(faulty: Faulty, kernel_result: dict) -> None:
         (["--good", "main", "--bad", "0.1.0"], "comes after the bad one"),
         (["--good", "0.1.0", "--bad", "0.1.0"], "are the same commit"),
         (["--good", "0.1.0", "--bad", "nothing"], "there is no commit 'nothing'"),
-        (["--good", "0.1.0", "--bad", "main", "--parity", "scale"], "2 ways to judge a commit"),
+        (["--good", "0.1.0", "--bad", "main", "--parity", "scale"], "2 ways to test a commit"),
         (["--good", "0.1.0", "--bad", "main", "--run", "/no/such/program"], "is not there or cannot be run"),
         (["--good", "0.1.0", "--bad", "main", "--run", "if true"], "the shell cannot read the command"),
         (["--good", "0.1.0", "--bad", "main", "--log", "/no/such/log"], "the log cannot be read"),

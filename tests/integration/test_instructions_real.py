@@ -110,5 +110,5 @@ def test_registers_that_only_a_newer_encoding_has_are_found(toolchain: Toolchain
 
 
 def test_an_architecture_that_the_assembler_does_not_know_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
-    with pytest.raises(AuditError, match="cannot judge"):
+    with pytest.raises(AuditError, match="cannot check"):
         check(toolchain, library(toolchain, tmp_path, ""), march="generic64+avx3000")

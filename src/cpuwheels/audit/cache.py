@@ -1,4 +1,4 @@
-"""The audited binaries of a wheel, kept in the store: the audit asks nothing of the files beside them.
+"""The audited binaries of a wheel, kept in the store: the audit reads no other file.
 
 A wheel's ELF files are taken out into a small wheel of their own, which is audited and repaired, and kept with
 what was found. The key names everything that the audit reads and every program that takes part in it. The next
@@ -97,7 +97,7 @@ def binaries_alone(wheel: Path, folder: Path) -> Path:
 
 
 def damaged_binaries(wheel: Path) -> list[str]:
-    """Return the binaries of a wheel that are not what its ``RECORD`` says.
+    """Return the binaries of a wheel that differ from its ``RECORD``.
 
     Raises:
         WheelError: It is not a wheel.
@@ -133,7 +133,7 @@ def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:
-    """Write the wheel that auditwheel reads: the files with their attributes, and the little it asks beside them."""
+    """Write the wheel that auditwheel reads: the files with their attributes, and the little else that it needs."""
     dist_info = f"{distribution}-0.dist-info"
     metadata = f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 0\n".encode()
     members = {**files, f"{dist_info}/METADATA": (metadata, 0)}
@@ -162,7 +162,7 @@ def _is_binary(archive: zipfile.ZipFile, name: str) -> bool:
 
 
 def _plain(attributes: int) -> int:
-    """Return the attributes of a file that is executable, or not: whoever wrote the wheel may have said more."""
+    """Return the attributes of a file that is executable, or not; the wheel's other attributes are left out."""
     return (stat.S_IFREG | (0o755 if attributes >> 16 & 0o111 else 0o644)) << 16
 
 
@@ -172,7 +172,7 @@ def _name_alone(wheel: Path) -> str:
 
 
 def _parts(wheel: Path) -> tuple[str, str, str]:
-    """Return a wheel's distribution, version and tags, as they stand in its file name."""
+    """Return a wheel's distribution, version and tags, from its file name."""
     distribution, version, tags = wheel.stem.split("-", 2)
     return distribution, version, tags
 

@@ -1,7 +1,7 @@
-"""No library holds an instruction beyond its instruction sets: the target's own assembler is the judge.
+"""No library holds an instruction beyond its instruction sets: the target's own assembler decides.
 
 Every program is disassembled, and one instruction of each distinct shape is given to the assembler of the same
-toolchain, told by ``-march`` what it may take. There is no table of instructions here that could be out of date.
+toolchain, with ``-march`` set to what it may accept. No table of instructions here can be out of date.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SECONDS = 120
 _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
 _EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
-"""How an assembler is told to take whatever it knows, where it does not do so by itself."""
+"""Makes an assembler accept every instruction that it knows, where it does not do so by default."""
 _SHOWN = 20
 
 Content = TypeVar("Content")
@@ -58,7 +58,7 @@ class Binutils:
 
     @property
     def objcopy(self) -> Path:
-        """The ``objcopy`` beside them."""
+        """The ``objcopy`` next to them."""
         return self.objdump.with_name(self.objdump.name.replace("objdump", "objcopy"))
 
 
@@ -68,8 +68,8 @@ class Judged:
 
     Attributes:
         file: Its path in the wheel.
-        march: What it was held against.
-        forms: Distinct instructions that the assembler has judged.
+        march: The architecture that it was checked against.
+        forms: Distinct instructions that the assembler has checked.
         guarded: Functions that use more and are allowed to, with the number of such instructions.
         unjudged: Distinct texts that no assembler takes: data between functions, or unknown to the disassembler.
     """
@@ -91,10 +91,10 @@ def judge_contents(
     where: Path,
     log: Path,
 ) -> tuple[Judged, ...]:
-    """Judge what a wheel holds, laid out in a folder one file after the other.
+    """Check the instructions of a wheel's files, which are written to a folder one after the other.
 
     Args:
-        contents: The files by their path in the wheel, as whoever calls has read them.
+        contents: The files by their path in the wheel, as the caller has read them.
         write: Makes an ELF file, by its path, of one.
         limits: What they may hold.
         binutils: Of the target's toolchain.
@@ -121,7 +121,7 @@ def judge_contents(
 def check_instructions(
     files: Mapping[str, Path], limits: Sequence[Limit], binutils: Binutils, *, work: Path, where: Path, log: Path
 ) -> tuple[Judged, ...]:
-    """Judge the ELF files of a wheel.
+    """Check the instructions of a wheel's ELF files.
 
     Args:
         files: By their path in the wheel.
@@ -143,7 +143,7 @@ def check_instructions(
         judged.append(result)
         findings += beyond
     with log.open("a", encoding="utf-8") as stream:
-        stream.writelines(f"{it.file}: {it.forms} forms of instructions judged by -march={it.march}\n" for it in judged)
+        stream.writelines(f"{it.file}: {it.forms} instruction forms checked by -march={it.march}\n" for it in judged)
         stream.writelines(f"{line}\n" for line in findings)
     if findings:
         raise AuditError(
@@ -239,7 +239,7 @@ def _assemble(
     lines = [int(number) for number in _ERROR.findall(answer.output)]
     if answer.returncode != 0 and not lines:
         raise AuditError(
-            "the assembler cannot judge instructions",
+            "the assembler cannot check instructions",
             where=" ".join(map(str, argv)),
             output=answer.output,
             next_step="correct march in matrix.yaml: the assembler's manual lists what it knows",

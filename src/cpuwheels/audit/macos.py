@@ -1,6 +1,6 @@
 """The audit of a macOS wheel: everything wrong with its Mach-O files, and the platform tag of the target's floor.
 
-It judges what Linux can judge: nothing is loaded. docs/targets/macos.md says what is left for a Mac.
+It checks what can be checked on Linux: nothing is loaded. docs/targets/macos.md lists what is left for a Mac.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _TAG = re.compile(rb"^(Tag: [^-\r\n]+-[^-\r\n]+-)[^\r\n]+$", re.MULTILINE)
 
 
 def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audited:
-    """Judge a wheel's Mach-O files and give the wheel the floor's platform tag.
+    """Check a wheel's Mach-O files and give the wheel the floor's platform tag.
 
     Args:
         wheel: A wheel with the plain tag of the machine that built it.
         out: Emptied, then holds the audited wheel alone.
-        terms: What it is held against; the first of its library folders has the list of libSystem's symbols.
+        terms: What it is checked against; the first of its library folders has the list of libSystem's symbols.
         log: Log file of the step.
 
     Raises:
@@ -100,7 +100,7 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
 
 
 def read_binaries(members: dict[str, bytes]) -> tuple[dict[str, MachOFacts], list[str]]:
-    """Return the facts of a wheel's Mach-O files, sorted by their path, and what cannot be one in it."""
+    """Return the facts of a wheel's Mach-O files, sorted by their path, and what is wrong with the others."""
     binaries, faults = {}, []
     for name, content in sorted(members.items()):
         if content[:4] == b"\x7fELF":
@@ -149,13 +149,13 @@ def _write_elf(objcopy: Path, log: Path, path: Path, of: tuple[Code, bytes]) -> 
     form = ["-I", "binary", "-O", "elf64-littleaarch64", "-B", "aarch64"]
     flags = ".data=.text,contents,alloc,load,readonly,code"
     place = ["--rename-section", flags, f"--change-section-address=.data={code.address:#x}"]
-    # A function in place of objcopy's own symbols, which objdump would take for data.
+    # A function replaces objcopy's own symbols, which objdump would take for data.
     names = ["--strip-all", "--add-symbol=code=.text:0,function,global"]
     run([objcopy, *form, *place, *names, raw, path], log=log, env=closed_environment())
 
 
 def path_faults(facts: MachOFacts) -> Iterator[str]:
-    """Yield what in a file's paths belongs to the machine that built it."""
+    """Yield the parts of a file's paths that belong to the machine that built it."""
     if facts.name and not facts.name.startswith("@rpath/"):
         yield f"calls itself {facts.name!r}, not relative to @rpath"
     for entry in facts.search_path:
@@ -166,14 +166,14 @@ def path_faults(facts: MachOFacts) -> Iterator[str]:
 def import_faults(facts: MachOFacts, offered: Providers) -> Iterator[str]:
     """Yield the symbols that a file may not find when it is loaded, by where it looks for them.
 
-    A weak one may be missing by its own words, and whoever uses it has to ask first; nothing here does.
+    A weak symbol may be missing, and the code that uses it has to ask first; nothing here does.
     """
     missing: dict[str, list[str]] = {}
     for wanted in facts.imports:
         if wanted.weak or not offered.offers(wanted):
             missing.setdefault(wanted.library or "the process", []).append(wanted.name)
     for library, names in sorted(missing.items()):
-        yield f"takes from {library} what is not known to be there: {first_names(names, _SHOWN_SYMBOLS)}"
+        yield f"takes unknown symbols from {library}: {first_names(names, _SHOWN_SYMBOLS)}"
 
 
 def _write_tagged(path: Path, members: dict[str, bytes], modes: dict[str, int], platform: str) -> None:

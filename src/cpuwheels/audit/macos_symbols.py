@@ -1,9 +1,9 @@
 """Who provides what a Mach-O file takes from others: torch, macOS at the floor's age, or Python.
 
 Modules find symbols in the whole process (``-undefined dynamic_lookup``), so their linker does not miss any: a symbol
-that nobody has is first missed on the user's Mac. Of macOS' libraries other systems have no copy. Two lists stand
-in for them: what zig knows of libSystem, and what torch's own libraries take from macOS. Those are for the same floor
-and are loaded first, so each of these symbols is there.
+that no library has is first missed on the user's Mac. Other systems have no copy of macOS' libraries. Two lists replace
+them: the symbols of libSystem that zig knows, and the symbols that torch's own libraries take from macOS. torch's
+libraries are for the same floor and are loaded first, so each of these symbols is there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What an audit is held against, and what it found."""
+"""What an audit checks against, and what it found."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class AuditPolicy:
         library_folders: Where libraries to bundle are looked for; the host's own folders if empty. On macOS, where
             the list of libSystem's symbols is.
         digests: Name the content of these folders, and the toolchain.
-        limits: What the files may hold of instructions.
-        binutils: Of the target's toolchain; without, instructions are not judged.
+        limits: Which instructions the files may hold.
+        binutils: Of the target's toolchain; without them, instructions are not checked.
         system: ``Linux`` or ``Darwin``.
     """
 
@@ -96,7 +96,7 @@ class Audited:
         policy: The strictest policy that its symbols satisfy.
         bundled: Libraries brought in, by their place in the wheel.
         versions: Highest symbol version needed of each system library family, such as ``GLIBC_2.26``.
-        instructions: What each file that has a limit was held against, and how much of it was judged.
+        instructions: For each file that has a limit: the limit, and how much of the file was checked.
     """
 
     path: Path

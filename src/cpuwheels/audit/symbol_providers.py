@@ -41,7 +41,7 @@ class Torch:
 
     def libraries(self) -> list[Path]:
         """Return the libraries that the wheel may use."""
-        # A wheel's bundled libraries, OpenMP's among them, may be beside the package.
+        # A wheel's bundled libraries, OpenMP's among them, may be next to the package.
         beside = self.folder.parent.with_name("torch.libs")
         files = sorted([*self.folder.iterdir(), *(beside.iterdir() if beside.is_dir() else ())])
         return [path for path in files if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.excluded)]
@@ -103,7 +103,7 @@ def check_providers(
             where=wheel.name,
             output="\n".join(f"{name}: {_shown(symbols)}" for name, symbols in sorted(wanted.items()) if symbols),
             log=log,
-            next_step="a C library function newer than the floor: patch the call out, or add a stand-in to the "
+            next_step="a C library function newer than the floor: patch the call out, or add a replacement to the "
             "toolchain's compat library; anything else: its library is missing on the module's link line "
             f"(of torch's, these were searched: {', '.join(path.name for path in libraries) or 'none'})",
         )

@@ -1,4 +1,4 @@
-"""Which function of a stripped library an address belongs to: unwind tables know where each begins."""
+"""Which function of a stripped library an address belongs to: unwind tables list where each begins."""
 
 from __future__ import annotations
 

@@ -29,17 +29,17 @@ if TYPE_CHECKING:
 
 
 _FACTS: OrderedDict[str, ElfFacts] = OrderedDict()
-"""By digest, what the latest binaries of this process are: the wheels of a bisection share most of them."""
+"""Facts of the latest binaries of this process, by digest: the wheels of a bisection share most of them."""
 
 _MOST_FACTS = 32
 
 
 @dataclass(frozen=True)
 class Expectations:
-    """What a finished wheel is held against.
+    """What a finished wheel is checked against.
 
     Attributes:
-        policy: The target's platform policy; None if it is none for ELF files.
+        policy: The target's platform policy; None if the target has no ELF files.
         excluded: Sonames (wildcards allowed) that come with torch.
         modules: Paths that must be there, such as ``vllm/_C.abi3.so``.
         forbidden_paths: Absolute path prefixes of the building machine that no binary may hold.
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def is_binary(self) -> bool:
-        """Whether something can be wrong with it as a binary."""
+        """Whether it is checked as a binary."""
         return bool(self.elf or self.fault or self.paths)
 
 
@@ -103,7 +103,7 @@ def archive_faults(infos: Sequence[zipfile.ZipInfo], dist_info: str) -> Iterator
     """Yield what is wrong with the archive itself: order, times, permissions, stray entries."""
     names = [info.filename for info in infos]
     yield from (f"{name} is a directory entry" for name in names if name.endswith("/"))
-    yield from (f"{name} stands there twice" for name, count in sorted(Counter(names).items()) if count > 1)
+    yield from (f"{name} is there twice" for name, count in sorted(Counter(names).items()) if count > 1)
     yield from (f"{name} has an unsafe path" for name in names if name.startswith("/") or ".." in name.split("/"))
     if names != sorted(names, key=lambda name: entry_order(name, dist_info)):
         yield "entries are not sorted with .dist-info and RECORD last"

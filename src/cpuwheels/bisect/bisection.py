@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 
 def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOptions, reporter: Reporter) -> Outcome:
-    """Find the first bad commit between two ends, going on where an earlier run of the same question stopped.
+    """Find the first bad commit between two ends, and continue where an earlier run of the same question stopped.
 
     Args:
         paths: Folders to read and write.
@@ -49,8 +49,9 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
         reporter: Told of every step.
 
     Raises:
-        BisectError: The ends make no range, are not what they were said to be, or verdicts contradict each other.
-        CpuwheelsError: Any stage's own error that says nothing of a commit.
+        BisectError: The ends make no range, an end does not have the verdict that it should have, or verdicts
+            contradict each other.
+        CpuwheelsError: Any stage's own error that is not about a commit.
     """
     target = matrix.buildable(name)
     check_own_machine(target)
@@ -133,4 +134,4 @@ def _tell_left(left: Left, wanted: Sequence[str], repository: Repository, report
         more = rounds(len(left.suspects))
         reporter.info(f"{len(left.suspects)} commits are left, about {more} more probes")
     for commit in wanted:
-        reporter.info(f"trying {commit[:9]} {repository.subject(commit)}")
+        reporter.info(f"testing {commit[:9]} {repository.subject(commit)}")

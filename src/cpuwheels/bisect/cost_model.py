@@ -1,4 +1,4 @@
-"""What it takes to try a commit: little where its kernels are at hand, a compilation where they are not."""
+"""The cost of testing a commit: little where its kernels are cached, a compilation where they are not."""
 
 from __future__ import annotations
 
@@ -20,26 +20,27 @@ if TYPE_CHECKING:
     from cpuwheels.source.repository import Repository
 
 ASSEMBLED_SECONDS = 30.0
-"""To make a wheel of kernels that are there, and to judge it."""
+"""To make a wheel of cached kernels, and to test it."""
 
 COMPILED_SECONDS = 1200.0
-"""To compile kernels on two CPUs. Only how the two compare matters: it decides how far from the middle of the range a
-commit may be that is tried because it is cheap."""
+"""To compile kernels on two CPUs. Only the ratio of the two matters: it decides how far from the middle of the range a
+cheap commit may be and still be tested."""
 
 UNBUILDABLE_SECONDS = 100 * COMPILED_SECONDS
-"""Of a commit whose kernels are those of one that does not build: it tells nothing, so nearly any other is better."""
+"""For a commit with the kernels of one that does not build: it tells nothing, so nearly any other is better."""
 
 _LATEST = 3
 
 
 class Costs:
-    """The seconds that commits are expected to take; they fall as kernels come to hand."""
+    """The seconds that commits are expected to take; they fall as kernels become available."""
 
     def __init__(self, classes: Sequence[dict[str, str]], at_hand: Iterable[str]) -> None:
         """Take the classes of the commits.
 
         Args:
-            classes: By commit; one mapping for each way to tell them, the first for what comes to hand.
+            classes: By commit; one mapping for each way to tell them apart, the first for kernels that become
+                available.
             at_hand: Those whose kernels are in the store.
         """
         self._classes = classes
@@ -56,11 +57,11 @@ class Costs:
             return UNBUILDABLE_SECONDS if own & self._unbuildable else COMPILED_SECONDS
 
     def is_at_hand(self, commit: str) -> bool:
-        """Return whether a commit's kernels are in the store, as far as that can be told from its files."""
+        """Return whether a commit's kernels are in the store, as far as its files show."""
         return self(commit) == ASSEMBLED_SECONDS
 
     def learn(self, probe: Probe) -> None:
-        """Note that the kernels of a commit are there now, or that there is no way to have them."""
+        """Note that the kernels of a commit are cached now, or that they cannot be made."""
         with self._lock:
             if probe.wheel_from == "none":
                 self._unbuildable |= self._of(probe.commit)
@@ -72,12 +73,12 @@ class Costs:
 
     @property
     def different(self) -> int:
-        """How many different kernels the commits have at least."""
+        """The least number of different kernels that the commits have."""
         return min((len(set(classes.values())) for classes in self._classes), default=0)
 
 
 def costs_of(repository: Repository, commits: Sequence[str], store: Store, target: str) -> Costs:
-    """Return what commits are expected to take, from what earlier builds depended on and left in the store.
+    """Return the expected cost of commits, from what earlier builds depended on and left in the store.
 
     Raises:
         BisectError: git cannot tell their files.

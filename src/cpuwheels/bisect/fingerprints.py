@@ -1,4 +1,4 @@
-"""Which commits have the same kernels, told from the repository without checking anything out.
+"""Which commits have the same kernels, found in the repository without a checkout.
 
 A class is a prediction of what a commit will cost. Which kernels it really gets is decided by their key.
 """
@@ -30,7 +30,7 @@ def kernel_fingerprints(
 
     Raises:
         BisectError: git cannot tell what the commits hold.
-        SourceError: Nor what one of them holds.
+        SourceError: Nor can the files of one of them be read.
     """
     found = _objects(repository, [f"{commit}:{part}" for commit in commits for part in PARTS])
     rows = [tuple(found[start : start + len(PARTS)]) for start in range(0, len(found), len(PARTS))]
@@ -51,9 +51,9 @@ def _objects(repository: Repository, names: Sequence[str]) -> list[str]:
     lines = asked.output.splitlines()
     if asked.returncode != 0 or len(lines) != len(names):
         raise BisectError(
-            "git does not tell the files of the commits",
+            "git cannot list the files of the commits",
             where=repository.name,
             output=asked.output[-2000:],
-            next_step="git fsck tells whether the repository is whole",
+            next_step="git fsck shows whether the repository is whole",
         )
     return ["missing" if line.endswith(" missing") else line for line in lines]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def wheel_from_index(
     index: str, commit: str, target: Target, folder: Path, *, store: Store, reporter: Reporter
 ) -> Path | None:
-    """Return a commit's wheel, checked against the digest that the index says; None if the index has none.
+    """Return a commit's wheel, checked against the index's digest; None if the index has no wheel.
 
     Args:
         index: Address of the index.
@@ -26,7 +26,7 @@ def wheel_from_index(
         target: What the wheel has to be for.
         folder: Emptied, then holds the wheel alone.
         store: Where downloads are kept.
-        reporter: Told of a wheel without a digest, which is not taken.
+        reporter: Told of a wheel without a digest, which is not used.
 
     Raises:
         DownloadError: The index does not answer, or the wheel cannot be fetched.

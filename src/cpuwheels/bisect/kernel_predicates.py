@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.benchmark.ratio import Ratio
 
 ROUNDS = (9, 27, 81)
-"""Starts of both sides after which a speed is judged: three times as many each time it cannot be told."""
+"""Starts of both sides before a verdict on speed: three times as many each time there is none yet."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class ParityPredicate:
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
-        """Try the operator on every kernel library that this CPU runs.
+        """Test the operator on every kernel library that this CPU runs.
 
         Raises:
             CpuwheelsError: Any stage's own error.
@@ -73,7 +73,7 @@ class SpeedPredicate:
 
     Attributes:
         operator: The operator.
-        slower: How many times as long as at the good end is too slow.
+        slower: The multiple of the good end's time from which it is too slow.
         library: Kernel library.
         good: Returns the good end's wheel.
         paths: Returns the folders for a commit's run.
@@ -92,7 +92,7 @@ class SpeedPredicate:
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
-        """Time the operator of both wheels in turn, with more rounds as long as it cannot be told.
+        """Time the operator of both wheels in turn, with more rounds as long as there is no verdict.
 
         The good end itself is timed against a copy of itself.
 
@@ -124,7 +124,7 @@ class SpeedPredicate:
 
 
 def speed_verdict(ratio: Ratio, slower: float) -> Verdict | None:
-    """Return what a speed ratio says with the confidence of its interval; None if it cannot tell.
+    """Return the verdict of a speed ratio, with the confidence of its interval; None if there is none.
 
     Args:
         ratio: How many times as fast as the good end.

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Bisection:
-    """What a bisection is made of.
+    """The parts of a bisection.
 
     Attributes:
         history: The range.
-        try_commit: Returns what was found at a commit; gets those, too, one of which is likely to be tried after it.
-        cost: Seconds that trying a commit is expected to take.
+        try_commit: Tests a commit and returns what was found; also gets the commits of which one is likely to be tested
+            next.
+        cost: Seconds that testing a commit is expected to take.
         keep: Called with the state after every probe.
-        tell: Called with the commits left and the commits that are tried next.
+        tell: Called with the commits left and the commits that are tested next.
         at_once: Commits tested side by side.
     """
 
@@ -44,16 +45,16 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
     """Search until no verdict can tell more.
 
     Args:
-        bisection: The range, and how commits are tried.
+        bisection: The range, and how commits are tested.
         state: What is known from earlier runs; its probes are not repeated.
-        replayed: Verdicts from elsewhere, believed unless a commit was tried here.
+        replayed: Verdicts from elsewhere, believed unless the commit was tested here.
 
     Returns:
         The state with every probe, and the commits that are left.
 
     Raises:
-        BisectError: An end is not what it was said to be, or verdicts contradict each other.
-        CpuwheelsError: Whatever trying a commit raises.
+        BisectError: An end does not have the verdict that it should have, or verdicts contradict each other.
+        CpuwheelsError: Whatever testing a commit raises.
     """
     keeper = _Keeper(bisection, state)
     search = Search(bisection.history.commits)
@@ -79,7 +80,7 @@ def bisect(bisection: Bisection, state: State, replayed: Mapping[str, Verdict] |
 
 
 class _Keeper:
-    """Tries commits and keeps what was found, whichever thread found it."""
+    """Tests commits and keeps what was found, whichever thread found it."""
 
     def __init__(self, bisection: Bisection, state: State) -> None:
         self.state = state
@@ -98,13 +99,13 @@ class _Keeper:
 
 
 def _after(search: Search, verdicts: Mapping[str, Verdict], name: str, cost: Callable[[str], float]) -> tuple[str, ...]:
-    """Return the commits one of which is tried after a commit, unless that is skipped."""
+    """Return the commits of which one is tested after a commit, unless that is skipped."""
     found = [search.next_probes({**verdicts, name: verdict}, cost=cost) for verdict in (Verdict.GOOD, Verdict.BAD)]
     return tuple(dict.fromkeys(commit for commits in found for commit in commits))
 
 
 def _check_ends(bisection: Bisection, keeper: _Keeper, search: Search) -> None:
-    """Try both ends, and the commit where their branches parted, unless that was done before."""
+    """Test both ends, and the commit where their branches parted, unless that was done before."""
     question = keeper.state.question
     ends = {question.good: Verdict.GOOD, bisection.history.base: Verdict.GOOD, question.bad: Verdict.BAD}
     names = list(ends)
@@ -125,7 +126,7 @@ def _require(name: str, said: Verdict, state: State) -> None:
     ends = {state.question.good, state.question.bad}
     whole = name if name in ends else f"{name}, where the branches of good and bad part,"
     reason = next(probe.reason for probe in reversed(state.probes) if probe.commit == name)
-    meaning = "cannot be judged" if found is Verdict.SKIP else f"is {found}"
+    meaning = "cannot be tested" if found is Verdict.SKIP else f"is {found}"
     raise BisectError(
         f"{whole} should be {said} and {meaning}: {reason}",
         where="--good" if said is Verdict.GOOD else "--bad",

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
 
 SKIP = 125
-"""Exit code of a command that cannot tell, as of ``git bisect run``."""
+"""Exit code of a command that cannot decide, as for ``git bisect run``."""
 
 _LAST = 127
 _HIDDEN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")
-"""Variables that would put something else in the place of the wheel."""
+"""Variables that would replace the wheel with something else."""
 
 
 @dataclass(frozen=True)
@@ -48,14 +48,14 @@ class Predicate(Protocol):
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
-        """Predicate a wheel.
+        """Decide whether a wheel is good.
 
         Args:
             wheel: The file.
             commit: What it was made from.
             folder: For logs and an environment; kept but for the environment.
             reporter: Told of every step.
-            waiting: Called when a command is waited for that is not disturbed by other work beside it.
+            waiting: Called while a command runs that other work at the same time does not disturb.
         """
 
 
@@ -65,9 +65,9 @@ class CommandPredicate:
 
     Attributes:
         command: For ``sh -c``.
-        limit: Seconds after which it is ended and counts as bad, as something that hangs is; None for no limit.
-        install: Makes an environment with a wheel in a folder and returns its interpreter, and variables that programs
-            need on this CPU; tells a reporter.
+        limit: Seconds after which it is ended; the wheel then counts as bad, since it hangs. None for no limit.
+        install: Makes an environment with a wheel in a folder; returns its interpreter and the variables that programs
+            need on this CPU. It also gets a reporter.
         environ: What the command inherits.
         cwd: Its working folder.
     """
@@ -111,7 +111,7 @@ class CommandPredicate:
 
 
 def verdict_of(status: int, where: str) -> Verdict:
-    """Return what the exit status of a shell command says.
+    """Return the verdict of a shell command's exit status.
 
     0 is good, 125 is skip and any other up to 127 is bad, as git-bisect(1) has it.
 

@@ -1,4 +1,4 @@
-"""Wheels that may be wanted next, made while something else is waited for."""
+"""Wheels that may be needed next, made during other waits."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 class Prefetch:
     """Gets wheels one after the other in a thread of its own; a context that ends what is under way.
 
-    What goes wrong with one is told when it is got again by whoever needs it.
+    An error is reported when the wheel is needed and made again.
 
     Args:
         get: Gets the wheel of a commit, and keeps it.

@@ -1,4 +1,4 @@
-"""Trying a commit: its wheel, and the judge's word on it."""
+"""Testing a commit: its wheel, and the verdict on it."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ if TYPE_CHECKING:
 
 
 class Prober:
-    """Tries a commit: gets its wheel and lets the judge have it.
+    """Tests a commit: gets its wheel and asks the predicate for a verdict.
 
-    A context: what is made ahead is ended with it.
+    A context: wheels made in advance end with it.
     """
 
     def __init__(self, wheels: Wheels, judge: Predicate, folder: Path, reporter: Reporter, *, at_once: int) -> None:
@@ -62,14 +62,14 @@ class Prober:
         self._ahead.__exit__(*raised)
 
     def __call__(self, commit: str, expected: Sequence[str] = ()) -> Probe:
-        """Return what is found at a commit.
+        """Test a commit and return what was found.
 
         Args:
             commit: Full hash.
-            expected: Those that may be tried after it; their wheels are made while it is judged.
+            expected: Commits that may be tested next; their wheels are made while this one is tested.
 
         Raises:
-            CpuwheelsError: What says nothing of the commit.
+            CpuwheelsError: An error that is not about the commit.
         """
         began = time.monotonic()
         folder = self._wheels.paths(commit).dist
@@ -114,7 +114,7 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
         target: What is built.
         question: What is asked.
         options: What the user chose.
-        wheels: Gets the good end's wheel for a comparison of speed.
+        wheels: Gets the good end's wheel for a speed comparison.
     """
     matrix = wheels.matrix
     if options.parity:

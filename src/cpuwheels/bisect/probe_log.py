@@ -1,4 +1,4 @@
-"""What a person sees of one commit's trial: a live line, and what must not be missed once; all of it is in a file."""
+"""What the terminal shows of one commit's test: a live line, and each important message once. A file has all of it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LOG = "probe.log"
 
 
 class ProbeReporter(Reporter):
-    """Writes the story of a commit's trial into a file.
+    """Writes everything about a commit's test into a file.
 
-    On the terminal there is a live line, or a line of progress from time to time where there is none; and what is
-    announced, unless it was announced of another commit before.
+    The terminal shows a live line, or else a line of progress from time to time; and each announcement, unless it was
+    made for an earlier commit.
 
     Args:
         target: Shown in front of every line.
         console: The terminal.
-        log: Where the story is written.
-        announced: What was announced before; added to.
+        log: The file.
+        announced: What was announced before; new announcements are added.
         live: Whether there may be a live line; a terminal has room for one.
     """
 
@@ -36,7 +36,7 @@ class ProbeReporter(Reporter):
         self._log, self._announced, self._may_be_live = log, announced, live
 
     def announce(self, message: str) -> None:
-        """Say something that must not be missed, on the terminal too if it is new."""
+        """Log something that must not be missed, and print it on the terminal if it is new."""
         super().announce(message)
         if message not in self._announced:
             self._announced.add(message)

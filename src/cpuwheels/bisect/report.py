@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cpuwheels.bisect.result import Outcome
 
 _LONGEST = 80
-"""Characters of a reason in the table; all of it is in the other reports."""
+"""Characters of a reason in the table; the other reports have all of it."""
 
 _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 
@@ -42,7 +42,7 @@ def write_bisection(outcome: Outcome) -> list[Path]:
 
 
 def probe_table(outcome: Outcome) -> Table:
-    """Return a table of the commits that were tried, in the order in which they were."""
+    """Return a table of the commits that were tested, in the order in which they were tested."""
     table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     table.add_column("commit", no_wrap=True)
     table.add_column("verdict", no_wrap=True)

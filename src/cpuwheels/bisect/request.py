@@ -1,4 +1,4 @@
-"""What a bisection is asked, judged before any work is done."""
+"""The question of a bisection, checked before any work is done."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def check_options(options: BisectOptions) -> None:
-    """Refuse options that make no question.
+    """Refuse options that do not make one question.
 
     Raises:
         UsageError: They do not.
@@ -28,7 +28,7 @@ def check_options(options: BisectOptions) -> None:
     ways = [name for name in ("run", "parity", "bench") if getattr(options, name)]
     if len(ways) != 1:
         raise UsageError(
-            f"{len(ways)} ways to judge a commit are given, one is needed",
+            f"{len(ways)} ways to test a commit are given, one is needed",
             where="--run, --parity, --bench",
             next_step="give a command with --run, or an operator with --parity or --bench",
         )
@@ -65,7 +65,7 @@ def _check_command(command: str) -> None:
 def make_question(
     target: str, good: Revision, bad: Revision, repository: Repository, options: BisectOptions
 ) -> Question:
-    """Return what is asked: all that the verdicts depend on."""
+    """Return the question: everything that the verdicts depend on."""
     judge: dict[str, str | float] = {}
     if options.run:
         judge = {"run": options.run}

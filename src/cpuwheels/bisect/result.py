@@ -1,4 +1,4 @@
-"""What a bisection has found: the commit, what it changed, every probe, and how to see it again."""
+"""What a bisection has found: the commit, what it changed, every probe, and how to reproduce it."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Outcome:
     Attributes:
         history: The range.
         state: The question and every probe.
-        suspects: The commits one of which is the first bad one, oldest first; the one found if there is one.
-        subjects: First lines of the messages of all commits that were tried.
+        suspects: The commits that may be the first bad one, oldest first; only one if it was found.
+        subjects: First lines of the messages of all commits that were tested.
         folder: Where its file, its logs and its wheels are.
-        clone: The clone that was asked, if it is one of this machine.
+        clone: The clone that was used, if it is on this machine.
     """
 
     history: History
@@ -59,7 +59,7 @@ class Outcome:
 
     @property
     def found(self) -> Suspect | None:
-        """The first bad commit, if it could be told."""
+        """The first bad commit, if it was found."""
         return self.suspects[0] if len(self.suspects) == 1 else None
 
     @property
@@ -120,7 +120,7 @@ class Outcome:
         else:
             lines = [f"one of these {len(self.suspects)} commits is the first bad one; the others could not be tested:"]
             lines += [f"  {suspect.commit[:12]} {suspect.subject}" for suspect in self.suspects]
-        return [*lines, f"to see it again: {self.again()}"]
+        return [*lines, f"to reproduce it: {self.again()}"]
 
 
 def outcome_of(repository: Repository, history: History, state: State, left: Left, folder: Path) -> Outcome:

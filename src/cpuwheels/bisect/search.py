@@ -1,7 +1,7 @@
 """The search for the first bad commit: a pure function of commits, verdicts and costs.
 
-One commit is supposed to have made things bad, for itself and for all that descend from it. A bad commit then says that
-it is the culprit or descends from it, a good one that neither is so, and a skipped one says nothing.
+One commit is supposed to have made things bad, for itself and for all that descend from it. So a bad commit is the
+culprit or descends from it, a good one is neither, and a skipped one tells nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 _ENCLOSED = 0.25
-"""How much less likely a commit between two skipped ones is to have a verdict."""
+"""How much less likely a commit between two skipped ones is to get a verdict."""
 
 
 class Verdict(StrEnum):
@@ -33,7 +33,7 @@ class ContradictionError(ValueError):
 
     Attributes:
         verdict: The one after which nothing was left.
-        name: The commit that it was said of.
+        name: The commit that it is about.
     """
 
     def __init__(self, name: str, verdict: Verdict) -> None:
@@ -44,10 +44,10 @@ class ContradictionError(ValueError):
 
 @dataclass(frozen=True)
 class State:
-    """What the verdicts leave over.
+    """What the verdicts leave.
 
     Attributes:
-        suspects: The commits one of which is the first bad one, oldest first; never empty.
+        suspects: The commits that may be the first bad one, oldest first; never empty.
         probes: The commits whose verdict would tell more, oldest first; none when the search has ended.
     """
 
@@ -92,7 +92,7 @@ class Search:
             self._behind.append(behind)
 
     def state(self, verdicts: Mapping[str, Verdict]) -> State:
-        """Return what verdicts on commits of the range leave over.
+        """Return what verdicts on commits of the range leave.
 
         Raises:
             ContradictionError: They leave nothing.
@@ -107,15 +107,15 @@ class Search:
     def next_probes(
         self, verdicts: Mapping[str, Verdict], *, cost: Callable[[str], float] = lambda _name: 1.0, count: int = 1
     ) -> tuple[str, ...]:
-        """Return the commits to try next, side by side: the most telling for their cost.
+        """Return the commits to test next, side by side: those that tell most for their cost.
 
         Without merges and skipped commits, n commits never take more than ``rounds(n, count)`` rounds: within that
         bound the choice is free, and the cheaper commit wins. Each skipped commit widens the choice.
 
         Args:
-            verdicts: On the commits tried so far.
-            cost: What it takes to try a commit, in any unit; above 0.
-            count: How many are tried at once.
+            verdicts: On the commits tested so far.
+            cost: The cost of testing a commit, in any unit; above 0.
+            count: How many are tested at once.
 
         Raises:
             ContradictionError: The verdicts leave nothing.
@@ -150,7 +150,7 @@ class Search:
         return tuple(self._names[number] for number in chosen)
 
     def _telling(self, verdicts: Mapping[str, Verdict], suspects: int) -> dict[int, int]:
-        """Return the weights of the commits that a verdict is wanted on: it would leave some suspects, not all."""
+        """Return the weights of the commits worth testing: their verdict would leave some suspects, not all."""
         untried = (number for number, name in enumerate(self._names) if name not in verdicts)
         weights = {number: self._weight(number, suspects) for number in untried}
         return {number: weight for number, weight in weights.items() if 0 < weight < suspects.bit_count()}
@@ -158,7 +158,7 @@ class Search:
     def _limit(self, verdicts: Mapping[str, Verdict], total: int, count: int) -> int:
         """Return the size that no part of a split may exceed if the bound is to be kept.
 
-        Where that cannot be, because of merges or skipped commits, the bound of what is left counts.
+        Where it cannot be kept, because of merges or skipped commits, the bound for the remaining suspects counts.
         """
         skips = sum(verdict is Verdict.SKIP for verdict in verdicts.values())
         taken = -(-(len(verdicts) - skips) // count)
@@ -184,7 +184,7 @@ class Search:
 
 
 def rounds(commits: int, count: int = 1) -> int:
-    """Return how many rounds of so many probes side by side tell one of n commits: the logarithm, rounded up."""
+    """Return how many rounds of so many probes side by side find one of n commits: the logarithm, rounded up."""
     needed, reached = 0, 1
     while reached < commits:
         needed, reached = needed + 1, reached * (count + 1)
@@ -192,10 +192,10 @@ def rounds(commits: int, count: int = 1) -> int:
 
 
 def _testable(weight: int, skipped: Sequence[int], total: int) -> float:
-    """Return how likely a commit is to have a verdict, from 0 to 1: commits that do not build come in rows.
+    """Return how likely a commit is to get a verdict, from 0 to 1: commits that do not build come in rows.
 
-    Beyond the outermost skipped commits the middle of what is left is out of reach of the row; between two of them
-    everything may belong to it, and the more so the more have been met.
+    Outside the outermost skipped commits, the middle of the remaining range is unlikely to belong to the row. Between
+    two skipped commits any commit may belong to it, and the more of them were found, the more likely this is.
 
     Args:
         weight: Suspects at and behind the commit.

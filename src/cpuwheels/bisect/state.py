@@ -24,13 +24,13 @@ FORMAT = 1
 STATE = "state.json"
 
 WheelFrom = Literal["index", "precompiled kernels", "stored kernels", "build", "none"]
-"""How a probe's wheel was got."""
+"""How a probe's wheel was obtained."""
 
 
 class Question(Strict):
-    """What is asked of each commit, and between which.
+    """What is asked of each commit, and between which commits.
 
-    The same question is the same bisection, which goes on where it was stopped.
+    The same question is the same bisection, which continues where it was stopped.
     """
 
     target: str
@@ -39,7 +39,7 @@ class Question(Strict):
     first_parent: bool
     repository: str
     judge: dict[str, str | float]
-    """How a wheel is judged: ``run``, ``parity`` or ``bench`` with what belongs to it."""
+    """How a wheel is tested: ``run``, ``parity`` or ``bench`` with what belongs to it."""
     options: tuple[str, ...] = ()
     """Options of the builds that change the wheel."""
 
@@ -49,7 +49,7 @@ class Question(Strict):
 
 
 class Probe(Strict):
-    """One commit that was tried."""
+    """One commit that was tested."""
 
     commit: Commit
     verdict: Verdict
@@ -74,7 +74,7 @@ class State(Strict):
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
-        """The verdicts by commit; the last word on a commit counts."""
+        """The verdicts by commit; the last verdict on a commit counts."""
         return {probe.commit: probe.verdict for probe in self.probes}
 
     def with_probe(self, probe: Probe) -> State:
@@ -123,7 +123,7 @@ def alone(folder: Path) -> Iterator[None]:
     """Keep other runs of the same bisection out.
 
     Raises:
-        BisectError: One is at it.
+        BisectError: One is running.
     """
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)

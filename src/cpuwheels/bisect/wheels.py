@@ -1,4 +1,4 @@
-"""The wheel of a commit, however it is got with the least work."""
+"""The wheel of a commit, obtained with the least work."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ UNBUILDABLE = (
     AuditError,
     UnusableWheelError,
 )
-"""What says of a commit that it makes no usable wheel. Any other error means this machine, and stops the search."""
+"""Errors that mean that a commit has no usable wheel. Any other error is about this machine, and stops the search."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Got:
     Attributes:
         path: The file.
         sha256: Of its bytes.
-        wheel_from: How it was got.
+        wheel_from: How it was obtained.
     """
 
     path: Path
@@ -71,7 +71,7 @@ class Wheels:
         options: BuildOptions,
         index: str | None = None,
     ) -> None:
-        """Take what the builds of a bisection have in common.
+        """Take what the builds of a bisection share.
 
         Args:
             root: The project's folder.
@@ -79,12 +79,12 @@ class Wheels:
             folder: The bisection's own; each commit has a folder in it.
             matrix: The configuration.
             target: What is built.
-            options: Options of the builds; their source is each time the commit.
+            options: Options of the builds; their source is always the commit.
             index: Address of an index that is asked first.
         """
         self._root, self._folder = root, folder
         self.unpacked = folder / "unpacked"
-        """The cache of the installer, with the wheels' files; removed when no more are tried."""
+        """The cache of the installer, with the wheels' files; removed when no more wheels are tested."""
         self.store = store
         self.matrix = matrix
         self._target, self._options, self._index = target, options, index
@@ -96,14 +96,14 @@ class Wheels:
         return Paths(self._root, self.store.root, self._folder / commit[:12])
 
     def get(self, commit: str, reporter: Reporter) -> Got:
-        """Return the wheel of a commit, which is not loaded here: that it cannot be may be what is looked for.
+        """Return the wheel of a commit, which is not loaded: that it does not load may be the fault to find.
 
         Args:
             commit: Full hash.
             reporter: Told of every step.
 
         Raises:
-            CpuwheelsError: Any stage's own error; those of `UNBUILDABLE` mean the commit.
+            CpuwheelsError: Any stage's own error; those of `UNBUILDABLE` are about the commit.
         """
         if commit in self._got:
             return self._got[commit]  # not even waiting for another commit's

@@ -53,20 +53,26 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--bad", required=True, help="A commit after it.")
 @click.option("--run", help="Shell command that decides: 0 good, 125 skip, other codes up to 127 bad.")
 @click.option("--parity", help="Operator whose results decide.")
-@click.option("--bench", help="Operator whose speed decides, against the good end's.")
-@click.option("--slower", type=_ABOVE_ONE, default=1.2, show_default=True, help="With --bench: how many times is bad.")
+@click.option("--bench", help="Operator whose speed decides, compared with the good end's.")
+@click.option(
+    "--slower",
+    type=_ABOVE_ONE,
+    default=1.2,
+    show_default=True,
+    help="With --bench: from how many times the good end's time a commit is bad.",
+)
 @click.option("--library", default="_C", show_default=True, help="With --bench: the kernel library.")
 @click.option("--level", type=_LEVELS, default="smoke", show_default=True, help="With --parity: how many cases.")
 @click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
-@click.option("--all-parents", is_flag=True, help="Search what was merged, too; else a merge is one change.")
+@click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tested side by side.")
 @click.option("--timeout", type=_ABOVE_ZERO, help="Seconds after which the command is ended and counts as bad.")
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
 @click.option("--log", type=_PATH, help="Verdicts to accept: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
-@click.option("--index", help="Index of wheels by commit that is asked first, laid out as wheels.vllm.ai is.")
-@click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels are taken by commits that have the same.")
+@click.option("--index", help="Index of wheels by commit that is asked first, with the layout of wheels.vllm.ai.")
+@click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels commits with the same kernels reuse.")
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")

@@ -56,12 +56,12 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 type=click.Choice(["auto", "off"]),
                 default="auto",
                 show_default=True,
-                help="Objects of earlier builds, if the compiler would read the same files; off compiles all.",
+                help="Reuse objects of earlier builds if the compiler would read the same files; off compiles all.",
             ),
             click.option(
                 "--kernels-from",
                 metavar="PLACE",
-                help="Compile nothing: take the kernels of a wheel (file, folder, URL#sha256=… or index).",
+                help="Compile nothing: use the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
         ]
     ):
@@ -127,7 +127,7 @@ def develop(
     name = target or default_target(matrix).id
     reporter, chosen = Reporter(name), BuildOptions(**options)
     used = install_checkout(paths, matrix, name, checkout, chosen, reporter, python=python, requirements=requirements)
-    reporter.info(f"{checkout} is installed; Python files are used where they are")
+    reporter.info(f"{checkout} is installed; its Python files are used in place")
     print(used)
 
 
@@ -138,7 +138,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
         paths: Folders to read and write.
         target: Target id.
         options: What the user chose.
-        summary: Whether it is also printed how the wheel is installed and what can be done next.
+        summary: Whether to print also how to install the wheel and what to do next.
     """
     from cpuwheels.config.host import is_foreign
     from cpuwheels.config.matrix import load_matrix

@@ -1,4 +1,4 @@
-"""The folders of a run: what the options in front of a command say, looked up when the command needs them."""
+"""The folders of a run, from the options in front of a command; looked up when the command needs them."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Folders:
-    """What ``--root``, ``--dist`` and ``--cache`` say; None for what is not given.
+    """The values of ``--root``, ``--dist`` and ``--cache``; None for an option that is not given.
 
-    Nothing is looked up before it is needed: help, and a command that is told its folder, need no project.
+    Nothing is looked up before it is needed: help, and a command that is given its folder, need no project.
     """
 
     root: Path | None = None

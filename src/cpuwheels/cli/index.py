@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
 
 FOLDER = "index"
-"""Below the output folder, where an index is kept if no other place is named."""
+"""The index's folder below the output folder, if no other place is named."""
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
-"""Variable with the file that GitHub Actions shows."""
+"""Variable that names the file which GitHub Actions shows."""
 
 _SHOWN = 50
 _PATH = click.Path(path_type=Path)
@@ -29,8 +29,8 @@ _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index
 @click.command()
 @click.argument("wheel", type=_PATH)
 @_INDEX
-@click.option("--commit", help="Full hash of its source, for a wheel that does not say it.")
-@click.option("--target", help="Target id, for a wheel that does not say it.")
+@click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
+@click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
 @pass_paths
 def publish(
@@ -73,7 +73,7 @@ class _Nightly(TypedDict):
 @click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
 @click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Begin nothing more after this time.")
+@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Start no wheel after this time.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @pass_paths
@@ -114,7 +114,7 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
             )
         case "postponed":
             raise PostponedError(
-                f"{summary.count('postponed')} wheels are left to the next time",
+                f"{summary.count('postponed')} wheels are left for the next run",
                 where=folder,
                 output="\n".join(lines),
                 next_step="run it again, with more --hours or more of the disk free",
@@ -147,7 +147,13 @@ def check_index(folders: Folders, index: str | None, repair: bool) -> None:
 
 @click.command("serve-index")
 @click.option("--index", type=_PATH, help="Folder of the index (default: dist/index).")
-@click.option("--port", type=click.IntRange(0, 65535), default=8000, show_default=True, help="On this machine alone.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8000,
+    show_default=True,
+    help="Port on this machine's loopback address.",
+)
 @click.pass_obj
 def serve_index(folders: Folders, index: Path | None, port: int) -> None:
     """Serve the index on this machine, for testing and for bisecting."""

@@ -70,7 +70,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        stopped = StoppedError("stopped", next_step="run the same command again; it goes on from what is finished")
+        stopped = StoppedError("stopped", next_step="run the same command again; it continues after what is finished")
         _print(f"\n{stopped}", style="yellow")
         sys.exit(stopped.exit_code)
     sys.exit(0)
@@ -84,7 +84,7 @@ def _print(message: str, style: str) -> None:
 
 @contextlib.contextmanager
 def _signals_as_interrupt() -> Iterator[None]:
-    """Let a termination or hang-up signal end the run as tidily as Ctrl-C does."""
+    """Make a termination or hang-up signal end the run as cleanly as Ctrl-C does."""
 
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--github", is_flag=True, help="As GitHub Actions takes it: one line of JSON.")
+@click.option("--github", is_flag=True, help="For GitHub Actions: one line of JSON.")
 @pass_paths
 def matrix(paths: Paths, github: bool) -> None:
     """Show the targets that a nightly job builds, and where."""

@@ -100,7 +100,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     multiple=True,
     default=("opt", "qwen3"),
     show_default=True,
-    help="A small model that is made on the spot, or the folder of one; may be repeated.",
+    help="A small model that is made on the spot, or a model's folder; may be repeated.",
 )
 @click.option(
     "--dtype",
@@ -115,7 +115,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     "--library",
     "libraries",
     multiple=True,
-    help="Kernel library that vLLM is made to take; may be repeated (default: the one it chooses itself).",
+    help="Kernel library that vLLM has to load; may be repeated (default: the one it chooses itself).",
 )
 @click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
@@ -137,7 +137,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
     folder = chosen.out or wheel.parent
     with storage_errors(folder):
-        (folder / SERVE).unlink(missing_ok=True)  # of another run: what it says is not what this one finds
+        (folder / SERVE).unlink(missing_ok=True)  # of another run, not of this one
     served, logs = serve_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
     Console().print(served.as_table())

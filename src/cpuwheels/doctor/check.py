@@ -1,4 +1,4 @@
-"""One finding of the doctor, and what findings amount to."""
+"""One finding of the doctor, and what the findings mean together."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class Check:
 
     Attributes:
         name: What it is.
-        status: ``fail`` means that a build cannot succeed, ``warn`` that it can but not as one would wish;
-            ``info`` changes nothing.
+        status: ``fail`` means that a build cannot succeed, ``warn`` that it can, but with a drawback; ``info`` changes
+            nothing.
         detail: What was found.
         next_step: What the reader can do about it; empty when there is nothing to do.
     """
@@ -35,13 +35,13 @@ class Check:
 
 
 def from_error(name: str, error: CpuwheelsError) -> Check:
-    """Return the failed check that an error amounts to."""
+    """Return the failed check for an error."""
     where = f" ({error.where})" if error.where else ""
     return Check(name, "fail", f"{error.what}{where}", error.next_step)
 
 
 def can_build(checks: Iterable[Check]) -> bool:
-    """Return whether nothing found stands in the way of a build."""
+    """Return whether nothing that was found prevents a build."""
     return all(check.status != "fail" for check in checks)
 
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
 def judge_compilers(
     target: Target, survey: Sequence[tuple[str, str, bool]], choice: ToolchainChoice, *, runs: bool = True
 ) -> list[Check]:
-    """Judge this machine's compilers.
+    """Check this machine's compilers.
 
     Args:
-        target: Whose gate counts.
+        target: Whose requirements count.
         survey: (command, verdict, whether accepted), in order of preference.
         choice: What ``--toolchain`` says.
         runs: Whether this machine can run the pinned compiler, if there is one.

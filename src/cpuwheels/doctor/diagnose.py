@@ -1,4 +1,4 @@
-"""The whole examination: what is asked, in which order it is told."""
+"""All checks of the doctor, in the order in which they are reported."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Pins:
-    """What the source asks for, or may ask for while it is not there to be read."""
+    """What the source needs, or may need as long as it cannot be read yet."""
 
     torch: dict[str, TorchPin]
     onednn: dict[str, OneDnnPin]
@@ -70,7 +70,7 @@ def diagnose(
 ) -> Iterator[Check]:
     """Check everything that a build of a target needs; nothing is fetched and nothing changed.
 
-    The checks come in the same order each time, each as soon as it and those before it are known.
+    The checks come in the same order each time, each as soon as it and all before it are known.
 
     Args:
         paths: Folders of a run.
@@ -147,7 +147,7 @@ def _pinned_runs(context: inputs.Context, target: Target) -> bool:
 
 
 def _pins(matrix: Matrix, request: SourceRequest, target: Target, store: Store) -> _Pins:
-    """Return the source's pins if it can be read; else all there are, of which it will need one each."""
+    """Return the source's pins if it can be read, else all known pins; it will need one of each kind."""
     folder: Path | None = None
     if isinstance(request, TreeRequest):
         folder = request.folder
@@ -179,7 +179,7 @@ def _environment(paths: Paths, matrix: Matrix, target: Target, pins: _Pins, stor
         return None
     requests = [EnvironmentRequest(version, pin, target, matrix.python, lock) for version, pin in pins.torch.items()]
     found = [stored_environment(request, store) for request in requests]
-    # With several candidates one of them in the store proves nothing about the one that will be needed.
+    # With several candidates, one in the store proves nothing about the one that will be needed.
     return found[0] if len(found) == 1 else None
 
 

@@ -31,11 +31,11 @@ cache 2.4 GB (most of both is precompiled headers); where uv cannot link from it
 0.9 GB."""
 
 ENVIRONMENT_BYTES = 2 << 30
-"""The part of `COLD_BUILD_BYTES` that is torch and the build tools, which an earlier build may have left."""
+"""The part of `COLD_BUILD_BYTES` for torch and the build tools, which an earlier build may have left."""
 
 CROSS_BYTES = 1 << 30
-"""What a target of another kind of machine takes besides: a Debian root of that machine with torch, unpacked, and the
-toolchain of this machine, which compiles the helpers."""
+"""What a target of another kind of machine needs in addition: a Debian root of that machine with torch, unpacked, and
+the toolchain of this machine, which compiles the helpers."""
 
 DIST_BYTES = 512 << 20
 """Disk for the results: a wheel of at most 60 MB (three stripped libraries, packed 21 MB), staged before it is
@@ -71,7 +71,7 @@ def disk_facts(path: Path) -> DiskFacts:
 
 
 def judge_disk(name: str, facts: DiskFacts, need: int, setting: str, *, kernels_stored: bool = False) -> Check:
-    """Judge a folder's free space.
+    """Check a folder's free space.
 
     Args:
         name: What the folder is.
@@ -91,7 +91,7 @@ def judge_disk(name: str, facts: DiskFacts, need: int, setting: str, *, kernels_
 
 
 def judge_python(version: tuple[int, int, int]) -> Check:
-    """Judge the Python that runs this program."""
+    """Check the Python that runs this program."""
     shown = ".".join(map(str, version))
     if version[:2] >= MINIMUM_PYTHON:
         return Check("Python", "ok", shown)
@@ -100,7 +100,7 @@ def judge_python(version: tuple[int, int, int]) -> Check:
 
 
 def judge_build_pythons(wanted: Sequence[str], found: Mapping[str, Path], stored: str | None) -> Check:
-    """Judge the interpreters that the build environment can be made from.
+    """Check the interpreters that the build environment can be made from.
 
     Args:
         wanted: Versions in order of preference.
@@ -121,7 +121,7 @@ def judge_build_pythons(wanted: Sequence[str], found: Mapping[str, Path], stored
 
 
 def judge_program(name: str, status: int, output: str, *, needed: bool, step: str) -> Check:
-    """Judge a helper program by its answer to ``--version``.
+    """Check a helper program by its answer to ``--version``.
 
     Args:
         name: The program.
@@ -138,7 +138,7 @@ def judge_program(name: str, status: int, output: str, *, needed: bool, step: st
 
 
 def judge_memory(target: Target, limit: MemoryLimit, cpus: CpuLimit, plan: JobPlan) -> Check:
-    """Judge the memory that jobs will share, given a plan that fits under it."""
+    """Check the memory that jobs will share, given a plan that fits it."""
     jobs = "1 job" if plan.jobs == 1 else f"{plan.jobs} jobs at once"
     detail = (
         f"{format_size(limit.bytes)} ({limit.where}), {format_size(limit.available)} of it free; "
@@ -155,7 +155,7 @@ def judge_memory(target: Target, limit: MemoryLimit, cpus: CpuLimit, plan: JobPl
 
 
 def judge_libraries(target: Target, cpu: CpuFeatures | None, *, foreign: bool = False) -> list[Check]:
-    """Judge which of a target's libraries this processor can load.
+    """Check which of a target's libraries this processor can load.
 
     vLLM takes the first that fits, in the order of the matrix. A build needs none of them to fit.
 
@@ -184,7 +184,7 @@ def judge_libraries(target: Target, cpu: CpuFeatures | None, *, foreign: bool = 
             name,
             "warn",
             f"{model}: none of the libraries can be loaded here",
-            "the wheel can be built, but is to be tested on another machine",
+            "the wheel can be built here, but has to be tested on another machine",
         )
     else:
         summary = Check(name, "ok", f"{model}: vLLM would load {chosen}")
@@ -192,7 +192,7 @@ def judge_libraries(target: Target, cpu: CpuFeatures | None, *, foreign: bool = 
 
 
 def judge_amx(cpu: CpuFeatures, limit: OnednnLimit | None) -> list[Check]:
-    """Judge whether oneDNN and vLLM can use the tiles that an x86 processor announces.
+    """Check whether oneDNN and vLLM can use the tiles that an x86 processor announces.
 
     Args:
         cpu: This machine's processor.

@@ -42,7 +42,7 @@ class Context:
         store: What is already there.
         environ: The environment.
         mirrors: Debian mirrors, in order.
-        locked: Whether alternates are refused.
+        locked: Whether fallbacks are refused.
         certain: Whether the source's own pins are known.
     """
 
@@ -79,7 +79,7 @@ def debian_need(context: Context, lock_name: str, purpose: str) -> Need:
 
 
 def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
-    """Return the need for oneDNN: the pinned commit, else the first alternate."""
+    """Return the need for oneDNN: the pinned commit, or else the first fallback."""
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, context.environ)
     alternate = None
     if pin.alternates:
@@ -104,7 +104,7 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
 
 
 def has_commit(store: Store, kind: str, commit: str | None) -> bool:
-    """Return whether the sources of a commit are in the store; one that is not known has to be asked for."""
+    """Return whether the sources of a commit are in the store; False for a commit that is not known."""
     return commit is not None and store.path(kind, commit_key(commit)).is_dir()
 
 
@@ -114,7 +114,7 @@ def acl_need(context: Context, tag: str, pin: AclPin) -> Need:
     step = f"make one of the repositories reachable, or name a clone in {acl.REPOSITORY_VARIABLE}"
     if context.locked and pin.commit is None:
         repositories = ()
-        step = f"write its commit into matrix.yaml: in a clone `git rev-parse '{tag}^{{commit}}'` says it"
+        step = f"write its commit into matrix.yaml: in a clone `git rev-parse '{tag}^{{commit}}'` prints it"
     return Need(
         f"{acl.NAME} {tag}",
         "oneDNN's matrix products; a build goes on without it unless --locked refuses that",
@@ -131,7 +131,7 @@ def torch_need(
     """Return the need for a CPU build of torch.
 
     Args:
-        context: As for every need.
+        context: The context of all needs.
         version: Without a local label.
         pin: Where CPU builds are.
         target: Their platform.

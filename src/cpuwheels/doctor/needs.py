@@ -29,16 +29,16 @@ class Place:
 
 @dataclass(frozen=True)
 class Need:
-    """Something from outside.
+    """Something that a build may have to fetch.
 
     Attributes:
         name: What it is.
         purpose: What depends on it.
-        stored: Whether the store has it, so that no place need answer.
+        stored: Whether the store has it; then no place has to answer.
         places: Where it may come from; one that answers is enough.
         step: What to do if none does.
-        alternate: What is used in its stead.
-        locked: Whether alternates are refused.
+        alternate: The fallback that is used instead.
+        locked: Whether fallbacks are refused.
         certain: Whether the build is known to need it; which torch a source pins is not known before the
             source is there.
     """
@@ -65,12 +65,12 @@ def questions(needs: Iterable[Need]) -> dict[str, Callable[[], Answer]]:
 
 
 def judge_need(need: Need, answers: Mapping[str, Answer]) -> Check:
-    """Judge whether something can be had, from what its places answered."""
+    """Check whether something can be fetched, from what its places answered."""
     if need.stored:
         return Check(need.name, "ok", "in the store")
     bad: list[str] = []
     for place in need.places:
-        answer = answers[place.name]  # which may still be on its way; the places after a good one are not waited for
+        answer = answers[place.name]  # which may still be on its way; places after a good one are not waited for
         if answer.good:
             return Check(need.name, "ok", f"{place.name}: {answer.detail}")
         bad.append(f"{place.name}: {answer.detail}")
@@ -78,7 +78,7 @@ def judge_need(need: Need, answers: Mapping[str, Answer]) -> Check:
     if need.alternate is not None and not need.locked:
         instead = judge_need(need.alternate, answers)
         if instead.status == "ok":
-            detail = f"cannot be had ({faults}); {need.alternate.name} would be used instead ({instead.detail})"
+            detail = f"cannot be fetched ({faults}); {need.alternate.name} would be used ({instead.detail})"
             return Check(need.name, "warn", detail, need.step)
         faults = f"{faults}; {need.alternate.name}: {instead.detail}"
     if need.alternate is not None and need.locked:

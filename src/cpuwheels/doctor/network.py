@@ -29,10 +29,10 @@ _HEAD_REFUSED = {HTTPStatus.FORBIDDEN, HTTPStatus.METHOD_NOT_ALLOWED, HTTPStatus
 
 @dataclass(frozen=True)
 class Answer:
-    """What a place said.
+    """A place's answer.
 
     Attributes:
-        good: Whether what is needed can be had there.
+        good: Whether what is needed can be fetched there.
         detail: In words.
     """
 

@@ -23,7 +23,7 @@ _NAME_WIDTH = 34
 """The longest name of a usual check: the packages of a lock."""
 
 _COLUMNS_FROM = 96
-"""Width of a terminal from which names have a column of their own; what was found has 54 columns left then."""
+"""Smallest width of a terminal in which names have a column of their own; 54 columns are left for what was found."""
 
 
 def print_checks(console: Console, target: str, checks: Iterable[Check]) -> tuple[Check, ...]:

@@ -1,7 +1,7 @@
-"""Where an index is kept: what every place can do, and a folder of this machine.
+"""Where an index is kept: the operations of every place, and a folder on this machine.
 
-All are reached through obstore, which writes a file whole or not at all. How a publisher is told that another is at
-work differs: here by a file lock, which the system releases when a process ends.
+All are reached through obstore, which writes a file whole or not at all. How a publisher learns that another is at work
+differs: here by a file lock, which the system releases when a process ends.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ LOCK = ".publishing.lock"
 WAIT_SECONDS = 600.0
 
 _PAGES_SIZE = 16 << 20
-"""More bytes than the pages that one publication writes."""
+"""More bytes than the pages of one publication take."""
 
 
 class Bucket(ABC):
@@ -57,7 +57,7 @@ class Bucket(ABC):
             raise self._broken("read", path, error) from error
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, in place of one that is there.
+        """Write a file, replacing an existing one.
 
         Raises:
             PublishError: It cannot be written.
@@ -77,7 +77,7 @@ class Bucket(ABC):
             self.write(path, text.encode())
 
     def add(self, path: str, content: bytes | Path) -> bool:
-        """Write a file unless one is there, and return whether there was none.
+        """Write a file unless it exists, and return whether it was written.
 
         Raises:
             PublishError: It cannot be written.
@@ -116,7 +116,7 @@ class Bucket(ABC):
         return sorted(name for name in found if name != LOCK)
 
     def require_room(self, size: int) -> None:
-        """Check that there is room for files, where that can be told; a bucket has no end.
+        """Check that there is room for files, where that is known; a bucket has no limit.
 
         Args:
             size: Bytes.
@@ -138,7 +138,7 @@ class Bucket(ABC):
         """
 
     def _attributes(self, path: str) -> dict[str, str] | None:
-        """Return what web servers are told of a file; nothing where that cannot be kept with it."""
+        """Return a file's headers for web servers; none where they cannot be stored with it."""
         del path
         return None
 

@@ -1,4 +1,4 @@
-"""Everything that can be wrong with an index: pages, links, digests, metadata; and what puts each of it right."""
+"""Everything that can be wrong with an index: pages, links, digests, metadata; and the remedy for each fault."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 class Remedy(Enum):
-    """What puts a fault right, in the words of a next step."""
+    """The remedy for a fault, as a next step."""
 
     REPAIR = "write these pages anew: nox -s check-index -- --repair"
     PUBLISH = "publish again, from their files, the wheels that are named"
@@ -55,9 +55,9 @@ class Fault:
 
     Attributes:
         what: In a sentence.
-        remedy: What puts it right.
+        remedy: How to repair it.
         page: Path of a page that is wrong.
-        text: What it has to be; None if it must not be there.
+        text: Its correct text; None if the page must not be there.
     """
 
     what: str
@@ -69,7 +69,7 @@ class Fault:
 def check_index(bucket: Bucket) -> list[Fault]:
     """Return everything that is wrong with an index.
 
-    Every wheel is read back: its digest, and that what is said of it is what it says of itself.
+    Every wheel is read back: its digest is checked, and the pages are compared with what the wheel says of itself.
 
     Args:
         bucket: Where it is kept.
@@ -98,7 +98,7 @@ def repair_index(bucket: Bucket) -> list[Fault]:
     if FORMAT_FILE in bucket.names():
         with bucket.alone():
             check_format(bucket)
-            # Listed now: whoever was waited for has changed them.
+            # Listed now: the publisher that was waited for has changed them.
             for fault in _faults(bucket, set(bucket.names())):
                 if fault.text is not None:
                     bucket.write(fault.page, fault.text.encode())
@@ -125,7 +125,7 @@ def _faults(bucket: Bucket, names: Iterable[str]) -> list[Fault]:
     for entry in entries.values():
         faults += _wheel_faults(bucket, entry)
     if any(fault.remedy is Remedy.PAGE for fault in faults):
-        return faults  # what the other pages have to say is only known with that one
+        return faults  # without that one, the right text of the other pages is not known
     known = {wheel_path(one): one for view, of in views.items() if view != NIGHTLY for one in of}.values()
     days = {name: bucket.read(name) for name in sorted(names) if name.startswith(DAYS)}
     pages, commits = _commit_pages([*rows_of(known), *_missing_rows(days)])
@@ -141,7 +141,7 @@ def _page_faults(bucket: Bucket, pages: Mapping[str, str]) -> Iterator[Fault]:
     for path, text in pages.items():
         content = bucket.read(path)
         if content != text.encode():
-            what = "is missing" if content is None else "does not say what the wheels there are"
+            what = "is missing" if content is None else "does not match the wheels there"
             yield Fault(f"{path} {what}", Remedy.REPAIR, path, text)
 
 
@@ -179,7 +179,7 @@ def _same(first: Entry, second: Entry, view: str) -> Iterator[Fault]:
 
 
 def _missing_rows(days: Mapping[str, bytes | None]) -> Iterator[Row]:
-    """Yield what the pages of days say of wheels that are not there; nothing else knows it."""
+    """Yield the days' entries of missing wheels; no other page has them."""
     for content in days.values():
         try:
             rows = read_page(Day, content).rows
@@ -189,7 +189,7 @@ def _missing_rows(days: Mapping[str, bytes | None]) -> Iterator[Row]:
 
 
 def _commit_pages(rows: Iterable[Row]) -> tuple[dict[str, str], Commits]:
-    """Return the pages of commits that some rows come to, and the one of the newest."""
+    """Return the pages of commits that belong to some rows, and the page of the newest."""
     days: dict[str, Day] = {}
     commits = Commits()
     for row in rows:

@@ -1,6 +1,6 @@
 """Which commits have which wheels: a page for each day of commits, and one of the newest.
 
-A day's page is small whatever the index's age, so that adding a wheel writes two small files.
+A day's page is small however old the index is, so adding a wheel writes two small files.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Wheel(Strict):
 
     filename: str
     path: str
-    """Below the index's root."""
+    """Path below the index's root."""
     sha256: str
     size: int
     parity: Parity
@@ -57,7 +57,7 @@ class Row(Strict):
     """When the commit was made: ISO 8601, UTC."""
     wheels: dict[str, Wheel] = Field(default_factory=dict)
     missing: dict[str, Missing] = Field(default_factory=dict)
-    """Why a target has no wheel of it, if one was tried."""
+    """Why a target has no wheel of it, if building one failed."""
 
     @property
     def name(self) -> str:
@@ -65,7 +65,7 @@ class Row(Strict):
         return self.commit or Version(self.version).public
 
     def merged(self, other: Row) -> Row:
-        """Return the row with what another says of the same commit."""
+        """Return the row with the values of another row of the same commit."""
         wheels = self.wheels | other.wheels
         missing = {target: why for target, why in (self.missing | other.missing).items() if target not in wheels}
         made = [row.made for row in (self, other) if row.wheels] or [self.made]
@@ -146,7 +146,7 @@ def row_of(entry: Entry) -> Row:
 
 
 def rows_of(entries: Iterable[Entry]) -> list[Row]:
-    """Return rows of one wheel each, those published first before others: of two of one target the later counts."""
+    """Return rows of one wheel each, in the order of publication: of two of one target the later counts."""
     return [row_of(entry) for entry in sorted(entries, key=lambda one: (one.uploaded, one.filename))]
 
 
@@ -159,7 +159,7 @@ def merged(rows: Iterable[Row], row: Row) -> tuple[Row, ...]:
 
 
 def changed(rows: Iterable[Row], names: Collection[str], new: Iterable[Row]) -> tuple[Row, ...]:
-    """Return rows of which those of some names have the wheels of new rows and no others; what is missing stays."""
+    """Return rows; those of some names have exactly the wheels of the new rows, and keep what is missing."""
     bare = (row.model_copy(update={"wheels": {}}) if row.name in names else row for row in rows)
     found = tuple(row for row in bare if row.wheels or row.missing)
     for row in new:
@@ -171,9 +171,9 @@ def read_page(model: type[Page], content: bytes | None) -> Page:
     """Return a page of commits; an empty one if there is none.
 
     Raises:
-        ValueError: It is none that this version writes.
+        ValueError: It is not a page that this version writes.
     """
     try:
         return model.model_validate_json(content or b"{}")
     except ValidationError as error:
-        raise ValueError(f"no page that this version writes: {error.errors()[0]['msg']}") from error
+        raise ValueError(f"not a page that this version writes: {error.errors()[0]['msg']}") from error

@@ -1,4 +1,4 @@
-"""What an index says of one wheel, read from the wheel and from what lies beside it."""
+"""What an index says of one wheel, read from the wheel and the files next to it."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ VARIANT = "cpu"
 """Name of the wheels' device in URLs and in ``metadata.json``, as https://wheels.vllm.ai has it."""
 
 Parity = Literal["passed", "failed", "not run"]
-"""What the kernels' parity came to."""
+"""The result of the kernels' parity."""
 
 
 class Speed(Strict):
-    """How fast a wheel's kernels are against those of the wheel before it."""
+    """How fast a wheel's kernels are, compared with those of the wheel before it."""
 
     against: str
     """File name of the other wheel."""
@@ -55,7 +55,7 @@ class Entry(Strict):
     size: int
     """Bytes."""
     metadata_sha256: str
-    """Of its ``METADATA``, which is served beside it (PEP 658)."""
+    """Of its ``METADATA``, which is served next to it (PEP 658)."""
     requires_python: str
     version: str
     """With its local label."""
@@ -72,7 +72,7 @@ class Entry(Strict):
     speed: Speed | None = None
     """None if it was not measured."""
     beside: tuple[str, ...] = Field(default=())
-    """Names of the reports that are served beside it."""
+    """Names of the reports that are served next to it."""
 
 
 def read_entry(
@@ -82,8 +82,8 @@ def read_entry(
 
     Args:
         wheel: The file.
-        commit: Of its source, if the wheel does not say it.
-        target: Target id, if the wheel does not say it.
+        commit: Of its source, if the wheel does not contain it.
+        target: Target id, if the wheel does not contain it.
         now: When it is published.
 
     Raises:
@@ -91,7 +91,7 @@ def read_entry(
     """
     if not _PLAIN.fullmatch(wheel.name):
         raise PublishError(
-            f"{wheel.name!r} is no name for a wheel in an index",
+            f"{wheel.name!r} is not a name for a wheel in an index",
             where=wheel,
             next_step="give the wheel the name that it was built with",
         )
@@ -163,7 +163,7 @@ def _target(note: WheelNote | None, given: str | None, wheel: Path) -> str:
 def _commit(note: WheelNote | None, given: str | None, wheel: Path, *, needed: bool) -> str | None:
     said = note and note.source.commit
     if given is not None and not FULL_HASH.fullmatch(given):
-        raise PublishError(f"{given!r} is no full hash", where="--commit", next_step="give all 40 digits")
+        raise PublishError(f"{given!r} is not a full hash", where="--commit", next_step="give all 40 digits")
     if said and given and said != given:
         raise PublishError(
             f"{wheel.name} was built from commit {said}, not {given}", where="--commit", next_step="leave it out"

@@ -1,4 +1,4 @@
-"""The pages for people: the index's root, and one of each view. They ask nothing of any other server."""
+"""The pages for people: the index's root, and one of each view. They load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry, Parity, Speed
 
 MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
-WORDS: dict[Parity, str] = {"passed": "every result was right", "failed": "a result was wrong", "not run": "not tried"}
+WORDS: dict[Parity, str] = {"passed": "every result was right", "failed": "a result was wrong", "not run": "not tested"}
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 

@@ -1,4 +1,4 @@
-"""What a page for people shows to those who want to install: a command for uv and one for pip."""
+"""How a page for people shows installation: a command for uv and one for pip."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry
 
 ADDRESS = "INDEX_URL"
-"""In place of the index's address, which only the page's reader knows."""
+"""Replaces the index's address, which only the page's reader knows."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ def installs_of(entries: Iterable[Entry], view: str | None = None) -> list[Insta
 
     Args:
         entries: The wheels.
-        view: Folder of the view that lists them; without it, that which lists each for the longest.
+        view: Folder of the view that lists them; if not given, for each wheel the view that lists it for the longest.
     """
     return _installs((entry.target, entry.version, view or lasting_view(entry)) for entry in entries)
 
 
 def newest_installs(commits: Commits, newest: Sequence[Entry]) -> list[Install]:
-    """Return how the newest wheel of each target is installed; where none is called so, the newest commit's.
+    """Return how the newest wheel of each target is installed; without a newest one, the newest commit's.
 
     Args:
         commits: The page of the newest commits.

@@ -1,4 +1,4 @@
-"""What an index says already of a wheel that is published again."""
+"""What an index already says of a wheel that is published again."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def known_entry(bucket: Bucket, entry: Entry) -> Entry | None:
 
 
 def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
-    """Return an entry with what was said of the same wheel before and is not said now.
+    """Return an entry, completed with what the index said before of the same wheel.
 
     Args:
-        bucket: Where the index is kept; a report that is there no more is said no more.
+        bucket: Where the index is kept; a report that is no longer there is left out.
         entry: The wheel now.
-        known: What was said of it.
+        known: The earlier entry.
 
     Raises:
         PublishError: They are of different bytes, or of different commits or targets.
@@ -59,12 +59,12 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
     kept = {name for name in known.beside if beside_path(entry, name) in names}
     changes = {
         "uploaded": known.uploaded,
-        # A wheel that does not say its age is as old as when it was published first.
+        # A wheel that does not contain its age is as old as its first publication.
         "made": known.made if entry.made == entry.uploaded else entry.made,
         "commit": entry.commit or known.commit,
         "beside": tuple(sorted({*kept, *entry.beside})),
         "parity": known.parity if entry.parity == "not run" else entry.parity,
-        # Said first, it was timed against the wheel that came before; now another one may seem to.
+        # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
     }
     return entry.model_copy(update=changes)
@@ -75,7 +75,7 @@ def _folder(entry: Entry) -> str:
 
 
 def _of_a_commit(bucket: Bucket, entry: Entry, days: Iterable[str]) -> Entry | None:
-    """Return what is published of a wheel under a commit that is not the one named now, if one is."""
+    """Return what is published of a wheel under another commit than the one named now, if anything is."""
     path = wheel_path(entry)
     for day in days:
         for row in read_commit_page(bucket, day_path(day), Day).rows:

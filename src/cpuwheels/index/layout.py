@@ -1,13 +1,13 @@
-"""Where things lie in an index, as users of https://wheels.vllm.ai know it, and how pages refer to each other.
+"""The layout of an index, as users of https://wheels.vllm.ai know it, and how pages link to each other.
 
-    files/<sha256>/<wheel>                    each wheel once, its METADATA and its reports beside it
+    files/<sha256>/<wheel>                    each wheel once, next to its METADATA and its reports
     <commit>/cpu/vllm/                        pages of one commit's wheels, of one version's, and of the newest
     <version>/cpu/vllm/
     nightly/cpu/vllm/
     commits.json, commits/<day>.json          which commits have which wheels
     latest/<target>.json                      the newest wheel of a target
 
-A folder of pages is called a view. All links are relative, so an index may lie at any address.
+A folder of pages is called a view. All links are relative, so an index may be at any address.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 NIGHTLY = "nightly"
 FILES = "files/"
-"""What is below it never changes."""
+"""Files below it never change."""
 
 FORMAT_FILE = "index.json"
 JOURNAL = "publishing.json"
@@ -34,23 +34,23 @@ COMMITS = "commits.json"
 DAYS = "commits/"
 HTML, JSON, METADATA_JSON = "index.html", "index.v1.json", "metadata.json"
 METADATA_SUFFIX = ".metadata"
-"""Of a wheel's ``METADATA`` beside it (PEP 658)."""
+"""Of a wheel's ``METADATA`` next to it (PEP 658)."""
 
 _DIGITS = 16
 
 
 def wheel_path(entry: Entry) -> str:
-    """Return where a wheel lies: a folder of its own, named by its content."""
+    """Return where a wheel is: in a folder of its own, named after its content."""
     return f"{FILES}{entry.sha256[:_DIGITS]}/{entry.filename}"
 
 
 def beside_path(entry: Entry, name: str) -> str:
-    """Return where something lies that belongs to a wheel."""
+    """Return where a file is that belongs to a wheel."""
     return beside(wheel_path(entry), name)
 
 
 def beside(wheel: str, name: str) -> str:
-    """Return where something lies that belongs to the wheel at a path."""
+    """Return where a file is that belongs to the wheel at a path."""
     return f"{posixpath.dirname(wheel)}/{name}"
 
 
@@ -74,7 +74,7 @@ def views(entry: Entry, *, nightly: bool) -> list[str]:
 
 
 def lasting_view(entry: Entry) -> str:
-    """Return the folder that lists a wheel for the longest: a release's is kept, and the newest's changes."""
+    """Return the folder that lists a wheel for the longest: a release's folder is kept, the newest's changes."""
     return views(entry, nightly=False)[-1]
 
 

@@ -1,7 +1,7 @@
 """Adding a wheel to an index: files first, then the pages that refer to them, the newest's last.
 
-What was published is never replaced by other bytes. Before the first page is changed a journal says what is being
-published; the next publisher finishes what an interrupted one began. At every moment each link leads to what it names.
+A published file is never replaced by other bytes. Before the first page is changed, a journal records what is being
+published; the next publisher finishes what an interrupted one began. Every link works at every moment.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Publication:
 
 @dataclass(frozen=True)
 class Published:
-    """What came of a publication.
+    """The outcome of a publication.
 
     Attributes:
         entry: What the index says of the wheel.
@@ -112,7 +112,7 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
 
 
 def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> None:
-    """Write a wheel, what belongs to it, and the journal; if that cannot be done, nothing of a new wheel is left."""
+    """Write a wheel, the files that belong to it, and the journal; if that fails, nothing of a new wheel is left."""
     entry, reports = journal.entry, publication.reports
     bucket.require_room(entry.size + sum(map(len, reports.values())))
     try:
@@ -172,8 +172,8 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
 def _write_commit_pages(bucket: Bucket, entry: Entry, views_of_it: Iterable[list[Entry]]) -> Commits:
     """Write the pages that list a wheel by its commit, and return that of the newest.
 
-    The rows of its commit and of its version are made anew: the wheel of a release moves from the one to the other when
-    its commit becomes known.
+    The rows of its commit and of its version are made anew: the wheel of a release moves from its version's row to its
+    commit's when the commit becomes known.
     """
     day, names = day_of(entry), {row_of(entry).name, Version(entry.version).public}
     entries = {wheel_path(one): one for of in views_of_it for one in of}.values()
@@ -188,7 +188,7 @@ def _write_commit_pages(bucket: Bucket, entry: Entry, views_of_it: Iterable[list
 
 
 def note_missing(bucket: Bucket, row: Row) -> None:
-    """Say in an index why a wheel is not there.
+    """Record in an index why a wheel is missing.
 
     Args:
         bucket: Where the index is kept; made one if it is empty.

@@ -1,4 +1,4 @@
-"""Publishing one wheel by hand, with everything that lies beside it."""
+"""Publishing one wheel by hand, with its reports."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def publish_wheel(
     Args:
         bucket: Where the index is kept.
         wheel: The file.
-        matrix: Its targets are those that a wheel can be of.
-        commit: Of its source, if the wheel does not say it.
-        target: Target id, if the wheel does not say it.
+        matrix: Lists the targets that a wheel can have.
+        commit: Of its source, if the wheel does not contain it.
+        target: Target id, if the wheel does not contain it.
         nightly: Whether it becomes the newest of its target.
 
     Raises:
-        PublishError: It is no wheel for an index, its parity failed, or it cannot be published.
+        PublishError: It cannot be listed in an index, its parity failed, or it cannot be published.
         MatrixError: There is no such target.
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)

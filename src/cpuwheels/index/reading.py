@@ -51,7 +51,7 @@ def check_format(bucket: Bucket) -> None:
 
 
 def damaged(bucket: Bucket, path: str, error: Exception, *, next_step: str) -> PublishError:
-    """Return the error of a file that cannot be understood."""
+    """Return the error for a damaged file."""
     what = f"{path} is damaged: {str(error).partition(chr(10))[0]}"
     return PublishError(what, where=bucket.name, next_step=next_step)
 

@@ -1,4 +1,4 @@
-"""What lies beside a wheel and is published with it."""
+"""The files next to a wheel that are published with it."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Reports:
 
     Attributes:
         files: Content by name.
-        parity: What its parity came to.
-        speed: What a comparison with another wheel came to.
+        parity: The result of its parity.
+        speed: The result of a comparison with another wheel.
     """
 
     files: dict[str, bytes]
@@ -38,7 +38,7 @@ class Reports:
 
 
 def reports_beside(wheel: Path, sha256: str) -> Reports:
-    """Return the reports that lie beside a wheel.
+    """Return the reports next to a wheel.
 
     Args:
         wheel: The file.
@@ -69,7 +69,7 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
 
 
 def _speed(report: bytes, sha256: str) -> Speed | None:
-    """Return what a comparison came to; None if it is another wheel's, or of some operators alone."""
+    """Return the result of a comparison; None if it is another wheel's, or of only some operators."""
     found = json.loads(report)
     if found["wheel"]["sha256"] != sha256 or found["only"]:
         return None

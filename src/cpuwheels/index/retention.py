@@ -1,4 +1,4 @@
-"""What is taken out of an index when it is old: pages first, then the files that nothing refers to any more."""
+"""Removal of old commits from an index: pages first, then the files that nothing refers to any more."""
 
 from __future__ import annotations
 

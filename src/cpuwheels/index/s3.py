@@ -1,6 +1,6 @@
 """An index in a bucket that speaks S3.
 
-A publisher is told that another is at work by an object that is only made if it is not there, and that counts for a
+A publisher announces its work with an object that is only created if it does not exist, and that is valid for a limited
 time.
 """
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
 LEASE_SECONDS = 900.0
-"""How long a publisher's claim on a bucket counts without being renewed. A wheel is uploaded in a part of it."""
+"""How long a publisher's claim on a bucket is valid without renewal. Uploading a wheel takes a part of it."""
 
 _LOOK_SECONDS = 1.0
 _TYPES = {".whl": "application/zip", ".metadata": "text/plain; charset=utf-8", ".html": "text/html; charset=utf-8"}
@@ -63,7 +63,7 @@ class S3Bucket(Bucket):
 
     @contextmanager
     def alone(self, wait: float = WAIT_SECONDS) -> Iterator[None]:
-        """Hold the index for this publisher by an object that others see; it counts for `LEASE_SECONDS`."""
+        """Hold the index for this publisher with an object that others see; it is valid for `LEASE_SECONDS`."""
         end = time.time() + wait
         while not self._claim():
             if time.time() >= end:
@@ -78,17 +78,17 @@ class S3Bucket(Bucket):
                 self.remove(LOCK)
 
     def write(self, path: str, content: bytes) -> None:
-        """Write a file, in place of one that is there."""
+        """Write a file, replacing an existing one."""
         self._renew()
         super().write(path, content)
 
     def add(self, path: str, content: bytes | Path) -> bool:
-        """Write a file unless one is there, and return whether there was none."""
+        """Write a file unless it exists, and return whether it was written."""
         self._renew()
         return super().add(path, content)
 
     def _claim(self) -> bool:
-        """Return whether the index is held now: nobody held it, or somebody's claim has run out."""
+        """Return whether the index is now held: nobody held it, or the holder's claim has expired."""
         until = time.time() + LEASE_SECONDS
         claim = json.dumps({"owner": self._owner, "until": until}).encode()
         try:
@@ -108,7 +108,7 @@ class S3Bucket(Bucket):
         return True
 
     def _renew(self) -> None:
-        """Renew the claim in good time.
+        """Renew the claim before it expires.
 
         Raises:
             PublishError: Another publisher has taken over.

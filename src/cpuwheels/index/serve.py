@@ -45,7 +45,7 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
 
 class _Server(http.server.ThreadingHTTPServer):
     def handle_error(self, request: object, client_address: object) -> None:
-        """Say what went wrong, unless a client has just gone away: package managers do that on purpose."""
+        """Report an error, unless a client has closed the connection: package managers do that on purpose."""
         if not isinstance(sys.exception(), ConnectionError):
             super().handle_error(request, client_address)  # type: ignore[arg-type]  # only printed
 

@@ -22,13 +22,13 @@ API_VERSION = "1.1"
 """Of the simple repository API: with sizes and upload times (PEP 700)."""
 
 PRIVATE = "_cpuwheels"
-"""Key of what only this project reads; others ignore keys that begin so (PEP 691)."""
+"""Key of values that only this project reads; other readers ignore keys that begin so (PEP 691)."""
 
 
 def view_pages(view: str, entries: Iterable[Entry]) -> dict[str, str]:
     """Return the texts of a view's pages by their paths, in the order in which they are to be written.
 
-    No page comes before one that it leads to.
+    No page comes before one that it links to.
 
     Args:
         view: Its folder.
@@ -54,12 +54,12 @@ def read_view(page: bytes) -> list[Entry]:
     """Return the entries of a view's JSON page.
 
     Raises:
-        ValueError: It is not one that this version writes.
+        ValueError: It is not a page that this version writes.
     """
     try:
         return [Entry.model_validate_json(json.dumps(file[PRIVATE])) for file in json.loads(page)["files"]]
     except (KeyError, TypeError, ValueError) as error:
-        raise ValueError(f"it is no page that this version writes: {error!r}") from error
+        raise ValueError(f"it is not a page that this version writes: {error!r}") from error
 
 
 def _anchor(folder: str, entry: Entry) -> tuple[str, str, dict[str, str]]:

@@ -1,4 +1,4 @@
-"""From kernels to a wheel in the output folder: packed with upstream's package, audited, tried, put in place."""
+"""From kernels to a wheel in the output folder: packed with upstream's package, audited, tested, put in place."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Assembly:
         inputs: The source and the build environment.
         provenance: What the wheel is made from.
         made_from: What its kernels are made from; written into the wheel.
-        kernels: Folder with the kernels as they lie in the wheel.
-        beside: Name in the wheel → extension module that is not among them.
+        kernels: Folder with the kernels as they are in the wheel.
+        beside: Name in the wheel → extension module that is not one of them.
         policy: What the binaries are audited against.
         audited: Key and result of an audit, if there was one; otherwise they are audited.
         features: What this machine's CPU has.
-        write_beside: Writes what lies beside the wheel into a folder.
-        record: What the build record says of how the kernels were made.
+        write_beside: Writes the files that go next to the wheel into a folder.
+        record: How the kernels were made, for the build record.
     """
 
     inputs: Inputs
@@ -63,13 +63,12 @@ class Assembly:
 
 
 def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> BuiltWheel:
-    """Return the wheel in the output folder: the one that is there, if it was made from the same, else a new one.
+    """Return the wheel in the output folder: the existing one if its inputs are the same, else a new one.
 
     Args:
         context: The run.
         assembly: What the wheel is packed from.
-        check: Whether it is installed and its libraries are loaded; if not, one that cannot be loaded is a result like
-            any other.
+        check: Whether it is installed and its libraries are loaded; if not, a wheel that cannot be loaded is no error.
 
     Raises:
         CpuwheelsError: A stage's own error.
@@ -80,7 +79,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
         if finished := find_built(output, key):
-            context.reporter.info("this very wheel was built and checked before; nothing to do")
+            context.reporter.info("this wheel was built and checked before; nothing to do")
             return finished
         with (
             context.store.scratch("wheel") as work,

@@ -61,7 +61,7 @@ def build(
 ) -> BuiltWheel:
     """Build the wheel of one target and put it into the output folder.
 
-    What can be judged without work (target, machine, memory, source request) is judged first.
+    What can be checked without work (target, machine, memory, source request) is checked first.
 
     Args:
         paths: Folders to read and write.
@@ -69,9 +69,9 @@ def build(
         name: Target id.
         options: What the user chose.
         reporter: Told of every step.
-        check: Whether the wheel is installed and its libraries are loaded; if not, one that cannot be loaded is a
-            result like any other.
-        store: That of the paths, if it is open; several builds may have one.
+        check: Whether the wheel is installed and its libraries are loaded; if not, a wheel that cannot be loaded is no
+            error.
+        store: The store of the paths, if it is open; several builds may share it.
 
     Raises:
         CpuwheelsError: Any stage's own error.
@@ -168,7 +168,7 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
 
 
 def _policy(target: Target, inputs: Inputs) -> AuditPolicy:
-    """Return what a wheel is held against whose binaries were audited before."""
+    """Return what a wheel is checked against whose binaries were audited before."""
     return AuditPolicy(
         floor=target.floor,
         machine=target.machine,

@@ -1,4 +1,4 @@
-"""The build record: what a wheel was made from, how long it took, and what stood in for something else."""
+"""The build record: what a wheel was made from, how long it took, and which fallbacks were used."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def write_record(
         tried: For each CPU of the install check what was loaded on it, and what the chooser chose; empty if nothing
             here runs the wheel.
         timings: Seconds of each stage of this run.
-        announcements: What the run said aloud.
-        beside: Names of what lies beside the wheel.
+        announcements: What the run announced.
+        beside: Names of the files next to the wheel.
     """
     record = {
         **made_from.as_dict(),
@@ -76,7 +76,7 @@ def write_record(
 
 
 def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> dict[str, Any]:
-    """Return what the build record says of kernels that were compiled, now or before.
+    """Return the build record of kernels that were compiled, now or before.
 
     Args:
         toolchain: For its flags and the host compilers it refused.
@@ -98,7 +98,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
 
 
 def precompiled_record(origin: str, wheel: str, sha256: str) -> dict[str, Any]:
-    """Return what the build record says of kernels that were taken from another wheel.
+    """Return the build record of kernels that were taken from another wheel.
 
     Args:
         origin: Where that wheel was.

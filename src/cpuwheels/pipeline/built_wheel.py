@@ -35,7 +35,7 @@ class _Jobs(Strict):
 
 
 class _Record(Strict):
-    """The part of a build record that says whether the wheel beside it is still the one to build."""
+    """The part of a build record that shows whether the wheel next to it is still the one to build."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -79,7 +79,7 @@ def wheel_key(provenance: Provenance, target: Target, tools: Path) -> str:
 
 
 def find_built(output: Path, key: str) -> BuiltWheel | None:
-    """Return the wheel of a key if it lies in an output folder whole, with all that belongs to it."""
+    """Return the wheel of a key if an output folder has it, whole and with all files that belong to it."""
     try:
         finished = read_built(output)
     except WheelError:
@@ -88,20 +88,22 @@ def find_built(output: Path, key: str) -> BuiltWheel | None:
 
 
 def read_built(output: Path) -> BuiltWheel:
-    """Return the wheel in an output folder, if it is the one that its record tells of.
+    """Return the wheel in an output folder, if it is the one in its record.
 
     Raises:
-        WheelError: There is none, it has other bytes, or something beside it is missing.
+        WheelError: There is none, it has other bytes, or a file next to it is missing.
     """
     try:
         record = _Record.model_validate_json((output / RECORD).read_bytes())
     except (OSError, ValidationError) as error:
-        raise WheelError(f"{RECORD} tells of no wheel", where=output, next_step="build it") from error
+        raise WheelError(f"{RECORD} names no wheel", where=output, next_step="build it") from error
     path = output / record.wheel.file
     missing = [name for name in (record.wheel.file, *record.beside) if not (output / name).exists()]
     if missing or file_digest(path) != record.wheel.sha256:
         raise WheelError(
-            f"{', '.join(missing) or path.name} is not there as it was built", where=output, next_step="build it"
+            f"{', '.join(missing) or path.name} is missing or changed since it was built",
+            where=output,
+            next_step="build it",
         )
     wheel = record.wheel
     return BuiltWheel(

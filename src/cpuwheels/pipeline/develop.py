@@ -1,4 +1,4 @@
-"""A checkout installed editable, with kernels that fit it."""
+"""An editable installation of a checkout, with kernels that fit it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def develop(
     python: Path | None = None,
     requirements: bool = True,
 ) -> Path:
-    """Install a checkout so that its Python files are used where they are, with kernels from the store or a build.
+    """Install a checkout so that its Python files are used in place, with kernels from the store or a build.
 
     Nothing is written into the checkout but the environment ``.venv``, if none is named. Run it again after a change to
     kernels; changes to Python files need nothing.

@@ -37,7 +37,7 @@ def new_logs(paths: Paths, target: str) -> Path:
 
 @contextmanager
 def staging(paths: Paths, target: str, version: str) -> Iterator[Path]:
-    """Yield an empty folder beside the output folder, on the same file system; it is gone afterwards.
+    """Yield an empty folder next to the output folder, on the same file system; it is removed afterwards.
 
     Raises:
         StoreError: The output folder cannot be written.

@@ -1,4 +1,4 @@
-"""What kernels are made from, fetched and made one after the other."""
+"""The inputs of kernels, fetched and made one after the other."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Upstream:
-    """The source, and what it asks for; see the stages' own results."""
+    """The source, and what it requires; see the stages' own results."""
 
     source: Source
     prepared: PreparedSource
@@ -48,7 +48,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Inputs:
-    """What kernels are made from, but for the compiler; see the stages' own results."""
+    """The inputs of kernels except the compiler; see the stages' own results."""
 
     source: Source
     prepared: PreparedSource
@@ -110,7 +110,7 @@ def compiler(context: BuildContext) -> tuple[Toolchain, NativeTools]:
 
 
 def gather(context: BuildContext, found: Upstream) -> Inputs:
-    """Return what a source's kernels are made from, fetching and making what the store does not have.
+    """Return the inputs of a source's kernels; what the store does not have is fetched and made.
 
     Raises:
         CpuwheelsError: A stage's own error.
@@ -136,6 +136,6 @@ def _chosen_onednn(matrix: Matrix, pins: SourcePins, target: Target) -> tuple[st
         raise OneDnnError(
             f"the source names no oneDNN for {target.machine}",
             where="cmake/cpu_extension.cmake of the source",
-            next_step="if upstream's kernels do without it, set 'onednn: false' for the target in matrix.yaml",
+            next_step="if upstream's kernels do not need it, set 'onednn: false' for the target in matrix.yaml",
         )
     return chosen

@@ -40,7 +40,7 @@ class Package:
     """What a wheel is packaged from.
 
     Attributes:
-        parts: What it is made of; they have to say all of the metadata.
+        parts: What it is made of, with all of the metadata.
         environment: The build environment, with the build backend.
         epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
         provenance: What it is made from; written into it.
@@ -71,7 +71,7 @@ class PackagedWheel:
         versions: Highest symbol version needed of each system library family.
         bundled: Libraries brought in.
         moved_requirements: URL requirements that were made plain.
-        instructions: What each file was held against, and how much of it was judged.
+        instructions: The limit of each file, and how much of it was checked.
     """
 
     path: Path
@@ -85,7 +85,7 @@ class PackagedWheel:
     instructions: tuple[Judged, ...] = ()
 
     def as_record(self) -> dict[str, Any]:
-        """Return what the build record says of the wheel."""
+        """Return the wheel's part of the build record."""
         record = asdict(self) | {"file": self.path.name}
         del record["path"]
         return record
@@ -118,7 +118,7 @@ def package_wheel(context: BuildContext, package: Package, *, work: Path, out: P
 
 
 def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tuple[Path, Mapping[str, Path]]:
-    """Return a wheel as the build backend writes it, and the package's files that it lacks if it is a kept one."""
+    """Return a wheel as the build backend writes it; if it is from the store, also the package files that it lacks."""
     parts, environment = package.parts, package.environment
     platform = f"linux-{package.policy.machine}" if package.policy.system == "Linux" else None
     kept = DistInfoCache(parts, f"{environment.key()} {platform or sys.platform}", context.store)
@@ -143,7 +143,7 @@ def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tu
 def _canonicalise(
     package: Package, raw: Path, files: Mapping[str, Path], audited: Audited, kept: Path | None, out: Path
 ) -> Path:
-    """Write the wheel with its audited binaries and our notes; what an earlier wheel compressed is copied."""
+    """Write the wheel with its audited binaries and our notes; entries that an earlier wheel compressed are copied."""
     wheel = out / audited_name(raw, audited)
     note = wheel_note(package.provenance, audited, package.parts.project.moved)
     with Streams([each for each in (audited.path, kept) if each is not None]) as streams:

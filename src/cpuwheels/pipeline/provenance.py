@@ -34,7 +34,7 @@ _ONLY_IF_KNOWN = {"commit", "chooser_key"}
 
 
 class _Facts(Strict):
-    # What a later version adds means nothing to this one; what changes its meaning raises the format.
+    # This version ignores what a later one adds; a change of meaning raises the format.
     model_config = ConfigDict(extra="ignore")
 
 
@@ -130,7 +130,7 @@ class MovedFacts(_Facts):
 
 
 class WheelNote(Provenance):
-    """The whole note in a wheel: what it is made from, and what its audit found."""
+    """The whole note in a wheel: what the wheel is made from, and what its audit found."""
 
     bundled_libraries: dict[str, str]
     """Path in the wheel → soname."""
@@ -229,7 +229,7 @@ def wheel_note(made_from: Provenance, audited: Audited, moved: tuple[MovedRequir
 
 
 def read_note(wheel: Path | IO[bytes]) -> WheelNote | None:
-    """Return the note of a wheel; None if it has none, since it was built by somebody else.
+    """Return the note of a wheel; None if it has none because somebody else built it.
 
     Args:
         wheel: The file, or a stream of it, of which only the end and this one member are read.

@@ -1,4 +1,4 @@
-"""A second build of the same source under other circumstances, to be compared with the first byte by byte."""
+"""A second build of the same source under other conditions, to be compared with the first byte by byte."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class SecondBuildError(Exception):
 
 @contextmanager
 def rebuilt(paths: Paths, target: str, options: BuildOptions, reporter: Reporter) -> Iterator[Path]:
-    """Build a target in another folder and yield the wheel, which is gone afterwards.
+    """Build a target in another folder and yield the wheel, which is removed afterwards.
 
     The store of the second build has what was downloaded and the sources prepared from it (`MOVABLE`); everything
     else is made again: toolchain, environment, kernels, wheel. It has another time zone, locale, umask and number of

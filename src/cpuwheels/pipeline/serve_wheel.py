@@ -1,4 +1,4 @@
-"""One run of serving: a wheel into an environment, models, and a case for each model, data type and library."""
+"""One run of serving: a wheel in an environment, models, and a case for each model, data type and library."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def serve_wheel(
         reporter: Told of every step.
 
     Returns:
-        What was found, wrong answers and failed starts among it; and the folder of the logs.
+        What was found, wrong answers and failed starts included; and the folder of the logs.
 
     Raises:
         CpuwheelsError: Any stage's own error.
@@ -115,7 +115,7 @@ def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
         folder = None if text in MADE else Path(text).resolve()
         if folder and not (folder / "config.json").is_file():
             raise UsageError(
-                f"{text} is no folder of a model: it has no config.json",
+                f"{text} is not the folder of a model: it has no config.json",
                 where="--model",
                 next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
             )
@@ -151,9 +151,9 @@ def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> 
 
 @contextmanager
 def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
-    """Yield the environment of every process: nothing of it is written to the user's folders.
+    """Yield the environment of every process, with which nothing is written to the user's folders.
 
-    vLLM's sockets lie in the temporary folder, and their paths may have 107 characters (unix(7)), so it is a short one.
+    vLLM's sockets are in the temporary folder, and their paths may have 107 characters (unix(7)), so its path is short.
     """
     home = work / "home"
     home.mkdir(parents=True, exist_ok=True)

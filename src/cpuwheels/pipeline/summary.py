@@ -1,4 +1,4 @@
-"""What a build says at its end: the wheel, what is unusual about it, how to install it, what to do next."""
+"""The summary of a build: the wheel, what is unusual about it, how to install it, what to do next."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _INDENT, _LABEL = "  ", 10
 def summary_lines(
     finished: BuiltWheel, target: Target, notes: Iterable[str], *, foreign: bool, here: Path, width: int
 ) -> list[str]:
-    """Return what is said at the end of a build; commands and paths are never divided, so that they can be copied.
+    """Return the summary of a build; commands and paths are never broken across lines, so that they can be copied.
 
     Args:
         finished: The wheel.
         target: What it is for.
-        notes: What the run announced; what was announced when the wheel was made is said as well.
+        notes: What the run announced; what was announced when the wheel was made is shown as well.
         foreign: Whether this is a machine of another kind.
         here: The working folder; paths below it are relative.
         width: Columns of the terminal, for the notes.

@@ -1,4 +1,4 @@
-"""Where a wheel is tried: on this machine, or on an emulated one if it is for another kind."""
+"""Where a wheel is tested: on this machine, or on an emulated one if it is for another kind of machine."""
 
 from __future__ import annotations
 
@@ -100,10 +100,10 @@ def install_environment(
 def parity_environment(
     context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path
 ) -> ParityEnvironment:
-    """Return where the kernels of a wheel are tried, with the wheel installed.
+    """Return where the kernels of a wheel are tested, with the wheel installed.
 
     Raises:
-        UsageError: It is for another kind of machine, and there shall be no emulation.
+        UsageError: It is for another kind of machine, and emulation is turned off.
         CpuwheelsError: Any stage's own error.
     """
     return (
@@ -112,7 +112,7 @@ def parity_environment(
 
 
 def this_cpu(context: BuildContext) -> CpuFeatures:
-    """Return what this machine's CPU has, compiling isaprobe if none that is there can tell.
+    """Return what this machine's CPU has, compiling isaprobe if none is available.
 
     Raises:
         ToolchainError: It cannot be compiled.
@@ -126,7 +126,7 @@ def this_cpu(context: BuildContext) -> CpuFeatures:
 
 
 def hold_onednn_back(reporter: Reporter, cpu: CpuFeatures) -> OnednnLimit | None:
-    """Return how far oneDNN may go with this machine's CPU; if it may not go all the way, say so aloud, once."""
+    """Return how far oneDNN may go with this machine's CPU; announce a limit once."""
     limit = onednn_limit(cpu, os.environ)
     if limit and (note := f"oneDNN is held back to {limit.isa}: {limit.reason}") not in reporter.announcements:
         reporter.announce(note)
@@ -194,7 +194,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
 
 
 def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:
-    """Check that the root's torch is the one that the wheel requires, or stands in for it."""
+    """Check that the root's torch is the one that the wheel requires, or may replace it."""
     there = Version(machine.torch_version).public
     if there == wheel.torch:
         return
@@ -203,7 +203,7 @@ def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedM
         raise TorchError(
             f"the emulated machine has torch {machine.torch_version}; {wheel.path.name} requires {wheel.torch}",
             where=f"locks/{context.target.root}.yaml",
-            next_step=f"try the wheel on a machine with {context.target.system} {context.target.machine}",
+            next_step=f"test the wheel on a machine with {context.target.system} {context.target.machine}",
         )
     context.reporter.announce(
         f"the emulated machine has torch {machine.torch_version}, used in place of the {wheel.torch} that the "

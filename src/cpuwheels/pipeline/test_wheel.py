@@ -1,4 +1,4 @@
-"""What is done with finished wheels: their kernels are tried, and timed."""
+"""Tests of finished wheels: parity of their kernels, and their speed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def check_wheel(
         reporter: Told of every step.
 
     Returns:
-        What was found; wrong results are in it.
+        What was found, wrong results included.
 
     Raises:
         CpuwheelsError: Any stage's own error.

@@ -1,9 +1,9 @@
 """How far oneDNN may go with this CPU's instructions: not to AMX where the description of its tiles is broken.
 
 oneDNN, and torch's products through it, read the description of the tiles from CPUID leaf 0x1D without asking whether
-that leaf is there, and count on what they find. Tried with torch 2.13 and bfloat16: where the leaf that is answered
-instead is all zeros, SIGILL; with a palette without tiles, "could not create a primitive"; with the data of the leaf
-for branch records, a loop over a billion palettes.
+that leaf is there, and rely on what they find. Results of tests with torch 2.13 and bfloat16: SIGILL if another leaf is
+answered instead and is all zeros; "could not create a primitive" with a palette without tiles; a loop over a billion
+palettes with the data of the leaf for branch records.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
 """Levels without AMX, highest first, and the features that oneDNN takes each for (``mayiuse`` in
 src/cpu/x64/cpu_isa_traits.hpp).
 
-A name that a oneDNN does not know sets no limit at all, and AMX stays on: ``init_max_cpu_isa`` in
-src/cpu/x64/cpu_isa_traits.cpp begins with all instructions and says nothing of other names. These are known to oneDNN
+A name that oneDNN does not know sets no limit at all, and AMX stays on: ``init_max_cpu_isa`` in
+src/cpu/x64/cpu_isa_traits.cpp begins with all instructions and ignores other names. These are known to oneDNN
 3.7.2, to torch 2.13's 3.12 and to what followed; the AVX10 names, which mean the same, are not known to all.
 """
 
@@ -56,7 +56,7 @@ class OnednnLimit:
     from_user: bool
 
     def environment(self) -> dict[str, str]:
-        """Return the variables that a process needs which loads oneDNN."""
+        """Return the variables for a process that loads oneDNN."""
         return {VARIABLE: self.isa}
 
 
@@ -70,14 +70,14 @@ def highest_level(features: Collection[str]) -> str:
 
 
 def needed_variables(limit: OnednnLimit | None) -> dict[str, str]:
-    """Return the variables that a process needs which loads oneDNN; none without a limit."""
+    """Return the variables for a process that loads oneDNN; none without a limit."""
     return limit.environment() if limit else {}
 
 
 def onednn_limit(cpu: CpuFeatures, environ: Mapping[str, str]) -> OnednnLimit | None:
-    """Return how far oneDNN may go, or None if it can be left to find out itself.
+    """Return how far oneDNN may go, or None if oneDNN finds the right limit itself.
 
-    It does find out where the operating system has not enabled tiles or refuses them, since it asks for permission
+    It finds it where the operating system has not enabled tiles or refuses them, since it asks for permission
     (``amx::is_available`` in src/cpu/x64/cpu_isa_traits.cpp).
 
     Args:

@@ -1,4 +1,4 @@
-"""Two wheels compared byte for byte, the first difference of each member told in a way that helps find it."""
+"""Two wheels compared byte for byte, with the first difference of each member described so that it can be found."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Difference:
     Attributes:
         member: Path inside the wheel; empty for the archive as a whole.
         what: What differs, such as ``content`` or ``date_time``.
-        detail: Both values, or where the first differing byte lies.
+        detail: Both values, or where the first differing byte is.
     """
 
     member: str
@@ -70,7 +70,7 @@ def require_identical(first: Path, second: Path) -> None:
             f"two builds of the same key differ in {len(found)} places, first: {found[0]}",
             where=f"{first} and {second}",
             output="\n".join(str(difference) for difference in found[:_SHOWN]),
-            next_step="find what of the machine gets into that file (path, time, locale, order)",
+            next_step="find what gets from the machine into that file (path, time, locale, order)",
         )
 
 

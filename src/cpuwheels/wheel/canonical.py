@@ -30,7 +30,7 @@ UNIX = 3
 
 _CHUNK = 1 << 20
 _COPIED = 1 << 30
-"""Bytes from which an entry is not copied but written anew, far below where zip64 begins."""
+"""Entries of this many bytes or more are written anew, not copied: far below where zip64 begins."""
 
 
 def zip_time(epoch: int) -> tuple[int, int, int, int, int, int]:

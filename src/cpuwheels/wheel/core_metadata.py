@@ -171,13 +171,13 @@ def project_table(project: Project) -> dict[str, Any]:
         "entry-points": groups,
     }
     if project.license_text and not project.license_expression:
-        # The older form of the licence cannot stand beside declared files; the backend finds them by name.
+        # The older form of the licence excludes declared files; the backend finds them by name.
         del table["license-files"]
     return {key: value for key, value in table.items() if value}
 
 
 def differences(declared: Project, written: Project) -> list[str]:
-    """Return what of the declared metadata a written wheel does not say in the same way.
+    """Return the fields in which a written wheel's metadata differ from the declared ones.
 
     Both have had their URL requirements made plain, so the list of moved ones is not compared.
     """

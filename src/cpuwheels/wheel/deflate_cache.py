@@ -40,7 +40,7 @@ _LOCAL_SIGNATURE = b"PK\x03\x04"
 
 
 def compressor_key() -> str:
-    """Return a key of what compresses here: other zlibs give other bytes for the same content and level."""
+    """Return a key of the compressor: another zlib gives other bytes for the same content and level."""
     packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
     text = b"".join(b"%d %d\n" % (number, number * number % 977) for number in range(20_000))
     sample = hashlib.sha256(packer.compress(text) + packer.flush()).hexdigest()
@@ -48,7 +48,7 @@ def compressor_key() -> str:
 
 
 def kept_wheel(store: Store, audited: str) -> Path | None:
-    """Return the wheel that was kept for its compressed files beside some audited binaries, if there is one."""
+    """Return the wheel that was kept with some audited binaries for its compressed files, if there is one."""
     folder = store.find(KIND, _key(audited))
     return None if folder is None else folder / _KEPT
 

@@ -1,8 +1,9 @@
-"""What the build backend writes of a wheel besides its files, kept for wheels of which it would write the same.
+"""A wheel's ``.dist-info`` as the build backend writes it, kept for wheels that would get the same one.
 
-Of a commit that changed Python files alone only the version is new to the backend, and where it writes that is known:
-in ``METADATA`` and in the file name. So its ``.dist-info`` is kept without the version, under a key of everything else
-that it is told. What comes out is held against the declared metadata like a wheel that it wrote itself.
+If a commit changed only Python files, only the version is new to the backend. Where the backend writes the version is
+known: in ``METADATA`` and in the file name. So the ``.dist-info`` is kept without the version, under a key of
+everything else that the backend is given. The result is compared with the declared metadata, like a wheel that the
+backend wrote itself.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _FILES = "dist-info"
 _TAGS = "tags.txt"
 _METADATA = "METADATA"
 _NO_VERSION = "0"
-"""What stands in the place of the version."""
+"""Replaces the version."""
 
 
 class DistInfoCache:

@@ -40,9 +40,9 @@ def pip_command(view: str, version: str) -> str:
 def newest_command(view: str) -> str:
     """Return the command that makes uv install the newest version that a view lists, whatever is installed.
 
-    Only the first index that has a package is asked for it: uv's default, which its settings can change. What is
-    installed is left out of account: a release would be kept, as uv prefers it to the pre-releases that wheels of
-    commits are.
+    Only the first index that has a package is asked for it: uv's default, which its settings can change. The installed
+    version is replaced in any case: uv would keep a release, which it prefers to a pre-release, and wheels of commits
+    are pre-releases.
 
     Args:
         view: URL of the view.

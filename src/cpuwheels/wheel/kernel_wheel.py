@@ -1,4 +1,4 @@
-"""The wheel whose kernels are tried: ours or somebody else's, judged before anything is installed."""
+"""The wheel whose kernels are tested: ours or somebody else's, checked before anything is installed."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KernelWheel:
 
 
 def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: str = "--wheel") -> KernelWheel:
-    """Read what a wheel is.
+    """Read what kernels a wheel has and what it is for.
 
     Args:
         path: The file.

@@ -95,8 +95,8 @@ def parts_of(
     Args:
         project: The metadata.
         package: Name in the wheel → upstream's package file.
-        kernels: Folder with the extension modules as they lie in the wheel (``vllm/_C.abi3.so``,
-            ``vllm/libs/…``); folders beside upstream's packages, such as debug symbols, stay out.
+        kernels: Folder with the extension modules as they are in the wheel (``vllm/_C.abi3.so``,
+            ``vllm/libs/…``); folders next to upstream's packages, such as debug symbols, stay out.
         licenses: Folder with the licence files that the metadata names.
         beside: Name in the wheel → extension module that is not among the kernels, such as a chooser.
         py_api: Oldest Python whose stable ABI the kernels use, as scikit-build-core writes it.

@@ -1,9 +1,9 @@
-"""A version that stands in for a commit's own while ``setup.py`` is asked, so that its answers serve other commits.
+"""A placeholder for a commit's version while ``setup.py`` is asked, so that the answers serve other commits too.
 
-Every commit has another version, and the version is all that makes most commits' answers differ. So ``setup.py`` is
-asked with one that stands in for all versions of that form, which afterwards is replaced where it stands: in the
-metadata, and in the file that setuptools-scm writes. If it stands anywhere else, ``setup.py`` is asked once more, with
-the commit's own.
+Every commit has its own version, and for most commits the answers differ in nothing else. So ``setup.py`` is asked with
+a placeholder for all versions of that form. Afterwards the placeholder is replaced where it is expected: in the
+metadata, and in the file that setuptools-scm writes. If it is found anywhere else, ``setup.py`` is asked once more,
+with the commit's own version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _COMMIT = re.compile(r"(\d+)\.(\d+)\.(\d+)\.dev(\d+)\+(g[0-9a-f]+)")
 PLACEHOLDER = "98765.43210.56789.dev12345+g0123456789abcdef"
-"""Of the form of a commit's version, and like no version of anything."""
+"""It has the form of a commit's version, and nothing has this version."""
 
 _TRACE = re.compile(rb"98765\D{1,2}43210\D{1,2}56789")
 _METADATA = "METADATA"
@@ -30,13 +30,13 @@ def placeholder_for(version: str) -> str:
 
 
 def with_version(answers: Answers, version: str, device: str, *, source: Path, work: Path) -> Answers | None:
-    """Return answers with a commit's version where the stand-in is; None if that is where it cannot be replaced.
+    """Return answers with a commit's version in place of the placeholder; None if it cannot be replaced everywhere.
 
     Args:
-        answers: Of a source that was asked with the stand-in.
-        version: In place of it.
+        answers: Of a source that was asked with the placeholder.
+        version: Replaces it.
         device: Upstream's label of the version in the metadata.
-        source: The tree that was asked about; its own files hold no stand-in.
+        source: The tree that was asked about; its own files do not hold the placeholder.
         work: For the files that are changed.
     """
     metadata = work / _METADATA.lower()

@@ -1,9 +1,9 @@
 """Requirements of a wheel that has to go on an index: no URLs, every extra under its own name.
 
 An index refuses a wheel whose ``Requires-Dist`` holds a direct URL, and installers refuse one as a
-transitive dependency. Every URL requirement therefore becomes a plain one, pinned to the version in the URL's
-file name, under an extra named after the distribution: whoever wants it asks for that extra and says where
-the distribution is to be found.
+transitive dependency. Every URL requirement therefore becomes a plain one, pinned to the version in the URL's file
+name, under an extra named after the distribution. Whoever wants it asks for that extra and says where the distribution
+can be found.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class MovedRequirement:
 
     Attributes:
         original: As the source declares it.
-        replacement: What stands in the wheel instead, without the extra's condition.
-        extra: The extra under which it stands.
+        replacement: The requirement in the wheel that replaces it, without the extra's condition.
+        extra: The extra that it is listed under.
     """
 
     original: str
@@ -68,7 +68,7 @@ def sort_requirements(lines: Iterable[str], extras: Iterable[str]) -> Requiremen
     """Return ``Requires-Dist`` and ``Provides-Extra`` lines sorted by extra, with no URL left.
 
     Raises:
-        WheelError: A line is not a requirement, or its extra does not stand where backends write it.
+        WheelError: A line is not a requirement, or its extra is not where backends write it.
     """
     always: list[str] = []
     by_extra: dict[str, list[str]] = {canonicalize_name(extra): [] for extra in extras}

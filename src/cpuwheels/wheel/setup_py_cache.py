@@ -1,9 +1,9 @@
-"""What a source's ``setup.py`` has said, kept for sources that it would say the same of.
+"""The answers of a source's ``setup.py``, kept for sources that would get the same answers.
 
-Asking takes longer than the rest of a wheel's making, and the answers rarely change: metadata, which files are
-packed, and the few that ``setup.py`` writes itself. They depend on the files that it reads and on the names of
-all files, not on the content of those that setuptools only copies; so they are found by what was read for earlier ones
-(`cpuwheels.core.direct_mode`).
+Asking takes longer than everything else in making a wheel, and the answers rarely change: metadata, which files are
+packed, and the few that ``setup.py`` writes itself. They depend on the files that it reads and on the names of all
+files, not on the content of files that setuptools only copies. So they are looked up by the files that were read for
+earlier answers (`cpuwheels.core.direct_mode`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Notes(Strict):
     copied: dict[str, str]
     """Absolute paths: the copy → what setuptools copied."""
     against: tuple[str, ...]
-    """Why the answers depend on more than can be noted."""
+    """Reasons why the answers depend on more than can be noted."""
 
 
 class _Reads(Strict):
@@ -74,9 +74,9 @@ class SetupPyCache:
 
     Args:
         source: The prepared source.
-        beside: Names everything the answers depend on but the source: environment, version, device.
+        beside: Names everything else that the answers depend on: environment, version, device.
         store: Where answers are kept.
-        names: Those of the source's files that are in the copy that is asked.
+        names: The source's files that are in the copy that is asked.
     """
 
     def __init__(self, source: Path, beside: str, store: Store, names: Iterable[str]) -> None:
@@ -106,7 +106,7 @@ class SetupPyCache:
         """Keep answers for sources like this one, and return why not if they cannot be kept.
 
         Args:
-            answers: What was said.
+            answers: The answers of ``setup.py``.
             copy: The private copy that was asked; its content may have been changed.
             notes: What asking did.
 

@@ -23,7 +23,7 @@ def test_written_and_read_back(tmp_path: Path) -> None:
 def test_what_is_no_result_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x86.json"
     path.write_text(text)
-    with pytest.raises(UsageError, match="cannot go on from x86"):
+    with pytest.raises(UsageError, match="cannot continue from x86"):
         read_results(path)
 
 

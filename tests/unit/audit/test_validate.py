@@ -81,7 +81,7 @@ def test_an_archive_packed_anyhow(tmp_path: Path) -> None:
     text = "\n".join(validate_wheel(wheel, EXPECTED))
     for fault in (
         "demo/ is a directory entry",
-        "demo/__init__.py stands there twice",
+        "demo/__init__.py is there twice",
         "entries are not sorted",
         "different times",
         "demo/_C.abi3.so has mode",

@@ -23,7 +23,7 @@ QUESTION = Question(target="x86", good=GOOD, bad=BAD, first_parent=True, reposit
 
 
 class World:
-    """Commits that are bad from one on, some of which cannot be judged."""
+    """Commits that are bad from one on, some of which cannot be tested."""
 
     def __init__(self, first_bad: int, skipped: range = range(0)) -> None:
         self.first_bad, self.skipped = first_bad, skipped
@@ -88,8 +88,8 @@ def test_both_ends_are_tried_first_and_the_culprit_is_found() -> None:
     [
         (0, range(0), f"{GOOD} should be good and is bad: so it was made", "--good"),
         (101, range(0), f"{BAD} should be bad and is good", "--bad"),
-        (50, range(1), f"{GOOD} should be good and cannot be judged", "--good"),
-        (50, range(100, 101), f"{BAD} should be bad and cannot be judged", "--bad"),
+        (50, range(1), f"{GOOD} should be good and cannot be tested", "--good"),
+        (50, range(100, 101), f"{BAD} should be bad and cannot be tested", "--bad"),
     ],
 )
 def test_a_wrong_end_is_refused(first_bad: int, skipped: range, words: str, where: str) -> None:

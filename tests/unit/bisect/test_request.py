@@ -29,8 +29,8 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "0 ways to judge"),
-        ({"run": "true", "parity": "a"}, "2 ways to judge"),
+        ({}, "0 ways to test"),
+        ({"run": "true", "parity": "a"}, "2 ways to test"),
         ({"bench": "a", "jobs": 2}, "cannot be compared side by side"),
         ({"run": "if true"}, "the shell cannot read the command"),
         ({"run": "./not/there"}, "the command ./not/there is not there"),

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 URL = "https://github.com/uxlfoundation/oneDNN.git"
-LONG = f"cannot be had ({URL}: no route to host); the alternate oneDNN 3.7.2 would be used instead [of it]"
+LONG = f"cannot be fetched ({URL}: no route to host); the fallback oneDNN 3.7.2 would be used [for it]"
 CHECKS = (
     Check("git", "ok", "git version 2.39.5"),
     Check("packages of sysroot-bullseye-amd64", "info", "in the store"),

@@ -60,13 +60,13 @@ def damage(path: Path, content: bytes | None) -> None:
         ("files/*/*x86_64.whl", b"other", "has other bytes than its pages say"),
         ("files/*/*.metadata", b"other", "is not the wheel's METADATA"),
         ("files/*/record.json", None, "record.json is missing"),
-        ("nightly/cpu/vllm/index.html", b"<p>", "does not say what the wheels there are"),
+        ("nightly/cpu/vllm/index.html", b"<p>", "does not match the wheels there"),
         ("nightly/cpu/index.html", None, "nightly/cpu/index.html is missing"),
         ("nightly/cpu/vllm/metadata.json", None, "metadata.json is missing"),
         ("nightly/cpu/vllm/index.v1.json", b"{", "index.v1.json is damaged"),
-        ("commits.json", b"{}", "commits.json does not say"),
+        ("commits.json", b"{}", "commits.json does not match"),
         ("commits/*.json", None, "is missing"),
-        ("latest/x86.json", b"{}", "latest/x86.json does not say"),
+        ("latest/x86.json", b"{}", "latest/x86.json does not match"),
     ],
 )
 def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None, words: str) -> None:
@@ -138,9 +138,9 @@ def test_what_could_not_be_made_is_no_fault(root: Path) -> None:
     days = list((root / "commits").iterdir())
     for day in days:
         day.write_text(day.read_text().replace("2 operators", "3 operators"))
-    assert "commits.json does not say what the wheels there are" in faults(root)
+    assert "commits.json does not match the wheels there" in faults(root)
     days[0].write_text("{")
-    assert f"{days[0].name} does not say what the wheels there are" in faults(root)
+    assert f"{days[0].name} does not match the wheels there" in faults(root)
 
 
 def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:
     [
         ({"target": "arm"}, "built for target x86, not arm"),
         ({"commit": "d" * 40}, f"built from commit {COMMIT}, not d"),
-        ({"commit": "main"}, "'main' is no full hash"),
+        ({"commit": "main"}, "'main' is not a full hash"),
     ],
 )
 def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[str, str], words: str) -> None:
@@ -66,9 +66,9 @@ def test_what_the_wheel_says_otherwise_is_refused(tmp_path: Path, given: dict[st
 @pytest.mark.parametrize(
     ("name", "changes", "words"),
     [
-        ("vllm 0.whl", {}, "no name for a wheel"),
-        ("vllm-0.32.0\x07-cp38-abi3-any.whl", {}, "no name for a wheel"),
-        ("vllm.zip", {}, "no name for a wheel"),
+        ("vllm 0.whl", {}, "not a name for a wheel"),
+        ("vllm-0.32.0\x07-cp38-abi3-any.whl", {}, "not a name for a wheel"),
+        ("vllm.zip", {}, "not a name for a wheel"),
         ("vllm-0.32.0.whl", {}, "is not a wheel"),
         (NAME, {"METADATA": None}, "is not a wheel"),
         (NAME, {"cpuwheels_json": b"{"}, r"cpuwheels\.json is of another version"),

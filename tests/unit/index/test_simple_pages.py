@@ -75,7 +75,7 @@ def test_the_entries_are_read_back_from_the_json_page() -> None:
 
 @pytest.mark.parametrize("page", [b"", b"[]", b"{}", b'{"files": [{}]}', b'{"files": [{"_cpuwheels": {"a": 1}}]}'])
 def test_another_page_is_refused(page: bytes) -> None:
-    with pytest.raises(ValueError, match="no page that this version writes"):
+    with pytest.raises(ValueError, match="not a page that this version writes"):
         read_view(page)
 
 

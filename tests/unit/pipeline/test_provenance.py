@@ -1,4 +1,5 @@
-"""What a wheel says it was made from: every input by content, nothing of the machine, and read back as written."""
+"""A wheel's own record of what it was made from: every input by content, nothing of the machine, and read back as
+written."""
 
 from __future__ import annotations
 

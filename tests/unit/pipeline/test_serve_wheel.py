@@ -53,7 +53,7 @@ def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path, monkeypa
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
     assert chosen_models(["opt", "."]) == {"opt": None, tmp_path.name: tmp_path}
-    with pytest.raises(UsageError, match="llama is no folder of a model"):
+    with pytest.raises(UsageError, match="llama is not the folder of a model"):
         chosen_models(["llama"])
     with pytest.raises(UsageError, match=f"two models are called {tmp_path.name}"):
         chosen_models([str(tmp_path), "."])

@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from cpuwheels.index.bucket import Bucket
 
 FOLDER = "nightly"
-"""Of the job, below the output folder."""
+"""The job's folder, below the output folder."""
 
 
 def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
-    """Build, try and publish what is new, and take out what is old.
+    """Build, test and publish what is new, and take out what is old.
 
     Args:
         paths: Folders to read and write.
@@ -79,7 +79,7 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
 def _sources(
     paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime
 ) -> dict[str, str]:
-    """Return what is to be built, the newest first, with its moment; the index would not keep what is too old."""
+    """Return the sources to build with their moments, the newest first, without those too old for the index to keep."""
     if len([given for given in (options.since, options.release, options.latest_release) if given]) > 1:
         raise UsageError(
             "one of --since, --release and --latest-release can be given",

@@ -1,4 +1,4 @@
-"""What a nightly job has to do: a pure function of sources, targets and what is published."""
+"""What a nightly job has to do: a pure function of sources, targets and published wheels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Plan:
 
     Attributes:
         jobs: Wheels to be built, the newest source first.
-        there: Wheels that are published already.
+        there: Wheels that are already published.
     """
 
     jobs: tuple[Job, ...]
@@ -43,7 +43,7 @@ def plan_jobs(sources: Mapping[str, str], targets: Iterable[str], published: Cal
     Args:
         sources: Full hashes or versions, the newest first, with their moments.
         targets: Target ids in the order in which they are built.
-        published: Returns the targets that a source has a wheel of.
+        published: Returns the targets for which a source has a published wheel.
     """
     wanted = list(targets)
     jobs: list[Job] = []

@@ -1,4 +1,4 @@
-"""The jobs one after the other: one that fails does not keep the others from being done."""
+"""The jobs one after the other: a failed job does not stop the others."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from cpuwheels.index.nightly.plan import Job
 
 PASSING = (DownloadError, SourceError)
-"""What may be otherwise a moment later: the network."""
+"""Errors that may be gone a moment later: the network."""
 
 MACHINE = (DiskFullError, StoreError)
-"""What would stop the next job, too."""
+"""Errors that would stop the next job too."""
 
 PAUSE_SECONDS = 30.0
-"""Before the second attempt; as many times as long before each further one."""
+"""Seconds before the second attempt; as many times as long before each further one."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Made:
 
 
 class Maker(Protocol):
-    """Builds, tries and publishes one wheel."""
+    """Builds, tests and publishes one wheel."""
 
     def make(self, job: Job) -> Made:
         """Do it.
@@ -48,7 +48,7 @@ class Maker(Protocol):
         """
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Put aside what there is of a wheel that was not published, and return the folder."""
+        """Put the files of a wheel that was not published into a folder, and return it."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +92,7 @@ def run_jobs(
         maker: Does one.
         budget: What may be used.
         reporter: Told of each outcome.
-        attempts: How often a job is tried that fails for a passing reason.
+        attempts: How often a job is attempted that fails for a passing reason.
         pause: Waits between attempts.
     """
     outcomes: list[Outcome] = []

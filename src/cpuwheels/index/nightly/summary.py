@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 State = Literal["published", "there", "wrong", "failed", "postponed"]
-"""Published now, published before, a kernel gave wrong results, could not be made, or left to the next time."""
+"""Published now, published before, a kernel gave wrong results, could not be made, or left for the next run."""
 
 FAULTS: frozenset[State] = frozenset({"wrong", "failed"})
 
@@ -61,7 +61,7 @@ class Summary(Strict):
     """Commits whose wheels were too old to be kept."""
 
     def count(self, *states: State) -> int:
-        """Return how many wheels came to one of some states."""
+        """Return how many wheels have one of some states."""
         return sum(outcome.state in states for outcome in self.outcomes)
 
     def as_line(self) -> str:

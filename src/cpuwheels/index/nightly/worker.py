@@ -1,4 +1,4 @@
-"""One wheel of a nightly job: built, tried on this machine, published."""
+"""One wheel of a nightly job: built, tested on this machine, published."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class WheelMaker:
         paths: Folders to read and write; its output folder is the job's own.
         matrix: The configuration.
         bucket: Where wheels are published.
-        options: How they are built; their source is each time the job's.
-        level: How many cases of each operator are tried.
-        reporter: Whose console the steps of each wheel are told on.
+        options: How they are built; the source is always the job's.
+        level: How many cases of each operator are tested.
+        reporter: Reports the steps of each wheel on its console.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class WheelMaker:
         self._options, self._level, self._reporter = options, level, reporter
 
     def make(self, job: Job) -> Made:
-        """Build, try and publish a wheel, and take it out of the output folder.
+        """Build, test and publish a wheel, and take it out of the output folder.
 
-        A wheel that nothing here runs, not even emulated, is published without having been tried, and its page says so.
+        A wheel that cannot run here, not even emulated, is published without a test, and its page says so.
 
         Raises:
-            ParityError: A result is wrong; the reports lie beside the wheel.
+            ParityError: A result is wrong; the reports are next to the wheel.
             CpuwheelsError: Any stage's own error.
         """
         paths, target = self._own(job), self._matrix.buildable(job.target)
@@ -80,10 +80,10 @@ class WheelMaker:
         return Made(published.entry.filename)
 
     def _time(self, wheel: Path, paths: Paths, target: Target, reporter: Reporter) -> None:
-        """Time the wheel's kernels against those of the wheel before it, if these are others and can be timed here.
+        """Time the wheel's kernels against those of the wheel before it, if they differ and can be timed here.
 
         Raises:
-            CpuwheelsError: Any stage's own error but that there is nothing to compare.
+            CpuwheelsError: Any stage's own error, except that there is nothing to compare.
         """
         rounds = self._matrix.nightly.speed_rounds
         if not rounds or is_foreign(target):
@@ -108,9 +108,9 @@ class WheelMaker:
         write_files(wheel.parent, {SPEED: result.as_text()})
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Put aside what there is of a wheel that was not published, with the reason, and return the folder.
+        """Put the files of a wheel that was not published into a folder, with the reason, and return the folder.
 
-        The index says then why the wheel is missing.
+        The index then says why the wheel is missing.
         """
         paths = self._own(job)
         kept = self._places.dist / KEPT / f"{job.target}-{job.source[:12]}"

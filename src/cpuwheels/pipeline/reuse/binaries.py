@@ -1,4 +1,4 @@
-"""The binaries of a finished wheel, which were audited when it was made, as the next wheel takes them."""
+"""The binaries of a finished wheel, which were audited when it was made, ready for the next wheel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ALONE = "alone"
 
 
 def precompiled_binaries(donor: Donor, store: Store) -> tuple[Path, tuple[str, Audited]]:
-    """Return a folder with a wheel's extension modules as they lie in it, and key and result of their audit.
+    """Return a folder with a wheel's extension modules, at their paths in it, and the key and result of their audit.
 
     Args:
         donor: The wheel.

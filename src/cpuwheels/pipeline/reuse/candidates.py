@@ -1,4 +1,4 @@
-"""Wheels whose kernels may be taken, wherever they lie: a file, a folder, a URL, a package index."""
+"""Wheels whose kernels may be used, wherever they are: a file, a folder, a URL, a package index."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LocalCandidate:
 
     @contextmanager
     def peek(self) -> Iterator[IO[bytes]]:
-        """Yield it, to look into."""
+        """Yield it for reading."""
         with self.path.open("rb") as stream:
             yield stream
 
@@ -71,7 +71,7 @@ class RemoteCandidate:
 
     @contextmanager
     def peek(self) -> Iterator[IO[bytes]]:
-        """Yield it, to look into; where the server hands out parts, little more is fetched than is read.
+        """Yield it for reading; if the server serves ranges, little more is fetched than is read.
 
         Raises:
             DownloadError: The server does not answer.

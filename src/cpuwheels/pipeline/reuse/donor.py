@@ -1,4 +1,4 @@
-"""The wheel whose kernels are taken: one that says that they were made from what this source's would be made from."""
+"""The wheel whose kernels are used: by its own record they were made from the inputs of this source's kernels."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.request import KernelInputs
 
 _SHOWN = 20
-"""Differences that are listed."""
+"""Differences that a message lists."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ class Donor:
         wheel: The file.
         sha256: Its digest.
         origin: Where it was, for people.
-        made_from: What it says its kernels were made from.
-        note: What it says it was made from as a whole, and of its audit.
+        made_from: What its kernels were made from, by its own record.
+        note: What the whole wheel was made from and what its audit found, by its own record.
     """
 
     wheel: Path
@@ -67,7 +67,7 @@ def check_request(options: BuildOptions) -> None:
 def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser: str | None) -> Donor:
     """Return the first wheel of a place whose kernels are those of a source.
 
-    Of wheels on a server only what they say of their kernels is read, until one is found.
+    Of wheels on a server, only the record of their kernels is read until one is found.
 
     Args:
         context: The run; its store keeps downloads.
@@ -118,10 +118,10 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
 
 
 def read_donor(wheel: Path, origin: str) -> Donor:
-    """Read what a wheel says of itself.
+    """Read a wheel's record of itself.
 
     Raises:
-        PrecompiledError: It does not.
+        PrecompiledError: It has none.
     """
     try:
         with wheel.open("rb") as stream:
@@ -134,7 +134,7 @@ def read_donor(wheel: Path, origin: str) -> Donor:
 
 
 def read_manifest(stream: IO[bytes]) -> KernelManifest:
-    """Return what a wheel says its kernels were made from.
+    """Return what a wheel's kernels were made from, by its own record.
 
     Args:
         stream: The wheel; only the end of it and this one file are read.

@@ -21,11 +21,11 @@ SAMPLE_SECONDS = 1e-3
 """A sample's calls take about as long together: clocks and interruptions then count for little."""
 
 ORDER = (0, 1, 1, 0, 1, 0, 0, 1, 0, 1, 1, 0)
-"""Which side has its turn in a round: neither comes earlier on the whole, so no trend counts."""
+"""The order of the sides in a round: neither comes earlier on average, so a trend does not count."""
 
 _MOST_CALLS = 1000
 _FAILURES = 2
-"""After so many cases of one function that cannot be timed, its others are not tried."""
+"""After so many cases of one function that cannot be timed, its other cases are left out."""
 
 
 @dataclass

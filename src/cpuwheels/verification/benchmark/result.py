@@ -27,7 +27,7 @@ SPEED = "speed.json"
 
 @dataclass(frozen=True)
 class SpeedResult:
-    """All that one comparison found out.
+    """Everything that one comparison found.
 
     Attributes:
         request: What was asked.

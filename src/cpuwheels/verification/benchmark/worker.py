@@ -24,7 +24,7 @@ PATIENCE = 120.0
 
 
 class LeftOutError(Exception):
-    """A case has no time on one side; says why."""
+    """A case has no time on one side; the message says why."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Begun:
 
 
 def pinned(threads: int) -> dict[str, str]:
-    """Return what binds each OpenMP thread to one CPU, the same for every process that is given this.
+    """Return the variables that bind each OpenMP thread to one CPU, the same one in every process that has them.
 
     torch for Linux brings GNU's OpenMP, which the kernel libraries use, too.
     """
@@ -63,7 +63,7 @@ class Worker:
         script: ``time_cases.py``.
         library: The kernel library.
         threads: Threads of the operators.
-        log: Where it writes what goes wrong.
+        log: The file for its errors.
         env: Variables that it needs on this CPU.
     """
 

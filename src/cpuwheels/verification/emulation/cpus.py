@@ -1,4 +1,4 @@
-"""The CPUs that a wheel's libraries are tried on: this machine's own, and emulated ones."""
+"""The CPUs that a wheel's libraries are tested on: this machine's own, and emulated ones."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class Cpu:
     Attributes:
         name: As QEMU names it; empty for this machine's own.
         features: What it has, as `isaprobe` names it.
-        python: The interpreter, with what has to be in front of it, such as an emulator.
-        libraries: Those that are tried on it; all that it can run if None.
+        python: The interpreter, preceded by an emulator or the like.
+        libraries: Those that are tested on it; all that it can run if None.
         environment: Variables that programs need on it.
     """
 
@@ -33,11 +33,11 @@ class Cpu:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def tries(self, library: str) -> bool:
-        """Return whether a library is to be tried on it, if it can run it."""
+        """Return whether a library is to be tested on it, if it can run it."""
         return self.libraries is None or library in self.libraries
 
     def lacks(self, needs: Iterable[str]) -> list[str]:
-        """Return what a library needs and this CPU has not."""
+        """Return the features that a library needs and this CPU lacks."""
         return sorted(set(needs) - self.features)
 
     def first(self, libraries: Iterable[Library]) -> Library | None:
@@ -65,7 +65,7 @@ def require_runnable(library: str, needs: Mapping[str, Collection[str]], feature
 
 
 def emulated_features(libraries: Iterable[Library]) -> dict[str, frozenset[str]]:
-    """Return the emulated CPUs that libraries name, in their order, with what the libraries that name one need."""
+    """Return the emulated CPUs that libraries name, in their order, each with what its libraries need."""
     found: dict[str, frozenset[str]] = {}
     for library in libraries:
         if library.emulated:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 BYTECODE = "bytecode"
 _RECIPE = 1
-"""Raised when the bytecode of the same root would be another."""
+"""Raised when the same root would give other bytecode."""
 
 _IMPORTED = ("torch", "numpy", "pytest", "hypothesis.strategies", "packaging.version")
 """What the checks import; the plug-ins that come with pytest are imported when it reads its settings."""
@@ -56,8 +56,8 @@ class EmulatedMachine:
         root: The unpacked root.
         python: The root's interpreter.
         torch_version: Of the root's torch, such as ``2.14.1+debian``.
-        features: Its CPUs, as QEMU names them, the best first, and what each has.
-        tried: Library → the CPU that it is tried on.
+        features: Its CPUs, as QEMU names them, the best first, and the features of each.
+        tried: Library → the CPU that it is tested on.
         bytecode: Folder with the bytecode of what the checks import.
     """
 
@@ -105,7 +105,7 @@ class EmulatedMachine:
             remove_tree(folder)
             (folder / "lib" / self.python.name / "site-packages").mkdir(parents=True)
             (folder / "bin").mkdir()
-            # What the documentation of Python's venv says of this file; `home` is where the root's packages are found.
+            # As the documentation of Python's venv describes this file; the root's packages are found below `home`.
             version = self.python.name.removeprefix("python")
             (folder / "pyvenv.cfg").write_text(
                 f"home = {self.python.parent}\ninclude-system-site-packages = true\nversion = {version}\n",
@@ -115,7 +115,7 @@ class EmulatedMachine:
 
     def _interpreter(self, folder: Path, place: int, cpu: str) -> Cpu:
         script = folder / "bin" / (f"python-{place}" if place else "python")
-        # Nothing is written to the store's bytecode, also by what leaves the environment's variables aside (-I).
+        # Nothing is written to the store's bytecode, not even by programs that ignore the environment's variables (-I).
         command = shlex.join(str(part) for part in (*self.command(cpu, script), "-B"))
         script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
         script.chmod(0o755)
@@ -205,7 +205,7 @@ def _bytecode_key(root: Path) -> str:
 
 
 def _compile(context: BuildContext, machine: EmulatedMachine) -> None:
-    """Import once what the checks import, and keep the bytecode: without it that takes more than twice as long.
+    """Import once what the checks import, and keep the bytecode: without it, imports take more than twice as long.
 
     Python writes and reads it below a folder of its own, so the root is only read. Each file names the time and size
     of its source, which in a store do not change.

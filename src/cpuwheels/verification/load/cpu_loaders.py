@@ -1,4 +1,4 @@
-"""The install check on several CPUs: each library is loaded on the one that it is tried on."""
+"""The install check on several CPUs: each library is loaded on the CPU that it is tested on."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 class CpuLoaders:
-    """A `Loader` for each CPU, used like one; a context that ends with all of them at rest.
+    """A `Loader` for each CPU, used like one; a context that ends with all of them finished.
 
     Args:
         cpus: The CPUs, with interpreters that share what is installed. Modules that are no library are loaded on the
             first.
         work: For the answers.
-        log: Log file of the processes; every CPU has its own beside it.
+        log: Log file of the processes; every CPU has its own next to it.
     """
 
     def __init__(self, cpus: Sequence[Cpu], work: Path, log: Path) -> None:
@@ -49,7 +49,7 @@ class CpuLoaders:
         """Load each module on its CPU, in a process of its own; called once.
 
         Raises:
-            InstallCheckError: A process that divides itself for them failed, which is no fault of theirs.
+            InstallCheckError: A process that forks for them failed, which is not their fault.
         """
         found: dict[Path, Loaded] = {}
         for place, loader in enumerate(self._loaders):

@@ -28,7 +28,7 @@ def require_chosen(cpus: Sequence[Cpu], target: Target, site: Path, log: Path, p
         target: Names the chooser, and the libraries in the order of preference.
         site: The folder that the wheel is installed into.
         log: Log file of the step.
-        package: The package that the chooser lies in.
+        package: The package that the chooser is in.
 
     Returns:
         CPU → library; CPUs that can run none are left out, as are all if there is no chooser.
@@ -59,7 +59,7 @@ def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
             where=path,
             log=log,
             output=done.output,
-            next_step=f"it has to load {wanted}; its own words say what it did",
+            next_step=f"it has to load {wanted}; its output says what it did",
         )
     found = json.loads(said[-1])
     if found != wanted:

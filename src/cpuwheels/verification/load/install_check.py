@@ -1,7 +1,7 @@
 """The install check: the wheel in a fresh environment, every library loaded in a process of its own.
 
-vLLM swallows the error of a library that cannot be loaded and dies later, at the first operator that it
-misses. Here each library is loaded by its path, and what it registers is read from torch's dispatcher.
+vLLM ignores the error of a library that cannot be loaded and dies later, at the first missing operator. Here each
+library is loaded by its path, and what it registers is read from torch's dispatcher.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class InstallCheck:
         torch: Version of the torch it was loaded into.
         libraries: The libraries that register operators.
         modules: Every other extension module of the package.
-        manifest: The file that all this was written to.
+        manifest: The file that holds all this.
         site: The folder that the wheel was installed into.
     """
 
@@ -105,10 +105,10 @@ def check_install(
         loader: Has a fresh environment with torch, into which the wheel is installed.
         libraries: Library → CPU features it needs; each has to register operators.
         modules: Other extension modules that have to be there; any more that are found are loaded as well.
-        features: What the CPUs have that it loads on. A library that needs more is left out and announced.
-        manifest: JSON file to write, beside the wheel.
+        features: Features of the CPUs that it is loaded on. A library that needs more is left out and announced.
+        manifest: JSON file to write, next to the wheel.
         log: Log file of the step.
-        announce: Called with what must not be missed.
+        announce: Called with important messages.
         package: The package that holds the modules.
 
     Raises:
@@ -177,7 +177,7 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
             where=wheel,
             log=log,
             output=error.output,
-            next_step="uv's words above say why; a tag that does not fit needs a machine of the wheel's target",
+            next_step="uv's output above says why; a tag that does not fit needs a machine of the wheel's target",
         ) from error
     asked = capture([python, "-I", "-c", _WHERE, name])
     if asked.returncode != 0:
@@ -222,11 +222,11 @@ def _operators(path: Path, loaded: Loaded, log: Path, *, library: bool) -> tuple
 def _next_step(done: Completed) -> str:
     if done.returncode == -signal.SIGILL:
         return "compare 'needs' of the library in matrix.yaml with the options it was compiled with"
-    return "the loading process's own words are in the log; a symbol not found is missing on the link line"
+    return "the loading process's output is in the log; a symbol not found is missing on the link line"
 
 
 def describe_end(done: Completed) -> str:
-    """Return how a process ended, in words; an illegal instruction is told as what it means here."""
+    """Return how a process ended, in words; for an illegal instruction, with what it means here."""
     if done.returncode >= 0:
         return f"its process {how_ended(done.returncode)}"
     meaning = " (an instruction this CPU does not have)" if done.returncode == -signal.SIGILL else ""

@@ -1,7 +1,7 @@
 """The process that loads a wheel's extension modules: started early, so that its torch is there when it is needed.
 
-Making an environment and importing torch in it takes seconds and needs nothing of the wheel, so both go on
-beside the wheel's making. The process then waits for the modules, and loads each in a process of its own.
+Making an environment and importing torch in it takes seconds and does not need the wheel, so both happen while the
+wheel is made. The process then waits for the modules, and loads each in a process of its own.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Loaded:
     """How loading a module went.
 
     Attributes:
-        done: How its process ended, and its last words.
+        done: How its process ended, and its last output.
         torch: Version of the torch it was loaded into; empty if it was not.
         operators: Name and schema of each operator that it registered, by name.
     """
@@ -55,7 +55,7 @@ class Loaded:
 
 
 class Loader:
-    """A fresh environment and the process in it that loads modules; a context that ends with both at rest.
+    """A fresh environment and the process in it that loads modules; a context that ends with both finished.
 
     Args:
         make: Makes the environment and returns its interpreter.
@@ -97,7 +97,7 @@ class Loader:
         """Load each module in a process of its own; called once.
 
         Raises:
-            InstallCheckError: The process that divides itself for them failed, which is no fault of theirs.
+            InstallCheckError: The process that forks for them failed, which is not their fault.
         """
         lines = [[module.kind, *map(str, (module.path, *self._files(module.path)))] for module in modules]
         with storage_errors(self._work):
@@ -110,7 +110,7 @@ class Loader:
         ends = dict(json.loads(line) for line in said if line.startswith("["))
         if done.returncode != 0 or len(ends) != len(lines):
             raise InstallCheckError(
-                f"torch cannot be loaded: {done.output.splitlines()[-1] if done.output else 'no word why'}",
+                f"torch cannot be loaded: {done.output.splitlines()[-1] if done.output else 'no reason given'}",
                 where=self.python(),
                 log=self._log,
                 output=done.output,

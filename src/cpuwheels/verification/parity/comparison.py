@@ -44,9 +44,9 @@ class Change:
 
 
 def changes(before: Parity, after: Parity) -> list[Change]:
-    """Return what is not as before, by operator, library and data type.
+    """Return what has changed, by operator, library and data type.
 
-    Where different cases were asked for, by level or operator, those that both have are compared.
+    If the runs asked for different cases, by level or operator, the cases that both have are compared.
     """
     if (before.level, before.only) == (after.level, after.only):
         old, new = _rows(before), _rows(after)
@@ -63,7 +63,7 @@ def _rows(parity: Parity) -> dict[tuple[str, str, str], Row]:
 
 
 def _common(parity: Parity, other: Parity) -> Parity:
-    """Return a run with those cases only that another has, too."""
+    """Return a run with only the cases that another run has too."""
     names = {(library, case.name) for library, case in other.cases}
     libraries = [
         library.model_copy(

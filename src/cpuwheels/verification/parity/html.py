@@ -19,11 +19,11 @@ _SHADES = ((0.0, "exact"), (0.25, "far"), (0.5, "near"), (0.8, "close"), (1.0, "
 
 @dataclass(frozen=True)
 class _Shown:
-    """What the page makes of a cell.
+    """How the page shows a cell.
 
     Attributes:
         shade: CSS class.
-        text: What is read in it.
+        text: Its text.
     """
 
     shade: str

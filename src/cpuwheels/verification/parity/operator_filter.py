@@ -16,7 +16,7 @@ def require_operators(asked: Collection[str], there: Collection[str], nobody: st
 
     Args:
         asked: Names of operators.
-        there: Names of those that can be had.
+        there: Names of the available ones.
         nobody: What has none but those, as the subject of a sentence.
 
     Raises:

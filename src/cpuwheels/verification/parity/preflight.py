@@ -1,7 +1,7 @@
-"""Whether torch itself computes on this CPU: asked before operators are called wrong that only share its fate.
+"""Whether torch itself computes on this CPU: checked first, so that operators are not blamed for torch's failure.
 
 vLLM's operators and the cases' own products go through torch and its oneDNN. Where the processor announces instructions
-that do not work, the first product dies of a signal, whatever wheel is tried.
+that do not work, the first product dies of a signal, whatever wheel is tested.
 """
 
 from __future__ import annotations

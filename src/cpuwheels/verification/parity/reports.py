@@ -1,4 +1,4 @@
-"""The reports beside the wheel."""
+"""The reports next to the wheel."""
 
 from __future__ import annotations
 

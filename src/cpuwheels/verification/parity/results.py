@@ -1,4 +1,4 @@
-"""``parity.json``: what was tried, how close it came to its limit, and what was wrong."""
+"""``parity.json``: what was tested, how close it came to its limit, and what was wrong."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 FORMAT: Final = 1
 EMULATED: Final = "Emulation shows neither speed nor races between threads."
-"""Said by every report of a run on emulated CPUs."""
+"""Part of every report of a run on emulated CPUs."""
 _SHOWN = 12
 """Wrong cases in the error's message; the reports have all."""
 
@@ -36,15 +36,15 @@ class CaseResult(_Part):
     """Data type that its limits depend on; empty if they do not."""
     verdict: Verdict
     ratio: float | None
-    """How much of the limit the worst error uses up, without what storing a result in its format costs anyway: 0 is as
-    exact as the format allows, above 1 is wrong. None if something other than a limit was broken."""
+    """How much of the limit the worst error uses up, without the error of storing a result in its format: 0 is as exact
+    as the format allows, above 1 is wrong. None if something other than a limit was broken."""
     error: float | None
     limit: float | None
     seconds: float
     """Of the first call."""
     problems: tuple[str, ...] = ()
     known: str = ""
-    """The known fault of upstream's that it shows, or showed: its heading in docs/findings.md."""
+    """The known upstream fault that it shows, or showed: its heading in docs/findings.md."""
 
     @property
     def mended(self) -> bool:
@@ -61,7 +61,7 @@ class Row(_Part):
     cases: int
     failed: int
     known: int
-    """Cases that show a known fault of upstream's, and count for nothing else here."""
+    """Cases that show a known upstream fault; nothing else here counts them."""
     ratio: float | None
     """The largest of its cases; None if something other than a limit was broken."""
     error: float | None
@@ -78,12 +78,12 @@ class LibraryResult(_Part):
     name: str
     """``_C``, ``_C_AVX2``…, and the emulated CPU if it did not run on this one."""
     operators: tuple[str, ...]
-    """Those to try."""
+    """Those to test."""
     registered: tuple[str, ...]
-    """All that it has."""
+    """All operators that it has."""
     cases: tuple[CaseResult, ...]
     waived: dict[str, str]
-    """Operators that are not tried, with the reason."""
+    """Operators that are not tested, with the reason."""
     untested: tuple[str, ...]
     """Operators without a case or a waiver."""
     seed: int
@@ -106,7 +106,7 @@ class LibraryResult(_Part):
 
 
 class Parity(_Part):
-    """All that one run of parity found out about a wheel."""
+    """Everything that one run of parity found about a wheel."""
 
     format: Literal[1] = FORMAT
     wheel: str

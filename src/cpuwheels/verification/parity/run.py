@@ -1,4 +1,4 @@
-"""One run of parity: the cases on each library, on each CPU that it is tried on."""
+"""One run of parity: the cases on each library, on each CPU that it is tested on."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ParityRequest:
     Attributes:
         wheel: The wheel.
         target: Says which CPU features its libraries need.
-        only: Operators to try; all if empty.
+        only: Operators to test; all if empty.
     """
 
     wheel: KernelWheel
@@ -45,7 +45,7 @@ class ParityRequest:
 
 @dataclass(frozen=True)
 class Trial:
-    """How libraries are tried on a CPU.
+    """How libraries are tested on a CPU.
 
     Attributes:
         cpu: The CPU, with an interpreter that has torch and what the cases need.
@@ -72,7 +72,7 @@ class ParityEnvironment:
         machine: Name of the machine's CPU.
         threads: How many threads the operators use.
         emulated: Whether none of the CPUs is this machine's own.
-        at_once: How many libraries are tried at once.
+        at_once: How many libraries are tested at once.
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
     """
 
@@ -90,10 +90,10 @@ class ParityEnvironment:
 
 
 def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Reporter) -> Parity:
-    """Try a wheel's operators on each library that the CPUs can run.
+    """Test a wheel's operators on each library that the CPUs can run.
 
     Returns:
-        What was found; wrong results are in it, and no error.
+        What was found; wrong results are part of it, and not an error.
 
     Raises:
         ParityError: The cases cannot be run, or no CPU can run a library of the wheel.
@@ -178,7 +178,7 @@ def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> Library
     if known := {case.known for case in result.cases if case.verdict == "known"}:
         what += f" but for {len(known)} known faults"
     if mended := {case.known for case in result.cases if case.mended}:
-        what += f"; known faults that do not show any more: {', '.join(sorted(mended))}"
+        what += f"; known faults that no longer show: {', '.join(sorted(mended))}"
     if not result.operators:
         what = "none of those asked for"
     reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")

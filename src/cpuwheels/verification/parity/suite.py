@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.parity.results import LibraryResult
 
 MOST_CRASHES = 20
-"""After so many the rest of a library is not tried."""
+"""After so many crashes the rest of a library is not tested."""
 
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
@@ -35,14 +35,14 @@ class Suite:
     """The cases, and where their processes run.
 
     Attributes:
-        python: Interpreter of the environment with the wheel, torch, numpy and pytest; with what has to be in front
-            of it, such as an emulator.
+        python: Interpreter of the environment with the wheel, torch, numpy and pytest; preceded by an emulator or the
+            like.
         tests: Folder of the cases.
         work: Folder for results and outputs, shared by all libraries of a run.
         logs: Folder for the logs.
         level: ``smoke``, ``full`` or ``deep``.
         threads: Threads of the operators.
-        only: Operators to try; all if empty.
+        only: Operators to test; all if empty.
         env: Variables that the CPU needs.
     """
 
@@ -58,7 +58,7 @@ class Suite:
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
 
-        A case that kills its process is written down as crashed, and the rest is run in another process.
+        A case that kills its process is recorded as crashed, and the rest is run in another process.
 
         Args:
             name: Of the library, in the results.
@@ -93,7 +93,7 @@ class Suite:
                     where=library,
                     log=log,
                     output=done.output,
-                    next_step="a symbol that is missing means that it was built with another torch, or lacks a library",
+                    next_step="a missing symbol means that it was built with another torch, or lacks a library",
                 )
             written.read()
             if (killed := unfinished(written.events)) is None:
@@ -113,7 +113,7 @@ class Suite:
         result = library_result(name, written.events, time.monotonic() - began)
         if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
             raise ParityError(
-                f"something failed on {name} that no case says",
+                f"something failed on {name} that belongs to no case",
                 where=library,
                 log=log,
                 output=done.output,
@@ -157,7 +157,7 @@ class Suite:
 def no_core_files() -> Iterator[None]:
     """Let processes that crash leave no image of their memory; QEMU puts its own into the working folder.
 
-    The limit is this process' own: where suites run side by side, this has to be around all of them.
+    The limit is this process' own: where suites run side by side, this has to enclose all of them.
     """
     before = resource.getrlimit(resource.RLIMIT_CORE)
     resource.setrlimit(resource.RLIMIT_CORE, (0, before[1]))

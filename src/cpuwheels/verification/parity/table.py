@@ -1,4 +1,4 @@
-"""The terminal's view of parity."""
+"""Parity on the terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.parity.results import Parity
 
 DRIFTING = 0.8
-"""From this share of its limit on an error is shown as coming close."""
+"""An error of at least this share of its limit is shown as close to it."""
 
 _WIDTH = 10
 """Of a library's column; the names of libraries on emulated CPUs are longer."""
@@ -36,7 +36,7 @@ def parity_table(parity: Parity) -> Table:
     table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
     captions = []
     if known:
-        captions.append(f"* and calls that show one of {len(known)} known faults of upstream's: docs/findings.md")
+        captions.append(f"* and calls that show one of {len(known)} known upstream faults: docs/findings.md")
     if parity.emulated:
         captions.append(f"On {parity.machine}. {EMULATED}")
     table.caption, table.caption_justify = "\n".join(captions) or None, "left"
@@ -51,7 +51,7 @@ def parity_table(parity: Parity) -> Table:
 
 
 def change_table(changes: list[Change], other: str) -> Table:
-    """Return a table of what is not as in another wheel."""
+    """Return a table of the differences from another wheel."""
     table = Table(title=f"not as in {other}", title_justify="left")
     for heading in ("operator", "library", "data type", "", "before", "now"):
         table.add_column(heading, justify="right" if heading in {"before", "now"} else "left", overflow="fold")

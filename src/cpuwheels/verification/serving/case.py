@@ -33,7 +33,7 @@ _CANDIDATES = 250
 """Texts of each length among which the clearest are taken; one of about twenty answers of 16 tokens is clear enough."""
 
 _FEW_CANDIDATES = 8
-"""Of a model that is not small: it takes longer, and is trained, so that most of its answers are clear."""
+"""For a model that is not small: it takes longer, and it is trained, so most of its answers are clear."""
 
 _SMALL = 64 << 20
 """Bytes of weights."""
@@ -42,7 +42,7 @@ _QUESTIONS = 12
 """What a model that is made is asked: two of each kind and length (resources/reference.py)."""
 
 _PATIENCE = 600.0
-"""Seconds for a server's start: half a minute on a quiet machine, several on a busy one."""
+"""Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one."""
 
 _SCRIPTS = "serve-scripts.log"
 _ERROR = re.compile(r"^(?:\([^)]*\) )?(?:ERROR [^]]*\] )?([\w.]*(?:Error|Exception): \S.*)", re.MULTILINE)
@@ -70,15 +70,15 @@ class Setting:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a case tries.
+    """What a case tests.
 
     Attributes:
         model: Its name.
         folder: Where it is.
         dtype: ``float32``, ``bfloat16`` or ``float16``.
-        library: The library that vLLM is made to take; empty if it is left to choose.
+        library: The library that vLLM is made to load; empty if vLLM chooses.
         chooser: A module of the wheel that is no library, but looks like one; empty if there is none.
-        env: Variables under which vLLM takes the library.
+        env: Variables that make vLLM load the library.
     """
 
     model: str
@@ -187,7 +187,7 @@ def _ask(setting: Setting, url: str, questions: Path, answers: Path) -> list[Exc
 
     Raises:
         ServeError: A request failed.
-        ServerError: The server says no tokens.
+        ServerError: The server does not report tokens.
     """
     _script(setting, "ask.py", url, NAME, questions, answers)
     asked, said = (json.loads(path.read_text(encoding="utf-8")) for path in (questions, answers))
@@ -201,7 +201,7 @@ def _ask(setting: Setting, url: str, questions: Path, answers: Path) -> list[Exc
 
 
 def first_error(log: Path) -> str:
-    """Return the first error of a server's log, as what follows a message; nothing if it has none."""
+    """Return the first error of a server's log, to be appended to a message; empty if it has none."""
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     found = _ERROR.search(text)
     return f": {found[1]}" if found else ""

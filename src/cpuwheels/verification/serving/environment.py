@@ -42,7 +42,7 @@ _PLATFORM = "manylinux_2_31"
 
 _LOCKED = ["--no-deps", "--only-binary", ":all:", "--compile-bytecode"]
 _COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
-"""What vLLM requires without a version, and PyTorch's index has for each torch; text models need none of it."""
+"""Packages that vLLM requires without a version, and that PyTorch's index has for each torch; text models need none."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class ServingEnvironment:
         torch: Version of its torch, local label included.
         lock: Name of the lock, or how the requirements were resolved.
         lock_sha256: Digest of the requirements with their hashes.
-        lacks: What the wheel requires and is not there.
-        moved: What upstream requires by URL, and a plain installation of the wheel does not bring.
+        lacks: What the wheel requires but is missing.
+        moved: What upstream requires by URL, and a plain installation of the wheel does not install.
     """
 
     python: Path
@@ -85,7 +85,7 @@ def serving_environment(
 
     Raises:
         LockedError: ``locked``, and the project has no lock that fits.
-        BuildEnvironmentError: The requirements cannot be had.
+        BuildEnvironmentError: The requirements cannot be fetched.
         UnusableWheelError: The wheel cannot be installed.
     """
     about = markers(context.target, environment.python_version)
@@ -108,7 +108,7 @@ def serving_environment(
         )
     lacks = tuple(dict.fromkeys(one.requirement for one in missing))
     if lacks:
-        why = "they are not locked" if locked else "no CPU build of them could be had where torch comes from"
+        why = "they are not locked" if locked else "there is no CPU build of them where torch comes from"
         context.reporter.announce(f"served without {', '.join(lacks)}: {why}")
     moved = tuple(moved_requirements(lines, about))
     if moved:
@@ -151,7 +151,7 @@ def _lock(
             where=own,
             next_step=f"write it with nox -s serve-{context.target.id} -- --relock, or serve without --locked",
         )
-    context.reporter.announce(f"requirements are resolved now, by what the package index has today: {why}")
+    context.reporter.announce(f"requirements are resolved now, from what the package index has today: {why}")
     made = work / "requirements.txt"
     _resolve(context, lines, environment, made)
     return made, f"resolved on {datetime.now(UTC).date().isoformat()}"
@@ -195,7 +195,7 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
             where="Requires-Dist of the wheel",
             log=error.log,
             output=error.output,
-            next_step="uv's words above say which; the package index may not be reachable, or lack a version",
+            next_step="uv's output above says which; the package index may not be reachable, or lack a version",
         ) from error
     with storage_errors(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -203,7 +203,7 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
 
 
 def _install_companions(environment: Environment, python: Path, log: Path) -> None:
-    """Install what belongs to torch from where torch came from, if it is there; it is not locked."""
+    """Install the packages that belong to torch from torch's own place, if they are there; they are not locked."""
     command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", ":all:"]
     command += environment.offer().uv_options()
     for name in _COMPANIONS:

@@ -1,4 +1,4 @@
-"""Which library vLLM loads on a CPU, and how it is made to take another one."""
+"""Which library vLLM loads on a CPU, and how it is made to load another one."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _QUESTIONS = {
 
 
 def lesser_cpu(target: Target, library: str, features: Collection[str]) -> dict[str, str]:
-    """Return the environment variables under which vLLM takes a library that it would not choose on this CPU.
+    """Return the environment variables that make vLLM load a library that it would not choose on this CPU.
 
-    torch's own kernels and oneDNN are held to that CPU's instructions as well, so that a server on it is tried, and not
-    only the library.
+    torch's own kernels and oneDNN are limited to that CPU's instructions as well, so that the whole server is tested as
+    on that CPU, and not only the library.
 
     Args:
         target: Lists the libraries, the best first.

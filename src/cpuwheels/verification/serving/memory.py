@@ -1,4 +1,4 @@
-"""How much memory a server is told to take."""
+"""How much memory a server may take."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def memory_share(system: Path = SYSTEM) -> float:
 
 
 def _whole(system: Path, machine: int) -> int:
-    """Return the bytes that vLLM takes a share of; the machine's where Linux says nothing of nodes."""
+    """Return the bytes that vLLM takes a share of; the machine's memory if Linux reports no nodes."""
     texts = [path.read_text() for path in (system / "devices/system/node").glob("node[0-9]*/meminfo")]
     nodes = [int(found[1]) << 10 for text in texts if (found := re.search(r"MemTotal:\s+(\d+) kB", text))]
     group = system / "fs/cgroup/memory.max"

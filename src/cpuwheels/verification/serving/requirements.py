@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 APART = ("torch", "torchaudio", "torchcodec", "torchvision")
-"""Not in a lock: they come from where torch comes from."""
+"""Not in a lock: they come from the same place as torch."""
 
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
@@ -80,7 +80,7 @@ def lock_fits(lock: str, requirements: Iterable[Requirement]) -> list[str]:
 
 
 def unmet(site: Path, markers: Mapping[str, str]) -> list[Unmet]:
-    """Return what the packages in a folder require and is not there, or in another version.
+    """Return what the packages in a folder require, but is missing or has another version.
 
     Args:
         site: The folder that everything is installed into.

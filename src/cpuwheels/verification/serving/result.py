@@ -37,12 +37,11 @@ class Question(_Part):
     answer: tuple[int, ...]
     """In tokens."""
     lead: float
-    """By how much the chosen token was ahead of the next one, where that was least; in standard deviations of the
-    scores."""
+    """The smallest lead of a chosen token over the next best one, in standard deviations of the scores."""
 
 
 class Answer(_Part):
-    """What the server said."""
+    """The server's answer."""
 
     prompt: tuple[int, ...]
     """The tokens it made of the question."""
@@ -80,9 +79,9 @@ class Case(_Part):
     model: str
     dtype: str
     library: str
-    """The kernel library that its processes have loaded; empty if it did not come that far."""
+    """The kernel library that its processes have loaded; empty if it did not get that far."""
     wanted: str
-    """The library that was asked for; empty if vLLM was left to choose."""
+    """The library that was asked for; empty if vLLM chose."""
     started: float | None
     """Seconds until it took requests; None if it did not."""
     seconds: float
@@ -90,7 +89,7 @@ class Case(_Part):
     onednn_limit: str = ""
     """ONEDNN_MAX_CPU_ISA of its processes, if it was set."""
     failure: str = ""
-    """What went wrong besides answers: it did not start, died, loaded another library, or did not end when told to."""
+    """What went wrong apart from answers: it did not start, died, loaded another library, or did not end on request."""
     log: str
     """Name of the server's log in the log folder."""
 
@@ -118,7 +117,7 @@ class Case(_Part):
 
 
 class Served(_Part):
-    """All that was found out by serving a wheel."""
+    """Everything that was found by serving a wheel."""
 
     format: Literal[1] = FORMAT
     wheel: str
@@ -133,9 +132,9 @@ class Served(_Part):
     """The lock that was installed, or how the requirements were resolved."""
     requirements_sha256: str
     lacks: tuple[str, ...]
-    """What the wheel requires and was not there."""
+    """What the wheel requires but was missing."""
     moved: tuple[str, ...]
-    """What upstream requires by URL, and a plain installation of the wheel does not bring."""
+    """What upstream requires by URL, and a plain installation of the wheel does not install."""
     onednn_limit: str = ""
     """ONEDNN_MAX_CPU_ISA, if the user has set it or this CPU needs it; a library that was asked for can lower it."""
     onednn_reason: str = ""
@@ -153,7 +152,7 @@ class Served(_Part):
         return bool(self.cases) and all(case.verdict == "right" for case in self.cases)
 
     def as_table(self) -> Table:
-        """Return the terminal's view."""
+        """Return it as a table for the terminal."""
         table = Table(title=f"{self.wheel}: greedy answers, compared with transformers'", title_justify="left")
         for heading in ("model", "data type", "library", "start", "answers", "verdict"):
             table.add_column(heading, justify="right" if heading == "start" else "left", overflow="fold")

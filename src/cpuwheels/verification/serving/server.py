@@ -1,4 +1,4 @@
-"""A real ``vllm serve`` on this machine's loopback address: started, waited for, looked into, and ended."""
+"""A real ``vllm serve`` on this machine's loopback address: started, waited for, inspected, and ended."""
 
 from __future__ import annotations
 
@@ -101,13 +101,13 @@ class Server:
         self.started = started
 
     def libraries(self) -> set[str] | None:
-        """Return the kernel libraries that its processes have loaded; None where the system does not tell."""
+        """Return the kernel libraries that its processes have loaded; None where the system does not show them."""
         if not Path("/proc/self/maps").is_file():
             return None
         return {name for each in _marked(self._token) for name in _LIBRARY.findall(_mapped(each.pid))}
 
     def end(self) -> None:
-        """Tell it to end, as a service manager does, and wait.
+        """Ask it to end, as a service manager does, and wait.
 
         Raises:
             ServerError: It does not end, ends with another status than 0, or leaves processes behind.
@@ -119,7 +119,7 @@ class Server:
             raise ServerError(f"the server did not end within {_ENDS_SECONDS} s of SIGTERM") from error
         _, left = psutil.wait_procs(_marked(self._token), timeout=_ENDS_SECONDS)
         if status != 0:
-            raise ServerError(f"told to end, the server {how_ended(status)}")
+            raise ServerError(f"on SIGTERM, the server {how_ended(status)}")
         if left:
             raise ServerError(f"the server left {len(left)} processes behind")
 
@@ -129,7 +129,7 @@ def serving(request: ServerRequest) -> Iterator[Server]:
     """Start a server and wait until it takes requests; no process of it is left afterwards.
 
     Raises:
-        ServerError: It ended, or takes no requests in time.
+        ServerError: It ended, or does not take requests in time.
         CommandError: It cannot be started.
     """
     port, began, token = _free_port(), time.monotonic(), uuid.uuid4().hex

@@ -1,4 +1,4 @@
-"""Installed beside an editable vLLM: finds the kernels and the version that its checkout does not have.
+"""Installed next to an editable vLLM: finds the kernels and the version that its checkout does not have.
 
 It runs in any environment, so it needs nothing but Python.
 """

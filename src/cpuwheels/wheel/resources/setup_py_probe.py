@@ -1,9 +1,9 @@
 """Ask a source's ``setup.py`` for its metadata and its package files, and note what the answers depend on.
 
 Runs inside the build environment, as a script, in a private copy of the source. Torch, which vLLM's ``setup.py``
-imports, is imported once; then this process divides itself for the two questions, one after the other. An audit
-hook (PEP 578) notes each file of the source that is opened: to be copied by setuptools' ``build_py``, to be read, or to
-be written. What such notes cannot tell is noted as a reason against keeping the answers.
+imports, is imported once; then this process forks for the two questions, one after the other. An audit hook (PEP 578)
+notes each file of the source that is opened: to be copied by setuptools' ``build_py``, to be read, or to be written.
+Anything that such notes cannot record is a reason not to keep the answers.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ASKS_FOR_A_REPOSITORY = {"git", "hg"}
 
 
 def absolute(path: str | bytes | os.PathLike[str] | int) -> str:
-    """Return a path from the root, links not followed; the audited functions also take a file's number."""
+    """Return a path from the root, links not followed; the audited functions also take a file descriptor."""
     return "" if isinstance(path, int) else os.path.abspath(os.fsdecode(path))  # noqa: PTH100  (`Path` keeps "..")
 
 
@@ -37,7 +37,7 @@ class Notes:
 
     Args:
         tree: The private copy.
-        own: Folders that only the answers are in.
+        own: Folders that hold only the answers.
     """
 
     def __init__(self, tree: Path, own: list[Path]) -> None:

@@ -153,12 +153,12 @@ def test_a_package_that_is_not_there_afterwards_is_told(scene: Scene) -> None:
     assert "METADATA" in caught.value.next_step
 
 
-def test_a_wheel_that_cannot_be_installed_is_told_in_uvs_words(scene: Scene) -> None:
+def test_a_wheel_that_cannot_be_installed_is_reported_in_uvs_words(scene: Scene) -> None:
     scene.uv("echo this platform is not compatible; exit 2")
     with pytest.raises(InstallCheckError, match="cannot be installed") as caught:
         scene.check({"_C": []})
     assert "not compatible" in caught.value.output
-    assert "uv's words" in caught.value.next_step
+    assert "uv's output" in caught.value.next_step
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,10 @@ WRONG = {"case": "a[3]", "problems": ["far"]}
     [
         (RIGHT, "1 cases, all right"),
         ([KNOWN], "1 cases, all right but for 1 known faults"),
-        ([GONE, KNOWN], "all right but for 1 known faults; known faults that do not show any more: a was wrong"),
+        ([GONE, KNOWN], "all right but for 1 known faults; known faults that no longer show: a was wrong"),
         (
             [GONE, {"case": "a[4]", "known": "a few were wrong"}, WRONG],
-            "1 operators are wrong; known faults that do not show any more: a few were wrong, a was wrong",
+            "1 operators are wrong; known faults that no longer show: a few were wrong, a was wrong",
         ),
     ],
 )

@@ -111,7 +111,7 @@ def test_a_crash_leaves_no_image_of_its_memory(run: Callable[..., LibraryResult]
 
 
 def test_what_fails_without_a_case_is_an_error(run: Callable[..., LibraryResult]) -> None:
-    with pytest.raises(ParityError, match="something failed on _C that no case says"):
+    with pytest.raises(ParityError, match="something failed on _C that belongs to no case"):
         run({"_C": {"operators": ["a"], "cases": [{"case": "a[1]"}], "status": 1}})
 
 

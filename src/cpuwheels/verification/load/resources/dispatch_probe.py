@@ -1,6 +1,6 @@
-"""Import a chooser by its path and say which library it has loaded.
+"""Import a chooser by its path and print which library it has loaded.
 
-Runs where the wheel is installed, as a script, with torch and nothing else: the package that the chooser lies in needs
+Runs where the wheel is installed, as a script, with torch and nothing else: the package that the chooser is in needs
 all of vLLM's requirements, and is not imported.
 """
 

@@ -1,13 +1,13 @@
-"""Load extension modules the way vLLM does, each in a process of its own, and say which operators it registers.
+"""Load extension modules the way vLLM does, each in a process of its own, and report which operators it registers.
 
 Runs inside the environment that is checked, as a script: it needs torch and nothing else, so that a missing
 dependency of vLLM cannot hide a fault of a library. Importing torch first matters: a module's torch and
 OpenMP libraries are those that torch has loaded. It takes most of the time and is the same for all of them, so one
-process does it, and then divides itself for each module.
+process does it, and then forks for each module.
 
 Each line of its input is a module: how to load it, its path, and the file for the answer. What the loading process
-writes goes to a file beside that. When the input ends, one line for each module says with which status its process
-ended, negative for a signal.
+writes goes to a file next to that. When the input ends, one line for each module gives the status of its process,
+negative for a signal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A product in bfloat16 and one in int8, by torch. Runs in the environment that is tried, and says what it is at.
+"""A product in bfloat16 and one in int8, by torch. Runs in the environment under test, and prints each step.
 
 The results are compared with float64's and int64's. The numbers are whole and small, so that both are exact.
 """

@@ -1,4 +1,4 @@
-"""Let torch.cpu say no to what its environment lists, so that vLLM takes the library and the code of a lesser CPU.
+"""Make torch.cpu deny the features that its environment lists, so that vLLM uses the library and code of a lesser CPU.
 
 Python imports this by itself where the folder is on PYTHONPATH. CPUWHEELS_CPU_LACKS names functions of torch.cpu,
 separated by commas; vLLM asks them which library to load and which of its kernels to call.
@@ -20,7 +20,7 @@ LACKS = [name for name in os.environ.get("CPUWHEELS_CPU_LACKS", "").split(",") i
 
 
 class Finder(importlib.abc.MetaPathFinder):
-    """Finds torch.cpu as ever, with a loader that changes it once it is loaded."""
+    """Finds torch.cpu as usual, with a loader that changes it once it is loaded."""
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -35,7 +35,7 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 class Loader(importlib.abc.Loader):
-    """Loads a module and puts other functions in the place of some."""
+    """Loads a module and replaces some of its functions."""
 
     def __init__(self, loader: importlib.abc.Loader) -> None:
         self.loader = loader
