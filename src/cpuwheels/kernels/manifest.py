@@ -75,7 +75,7 @@ class KernelManifest(Strict):
             yield from (f"{name}/{old} is gone, where headers were looked for" for old in sorted(before - now - told))
 
 
-def made_from(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> KernelManifest:
+def kernel_manifest(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> KernelManifest:
     """Return what finished kernels were made from.
 
     Args:

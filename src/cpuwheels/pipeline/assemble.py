@@ -40,7 +40,7 @@ class Assembly:
     Attributes:
         inputs: The source and the build environment.
         provenance: What the wheel is made from.
-        made_from: What its kernels are made from; written into the wheel.
+        manifest: What its kernels are made from; written into the wheel.
         kernels: Folder with the kernels as they are in the wheel.
         beside: Name in the wheel → extension module that is not one of them.
         policy: What the binaries are audited against.
@@ -52,7 +52,7 @@ class Assembly:
 
     inputs: Inputs
     provenance: Provenance
-    made_from: KernelManifest
+    manifest: KernelManifest
     kernels: Path
     beside: Mapping[str, Path]
     policy: AuditPolicy
@@ -78,20 +78,20 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
     key = key if check else f"{key} not tested"
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
-        if finished := find_built(output, key):
+        if existing := find_built(output, key):
             context.reporter.info("this wheel was built and checked before; nothing to do")
-            return finished
+            return existing
         with (
             context.store.scratch("wheel") as work,
             staging(context.paths, name, version) as staged,
-            _bench(context, assembly, work) if check else nullcontext() as bench,
+            _installation(context, assembly, work) if check else nullcontext() as installation,
         ):
             built = _packed(context, assembly, work, staged)
-            tried = _checked(context, assembly, built, bench) if check else []
+            tried = _checked(context, assembly, built, installation) if check else []
             assembly.write_beside(staged)
             write_record(
                 staged / RECORD,
-                made_from=assembly.provenance,
+                provenance=assembly.provenance,
                 wheel_key=key,
                 source=assembly.inputs.source,
                 environment=assembly.inputs.environment,
@@ -130,7 +130,7 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
                 environment=inputs.environment,
                 epoch=inputs.source.epoch,
                 provenance=assembly.provenance,
-                made_from=assembly.made_from,
+                manifest=assembly.manifest,
                 policy=assembly.policy,
                 audited=assembly.audited,
             ),
@@ -145,37 +145,39 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
 
 
 @contextmanager
-def _bench(context: BuildContext, assembly: Assembly, work: Path) -> Iterator[InstallEnvironment | None]:
-    bench = install_environment(context, assembly.inputs.environment, assembly.features, work)
-    with bench.loader if bench else nullcontext():
-        yield bench
+def _installation(context: BuildContext, assembly: Assembly, work: Path) -> Iterator[InstallEnvironment | None]:
+    installation = install_environment(context, assembly.inputs.environment, assembly.features, work)
+    with installation.loader if installation else nullcontext():
+        yield installation
 
 
 def _checked(
-    context: BuildContext, assembly: Assembly, built: PackagedWheel, bench: InstallEnvironment | None
+    context: BuildContext, assembly: Assembly, built: PackagedWheel, installation: InstallEnvironment | None
 ) -> list[dict[str, object]]:
     """Return what was loaded on which CPU, for the record."""
     target, log = context.target, context.logs / "install-check.log"
-    if bench is None:
+    if installation is None:
         context.reporter.announce(f"the wheel was not installed: nothing here runs {target.system} {target.machine}")
         return []
     libraries = {library.name: library.needs for library in target.libraries}
-    modules = [name for name in (*assembly.made_from.modules, target.chooser) if name and name not in libraries]
+    modules = [name for name in (*assembly.manifest.modules, target.chooser) if name and name not in libraries]
     with context.reporter.stage("install check", "the wheel in a fresh environment, each library in its own process"):
         check = check_install(
             built.path,
-            loader=bench.loader,
+            loader=installation.loader,
             libraries=libraries,
             modules=modules,
-            features=bench.features,
+            features=installation.features,
             manifest=built.path.with_name("operators.json"),
             log=log,
             announce=context.reporter.announce,
         )
     for library in check.libraries:
         context.reporter.info(f"{library.name}: {len(library.operators)} operators")
-    own = Cpu("", bench.features, [bench.loader.python()], environment=needed_variables(bench.onednn))
-    cpus = bench.cpus or (own,)
+    own = Cpu(
+        "", installation.features, [installation.loader.python()], environment=needed_variables(installation.onednn)
+    )
+    cpus = installation.cpus or (own,)
     chosen = require_chosen(cpus, target, check.site, log)
     for cpu, name in chosen.items():
         context.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
@@ -185,7 +187,7 @@ def _checked(
             "cpu": cpu.name or "this machine's",
             "emulated": bool(cpu.name),
             "libraries": [name for name in loaded if cpu.tries(name)],
-            **({"onednn_limit": asdict(bench.onednn)} if bench.onednn and not cpu.name else {}),
+            **({"onednn_limit": asdict(installation.onednn)} if installation.onednn and not cpu.name else {}),
             "chosen": chosen.get(cpu.name),
         }
         for cpu in cpus

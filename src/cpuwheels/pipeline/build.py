@@ -16,7 +16,7 @@ from cpuwheels.kernels.build import get_kernels
 from cpuwheels.kernels.ccache.install import chosen_cache
 from cpuwheels.kernels.fingerprint import keep_fingerprint
 from cpuwheels.kernels.isa_dispatch import beside_kernels, chooser_digest, chooser_key
-from cpuwheels.kernels.manifest import made_from
+from cpuwheels.kernels.manifest import kernel_manifest
 from cpuwheels.kernels.memory.plan import memory_cap
 from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.report.write import write_report
@@ -123,7 +123,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     return Assembly(
         inputs=inputs,
         provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
-        made_from=made_from(wanted, kernels, chooser_digest(target, root)),
+        manifest=kernel_manifest(wanted, kernels, chooser_digest(target, root)),
         kernels=kernels.folder,
         beside=beside_kernels(context, toolchain),
         policy=_audit_policy(target, inputs, toolchain, kernels),
@@ -144,7 +144,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
     return Assembly(
         inputs=inputs,
         provenance=provenance(target.id, inputs.source, inputs.prepared, donor.note),
-        made_from=donor.made_from,
+        manifest=donor.manifest,
         kernels=folder,
         beside={},
         policy=_policy(target, inputs),

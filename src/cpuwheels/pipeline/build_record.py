@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def write_record(
     path: Path,
     *,
-    made_from: Provenance,
+    provenance: Provenance,
     wheel_key: str,
     source: Source,
     environment: Environment,
@@ -41,7 +41,7 @@ def write_record(
 
     Args:
         path: Where.
-        made_from: What the wheel is made from.
+        provenance: What the wheel is made from.
         wheel_key: Key of the wheel.
         source: For its origin.
         environment: For its tools.
@@ -54,7 +54,7 @@ def write_record(
         beside: Names of the files next to the wheel.
     """
     record = {
-        **made_from.as_dict(),
+        **provenance.as_dict(),
         "wheel_key": wheel_key,
         "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
         "wheel": dict(wheel),

@@ -44,7 +44,7 @@ class Package:
         environment: The build environment, with the build backend.
         epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
         provenance: What it is made from; written into it.
-        made_from: What its kernels are made from; likewise.
+        manifest: What its kernels are made from; likewise.
         policy: What its binaries are audited against.
         audited: Key and result of an audit of these binaries, if they come from a finished wheel.
     """
@@ -53,7 +53,7 @@ class Package:
     environment: Environment
     epoch: int
     provenance: Provenance
-    made_from: KernelManifest
+    manifest: KernelManifest
     policy: AuditPolicy
     audited: tuple[str, Audited] | None = None
 
@@ -151,7 +151,7 @@ def _canonicalise(
             raw,
             wheel,
             epoch=package.epoch,
-            add={NOTE: note.render(), MANIFEST: package.made_from.render()},
+            add={NOTE: note.render(), MANIFEST: package.manifest.render()},
             instead=audited.path,
             streams=streams,
             files=files,

@@ -209,16 +209,16 @@ def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment)
     return tuple(found)
 
 
-def wheel_note(made_from: Provenance, audited: Audited, moved: tuple[MovedRequirement, ...]) -> WheelNote:
+def wheel_note(facts: Provenance, audited: Audited, moved: tuple[MovedRequirement, ...]) -> WheelNote:
     """Return the note of a wheel.
 
     Args:
-        made_from: What it is made from.
+        facts: What it is made from.
         audited: What its audit found.
         moved: Requirements that were replaced.
     """
     return WheelNote(
-        **{name: getattr(made_from, name) for name in Provenance.model_fields},
+        **{name: getattr(facts, name) for name in Provenance.model_fields},
         bundled_libraries={library.path: library.soname for library in audited.bundled},
         moved_requirements=tuple(
             MovedFacts(declared=move.original, now=move.replacement, extra=move.extra) for move in moved

@@ -57,16 +57,16 @@ def check_wheel(
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     with context.store.scratch("wheel") as work:
-        bench = parity_environment(context, found, options, work)
+        environment = parity_environment(context, found, options, work)
         with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
             if target.chooser is not None and target.chooser not in found.libraries:
-                cpus = [trial.cpu for trial in bench.trials]
-                loaded = require_chosen(cpus, target, bench.site, context.logs / "chooser.log")
+                cpus = [trial.cpu for trial in environment.trials]
+                loaded = require_chosen(cpus, target, environment.site, context.logs / "chooser.log")
                 for cpu, library in loaded.items():
-                    reporter.info(f"{target.chooser} loads {library} on {cpu or bench.machine}")
-            for own in (trial.cpu for trial in bench.trials if not trial.cpu.name):
+                    reporter.info(f"{target.chooser} loads {library} on {cpu or environment.machine}")
+            for own in (trial.cpu for trial in environment.trials if not trial.cpu.name):
                 require_products(own.python[0], own.environment, context.logs / "preflight.log")
-            return run_parity(ParityRequest(found, target, options.operators), bench, reporter)
+            return run_parity(ParityRequest(found, target, options.operators), environment, reporter)
 
 
 def compare_speed(

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cpuwheels.kernels.depfile import Reads
-from cpuwheels.kernels.manifest import KernelManifest, made_from
+from cpuwheels.kernels.manifest import KernelManifest, kernel_manifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import Kernels
 from kernel_request import environment, kernel_request
@@ -18,7 +18,7 @@ READS = Reads(files=("CMakeLists.txt", "csrc/cpu/ops.cpp", "csrc/cpu/late.h"), f
 
 def said(request: KernelRequest, chooser: str | None = None) -> KernelManifest:
     kernels = Kernels("key", Path("/k"), ("_C",), (), built=True, memory=None, reads=READS)  # type: ignore[arg-type]
-    return made_from(request, kernels, chooser)
+    return kernel_manifest(request, kernels, chooser)
 
 
 @pytest.fixture

@@ -28,7 +28,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     path = tmp_path / "record.json"
     write_record(
         path,
-        made_from=MADE_FROM,
+        provenance=MADE_FROM,
         wheel_key="w",
         source=SOURCE,
         environment=environment(),
@@ -62,7 +62,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
 def test_the_record_of_precompiled_kernels_names_their_wheel(tmp_path: Path) -> None:
     write_record(
         tmp_path / "record.json",
-        made_from=MADE_FROM,
+        provenance=MADE_FROM,
         wheel_key="w",
         source=SOURCE,
         environment=environment(),

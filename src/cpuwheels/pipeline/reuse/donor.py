@@ -36,14 +36,14 @@ class Donor:
         wheel: The file.
         sha256: Its digest.
         origin: Where it was, for people.
-        made_from: What its kernels were made from, by its own record.
+        manifest: What its kernels were made from, by its own record.
         note: What the whole wheel was made from and what its audit found, by its own record.
     """
 
     wheel: Path
     sha256: str
     origin: str
-    made_from: KernelManifest
+    manifest: KernelManifest
     note: WheelNote
 
 
@@ -92,7 +92,7 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
         differences = said.differences(inputs, chooser)
         if not differences:
             donor = read_donor(offer.get(), offer.origin)
-            if donor.made_from != said:
+            if donor.manifest != said:
                 raise PrecompiledError(
                     f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
                 )

@@ -89,7 +89,7 @@ class ParityEnvironment:
     onednn: OnednnLimit | None = None
 
 
-def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Reporter) -> Parity:
+def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:
     """Test a wheel's operators on each library that the CPUs can run.
 
     Returns:
@@ -101,15 +101,15 @@ def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Repor
     """
     wheel, target = request.wheel, request.target
     began, started = datetime.now(UTC), time.monotonic()
-    runs, not_run = _plan(request, bench, reporter)
+    runs, not_run = _plan(request, environment, reporter)
     if not runs:
         raise ParityError(
-            f"no library of {wheel.path.name} can run on {'the emulated CPUs' if bench.emulated else 'this CPU'}",
-            where=bench.machine if bench.emulated else "this machine",
+            f"no library of {wheel.path.name} can run on {'the emulated CPUs' if environment.emulated else 'this CPU'}",
+            where=environment.machine if environment.emulated else "this machine",
             next_step=f"run it on a CPU with {', '.join(target.libraries[-1].needs)}",
         )
     with no_core_files():
-        found = run_parallel(runs, bench.at_once)
+        found = run_parallel(runs, environment.at_once)
     registered = {name for library in found for name in library.registered}
     require_operators(request.only, registered, "no library of the wheel")
     reporter.info(f"seed {found[0].seed}")
@@ -117,36 +117,36 @@ def run_parity(request: ParityRequest, bench: ParityEnvironment, reporter: Repor
         wheel=wheel.path.name,
         sha256=wheel.sha256,
         version=wheel.version,
-        torch=bench.torch,
-        machine=bench.machine,
-        emulated=bench.emulated,
-        threads=bench.threads,
-        level=bench.trials[0].level,
+        torch=environment.torch,
+        machine=environment.machine,
+        emulated=environment.emulated,
+        threads=environment.threads,
+        level=environment.trials[0].level,
         only=tuple(request.only),
         seed=found[0].seed,
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
         libraries=tuple(found),
         not_run=not_run,
-        onednn_limit=bench.onednn.isa if bench.onednn else "",
-        onednn_reason=bench.onednn.reason if bench.onednn else "",
+        onednn_limit=environment.onednn.isa if environment.onednn else "",
+        onednn_reason=environment.onednn.reason if environment.onednn else "",
     )
 
 
 def _plan(
-    request: ParityRequest, bench: ParityEnvironment, reporter: Reporter
+    request: ParityRequest, environment: ParityEnvironment, reporter: Reporter
 ) -> tuple[list[Callable[[], LibraryResult]], dict[str, str]]:
     """Return what is to be run, and why the rest is not."""
     needs = {library.name: library.needs for library in request.target.libraries}
     runs: list[Callable[[], LibraryResult]] = []
     not_run: dict[str, str] = {}
-    for trial in bench.trials:
+    for trial in environment.trials:
         cpu = trial.cpu
         suite = Suite(
             cpu.python,
-            bench.tests,
-            bench.work,
-            bench.logs,
+            environment.tests,
+            environment.work,
+            environment.logs,
             trial.level,
             trial.threads,
             tuple(request.only),
@@ -159,9 +159,9 @@ def _plan(
                 not_run[name] = f"{cpu.name or 'this CPU'} lacks {', '.join(lacking)}"
                 continue
             label = f"{name}@{cpu.name}" if cpu.name else name
-            runs.append(partial(_library, suite, label, bench.site / file, reporter))
+            runs.append(partial(_library, suite, label, environment.site / file, reporter))
     for name in request.wheel.libraries:
-        if not any(trial.cpu.tries(name) for trial in bench.trials):
+        if not any(trial.cpu.tries(name) for trial in environment.trials):
             not_run[name] = "the matrix names no emulated CPU for it"
     for name, reason in not_run.items():
         reporter.announce(f"{name} was not run: {reason}")
