@@ -55,7 +55,7 @@ file(
 """
 
 
-class Bench:
+class Scene:
     """One store, and what is needed to compile the stand-in into it."""
 
     def __init__(self, this: BuildContext, environment: Environment, toolchain: Toolchain, folder: Path) -> None:
@@ -95,17 +95,17 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 @pytest.fixture
-def bench(this: BuildContext, environment: Environment, toolchain: Toolchain, tmp_path: Path) -> Bench:
-    return Bench(this, environment, toolchain, tmp_path)
+def scene(this: BuildContext, environment: Environment, toolchain: Toolchain, tmp_path: Path) -> Scene:
+    return Scene(this, environment, toolchain, tmp_path)
 
 
-def find(bench: Bench, folder: Path | None) -> list[str]:
+def find(scene: Scene, folder: Path | None) -> list[str]:
     """Return what oneDNN's way of looking finds, after ONEDNN_AARCH64_USE_ACL and the directory's definitions."""
-    place = bench.folder / "finder"
+    place = scene.folder / "finder"
     place.mkdir(exist_ok=True)
     (place / "CMakeLists.txt").write_text(FINDER.format(root=ROOT))
     command = [
-        bench.request.environment.scripts / "cmake",
+        scene.request.environment.scripts / "cmake",
         "--fresh",
         "-S",
         place,
@@ -113,18 +113,18 @@ def find(bench: Bench, folder: Path | None) -> list[str]:
         place / "build",
         "-G",
         "Ninja",
-        f"-DCMAKE_MAKE_PROGRAM={bench.request.environment.scripts / 'ninja'}",
+        f"-DCMAKE_MAKE_PROGRAM={scene.request.environment.scripts / 'ninja'}",
         f"-DCPUWHEELS_ACL={folder or ''}",
-        f"-DCMAKE_CXX_COMPILER={bench.request.toolchain.cxx}",
+        f"-DCMAKE_CXX_COMPILER={scene.request.toolchain.cxx}",
         "-DCMAKE_CXX_COMPILER_WORKS=ON",
     ]
     subprocess.run(command, check=True, capture_output=True)
     return (place / "build" / "found").read_text().split(";")
 
 
-def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str]) -> None:
-    acl = bench.sources(*repository)
-    folder = bench.compiled(acl)
+def test_compiled_once_below_the_cap(scene: Scene, repository: tuple[Path, str]) -> None:
+    acl = scene.sources(*repository)
+    folder = scene.compiled(acl)
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert {
         "arm_compute/graph.h",
@@ -138,19 +138,19 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
 
     jobs = {job.output for job in read_records(folder / "jobs.jsonl")}
     assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in jobs
-    assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in bench.plan().learned.read_text()
+    assert "CMakeFiles/arm_compute_core.dir/src/core.cpp.o" in scene.plan().learned.read_text()
 
     # The toolchain's flags are there although the project emptied them: no path of the build is in the archive.
     archive = (folder / "build" / "libarm_compute.a").read_bytes()
     assert b"/usr/src/cpuwheels/acl/src/core.cpp for tiny" in archive
-    assert str(bench.folder).encode() not in archive
+    assert str(scene.folder).encode() not in archive
     nm = subprocess.run(
         ["readelf", "-sW", folder / "build" / "libarm_compute.a"], check=True, capture_output=True, text=True
     )
     (symbol,) = (line for line in nm.stdout.splitlines() if "tiny_place" in line)
     assert "HIDDEN" in symbol
 
-    assert find(bench, folder) == [
+    assert find(scene, folder) == [
         "ON",
         "VLLM_USE_ACL",
         str(folder),
@@ -158,21 +158,21 @@ def test_compiled_once_below_the_cap(bench: Bench, repository: tuple[Path, str])
         f"{folder}/build/libarm_compute.a",
         f"{folder}/build/libarm_compute_graph.a",
     ]
-    assert find(bench, None)[:3] == ["OFF", "", "ACL_INCLUDE_DIR-NOTFOUND"]
+    assert find(scene, None)[:3] == ["OFF", "", "ACL_INCLUDE_DIR-NOTFOUND"]
 
     # Once: neither the work folder nor a second compilation.
-    before = (bench.this.logs / "acl-compile.log").read_text()
-    assert not list((bench.this.store.root / "work").glob("acl-*"))
-    assert bench.compiled(acl) == folder
-    assert (bench.this.logs / "acl-compile.log").read_text() == before
+    before = (scene.this.logs / "acl-compile.log").read_text()
+    assert not list((scene.this.store.root / "work").glob("acl-*"))
+    assert scene.compiled(acl) == folder
+    assert (scene.this.logs / "acl-compile.log").read_text() == before
 
 
 def test_other_options_and_another_commit_are_other_libraries(
-    bench: Bench, repository: tuple[Path, str], tmp_path: Path
+    scene: Scene, repository: tuple[Path, str], tmp_path: Path
 ) -> None:
     clone, commit = repository
-    folder = bench.compiled(bench.sources(clone, commit))
-    other = bench.compiled(bench.sources(clone, commit, ARM_COMPUTE_ARCH="other"))
+    folder = scene.compiled(scene.sources(clone, commit))
+    other = scene.compiled(scene.sources(clone, commit, ARM_COMPUTE_ARCH="other"))
     assert other != folder
     assert b"core.cpp for other" in (other / "build" / "libarm_compute.a").read_bytes()
     changed = tmp_path / "changed"
@@ -181,12 +181,12 @@ def test_other_options_and_another_commit_are_other_libraries(
     who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
     subprocess.run(["git", "-C", changed, *who, "commit", "--quiet", "-am", "two"], check=True)
     newer = subprocess.run(["git", "-C", changed, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    assert bench.compiled(bench.sources(changed, newer.stdout.strip())) not in {folder, other}
+    assert scene.compiled(scene.sources(changed, newer.stdout.strip())) not in {folder, other}
 
 
-def test_what_goes_wrong_is_told_and_gone_on_with(bench: Bench, repository: tuple[Path, str], tmp_path: Path) -> None:
+def test_what_goes_wrong_is_told_and_gone_on_with(scene: Scene, repository: tuple[Path, str], tmp_path: Path) -> None:
     with pytest.raises(ConfigureError, match=r"Arm Compute Library v0\.1") as raised:
-        bench.compiled(bench.sources(*repository, ARM_COMPUTE_BUILD_SHARED_LIB="ON"))
+        scene.compiled(scene.sources(*repository, ARM_COMPUTE_BUILD_SHARED_LIB="ON"))
     assert "did not come through" in raised.value.output
 
     broken = tmp_path / "broken"
@@ -195,8 +195,8 @@ def test_what_goes_wrong_is_told_and_gone_on_with(bench: Bench, repository: tupl
     who = ("-c", "user.name=t", "-c", "user.email=t@example.invalid")
     subprocess.run(["git", "-C", broken, *who, "commit", "--quiet", "-am", "broken"], check=True)
     commit = subprocess.run(["git", "-C", broken, "rev-parse", "HEAD"], check=True, capture_output=True, text=True)
-    acl = bench.sources(broken, commit.stdout.strip())
+    acl = scene.sources(broken, commit.stdout.strip())
     for _ in range(2):
         with pytest.raises(CompileError, match=r"graph\.cpp\.o could not be made"):
-            bench.compiled(acl)
-    assert not list((bench.this.store.root / "acl-built").glob("[!.]*"))
+            scene.compiled(acl)
+    assert not list((scene.this.store.root / "acl-built").glob("[!.]*"))
