@@ -22,7 +22,7 @@ _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 
 
 def held_below(parent: int, above: int = 0, proc: Path = PROC) -> int:
-    """Return the bytes that all processes below one hold, without itself.
+    """Return the bytes that all processes below one hold, without itself and its copies that have yet to start a program.
 
     The sum of their proportional set sizes: pages that processes share are divided by those who share them. The system
     takes long to compute them (20 ms for a gigabyte), so it is asked only if the sum of the resident sizes, which count
@@ -33,7 +33,12 @@ def held_below(parent: int, above: int = 0, proc: Path = PROC) -> int:
         above: Bytes; 0 is returned for less.
         proc: The proc file system.
     """
-    sizes = {child: _pages(f"{proc}/{child}") for child in _below(parent, str(proc))}
+    command = _read(f"{proc}/{parent}/cmdline")
+    sizes = {
+        child: _pages(f"{proc}/{child}")
+        for child in _below(parent, str(proc))
+        if not command or _read(f"{proc}/{child}/cmdline") != command
+    }
     if sum(resident for resident, _ in sizes.values()) * _PAGE <= above:
         return 0
     return sum(

@@ -59,6 +59,17 @@ def test_a_process_that_is_gone_holds_nothing(tmp_path: Path) -> None:
     assert held_below(5, proc=tmp_path) == 0
 
 
+def test_a_copy_that_has_yet_to_start_a_program_does_not_count(tmp_path: Path) -> None:
+    """Between fork and exec a process holds what its parent does."""
+    for process, parent, command in ((5, 1, "pytest"), (7, 5, "pytest"), (8, 5, "ninja"), (9, 8, "ninja")):
+        folder = tmp_path / str(process)
+        folder.mkdir()
+        (folder / "stat").write_text(f"{process} (x) S {parent} 7 7 0\n")
+        (folder / "statm").write_text("9 3 1 0 0 0 0\n")
+        (folder / "cmdline").write_text(command)
+    assert held_below(5, proc=tmp_path) == 2 * 2 * os.sysconf("SC_PAGE_SIZE")
+
+
 def test_processes_of_processes_count_and_others_do_not(tmp_path: Path) -> None:
     page = os.sysconf("SC_PAGE_SIZE")
     for process, parent, statm in ((7, 5, "9 3 1"), (8, 7, "9999999 2000000 1"), (9, 1, "9 9 0"), (5, 1, "9 9 0")):
