@@ -22,7 +22,7 @@ _PSS = re.compile(rb"^Pss:\s+(\d+) kB$", re.MULTILINE)
 
 
 def held_below(parent: int, above: int = 0, proc: Path = PROC) -> int:
-    """Return the bytes that all processes below one hold, without itself and its copies that have yet to start a program.
+    """Return the bytes that all processes below one hold, without itself and copies that have yet to start a program.
 
     The sum of their proportional set sizes: pages that processes share are divided by those who share them. The system
     takes long to compute them (20 ms for a gigabyte), so it is asked only if the sum of the resident sizes, which count
