@@ -161,10 +161,10 @@ def test_compiled_once_below_the_cap(scene: Scene, repository: tuple[Path, str])
     assert find(scene, None)[:3] == ["OFF", "", "ACL_INCLUDE_DIR-NOTFOUND"]
 
     # Once: neither the work folder nor a second compilation.
-    before = (scene.this.logs / "acl-compile.log").read_text()
-    assert not list((scene.this.store.root / "work").glob("acl-*"))
+    before = (scene.context.logs / "acl-compile.log").read_text()
+    assert not list((scene.context.store.root / "work").glob("acl-*"))
     assert scene.compiled(acl) == folder
-    assert (scene.this.logs / "acl-compile.log").read_text() == before
+    assert (scene.context.logs / "acl-compile.log").read_text() == before
 
 
 def test_other_options_and_another_commit_are_other_libraries(
@@ -199,4 +199,4 @@ def test_what_goes_wrong_is_told_and_gone_on_with(scene: Scene, repository: tupl
     for _ in range(2):
         with pytest.raises(CompileError, match=r"graph\.cpp\.o could not be made"):
             scene.compiled(acl)
-    assert not list((scene.this.store.root / "acl-built").glob("[!.]*"))
+    assert not list((scene.context.store.root / "acl-built").glob("[!.]*"))
