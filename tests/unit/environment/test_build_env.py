@@ -69,6 +69,16 @@ def test_locked_refuses_a_wheel_that_is_not_pinned(
     assert left_in(store) == []
 
 
+def test_locked_refuses_an_environment_in_the_store_whose_wheel_is_not_pinned(
+    context: BuildContext, request_: EnvironmentRequest, links: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    made = build_environment(context, request_)
+    with pytest.raises(LockedError, match=r"torch 2\.13\.0\+cpu is not pinned by content"):
+        build_environment(context, replace(request_, locked=True))
+    assert build_environment(context, request_) == made
+
+
 def test_other_builds_are_named_and_nothing_is_installed(
     context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
