@@ -109,12 +109,13 @@ def test_the_digest_is_that_of_the_compilers_content_and_of_the_sysroot(
     monkeypatch.setattr("cpuwheels.toolchain.select.unpacked_sysroot", lambda *_: root)
     monkeypatch.setattr("cpuwheels.toolchain.select.compat_library", lambda *_: machine.folder / "compat/compat.a")
 
-    def digest(cxx: str) -> str:
-        return machine.resolve(TARGET, "host", {"CXX": cxx}).digest
+    def digest(cxx: str, target: Target = TARGET) -> str:
+        return machine.resolve(target, "host", {"CXX": cxx}).digest
 
     before = digest(one)
     assert digest(same) == before
     assert digest(other) != before
+    assert digest(one, TARGET.model_copy(update={"floor": "manylinux_2_31"})) != before
     sysroot.write_text(LOCK.replace("0" * 64, "1" * 64))
     assert digest(one) != before
 
