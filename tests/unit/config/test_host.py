@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.debian_lock import DebianLock
-from cpuwheels.config.host import check_host, check_own_machine, gnu_triple, is_foreign, own_target, runs_here
+from cpuwheels.config.host import (
+    check_host,
+    check_own_machine,
+    default_target,
+    gnu_triple,
+    is_foreign,
+    own_target,
+    runs_here,
+)
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import MatrixError, TargetNotBuiltError
 
@@ -59,6 +67,14 @@ def test_where_a_target_is_built_and_run(
         else:
             with pytest.raises(TargetNotBuiltError, match=f"target '{target}' is .*Linux {wanted.machine}"):
                 check()
+
+
+@pytest.mark.parametrize(("machine", "expected"), [("aarch64", "arm"), ("s390x", "s390x"), ("riscv64", "x86")])
+def test_without_a_name_this_machines_target_is_meant_else_the_first(
+    matrix: Matrix, monkeypatch: pytest.MonkeyPatch, machine: str, expected: str
+) -> None:
+    be(monkeypatch, "Linux", machine)
+    assert default_target(matrix).id == expected
 
 
 def test_the_message_names_every_machine_that_would_do(

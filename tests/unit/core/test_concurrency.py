@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from functools import partial
@@ -9,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.core.concurrency import in_background, run_parallel
+from cpuwheels.core.concurrency import ended_after, in_background, run_parallel
 from cpuwheels.core.process import run
 
 
@@ -73,3 +74,17 @@ def test_work_beside_ends_when_the_block_fails() -> None:
     with pytest.raises(KeyError), in_background(lambda stop: done.append(stop.wait())):
         raise KeyError
     assert done == [True]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "program", "late"), [(0.2, "sleep 60", True), (60, "true", False), (None, "true", False)]
+)
+def test_a_command_ends_when_its_time_is_over(
+    tmp_path: Path, seconds: float | None, program: str, *, late: bool
+) -> None:
+    began = time.monotonic()
+    with ended_after(seconds) as over:
+        done = run(program.split(), log=tmp_path / "log", check=False)
+    assert over.is_set() == late
+    assert (done.returncode == -signal.SIGTERM) == late
+    assert time.monotonic() - began < 30

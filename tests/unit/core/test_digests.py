@@ -47,6 +47,12 @@ def test_tree_digest_sees_content_names_modes_and_links(tree: Path) -> None:
     assert len(seen) == 5
 
 
+def test_executable_is_what_its_owner_may_run_as_in_git(tree: Path) -> None:
+    before = tree_digest(tree)
+    (tree / "setup.py").chmod(0o744)
+    assert tree_digest(tree) != before
+
+
 def test_tree_digest_of_parts_ignores_the_rest(tree: Path) -> None:
     before = tree_digest(tree, ["csrc", "not-there"])
     (tree / "setup.py").write_text("changed")

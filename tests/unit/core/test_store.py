@@ -174,6 +174,15 @@ def test_write_atomic_replaces_in_one_step(tmp_path: Path) -> None:
     assert [item.name for item in path.parent.iterdir()] == ["file"]
 
 
+def test_a_block_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, "old")
+    with pytest.raises(TypeError):
+        write_atomic(path, ["neither text nor bytes"])  # type: ignore[arg-type]
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
 @pytest.mark.parametrize(
     ("number", "expected"),
     [

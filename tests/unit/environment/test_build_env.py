@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,6 +12,7 @@ from cpuwheels.config.pins import TorchPin
 from cpuwheels.core.errors import BuildEnvironmentError, LockedError, TorchError
 from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
 from cpuwheels.environment.torch_install import torch_digest
+from kernel_request import environment
 from loopback import DEAD
 from small_wheels import write_wheel
 from torch_wheels import PYTHON, pinning, write_torch
@@ -67,6 +68,16 @@ def test_locked_refuses_a_wheel_that_is_not_pinned(
         build_environment(context, replace(request_, locked=True))
     assert "--locked" in raised.value.next_step
     assert left_in(store) == []
+
+
+def test_locked_refuses_an_environment_in_the_store_whose_wheel_is_not_pinned(
+    context: BuildContext, request_: EnvironmentRequest, links: Path
+) -> None:
+    write_torch(links, "2.13.0+cpu")
+    made = build_environment(context, request_)
+    with pytest.raises(LockedError, match=r"torch 2\.13\.0\+cpu is not pinned by content"):
+        build_environment(context, replace(request_, locked=True))
+    assert build_environment(context, request_) == made
 
 
 def test_other_builds_are_named_and_nothing_is_installed(
@@ -229,6 +240,21 @@ def test_the_key_names_what_the_environment_depends_on(request_: EnvironmentRequ
     request_.lock.write_text("")
     others.append(request_.key(PYTHON))
     assert len({key, *others}) == 5
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"python_version": "3.99"},
+        {"python": Path("/elsewhere/python")},
+        {"torch_version": "2.99.0+cpu"},
+        {"torch_digest": "other"},
+        {"tools": {"cmake": "5.0.0"}},
+    ],
+    ids=lambda changes: next(iter(changes)),
+)
+def test_the_key_of_an_environment_names_what_programs_read_there(changes: dict[str, Any]) -> None:
+    assert environment(**changes).key() != environment().key()
 
 
 @pytest.mark.parametrize(

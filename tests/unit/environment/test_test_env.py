@@ -7,13 +7,21 @@ import pytest
 
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.environment.test_env import complete_environment, layered_environment, separate_environment
-from cpuwheels.fetch.uv import install_alone
+from cpuwheels.fetch.uv import install_alone, uv_environment
 from small_wheels import write_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.environment.build_env import Environment, EnvironmentRequest
+
+
+def test_uvs_own_settings_reach_it_but_find_links_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("UV_DEFAULT_INDEX", "UV_FIND_LINKS", "PIP_FIND_LINKS"):
+        monkeypatch.setenv(name, "https://packages.invalid")
+    found = uv_environment()
+    assert found["UV_DEFAULT_INDEX"] == "https://packages.invalid"
+    assert not {"UV_FIND_LINKS", "PIP_FIND_LINKS"} & found.keys()
 
 
 def test_the_runtime_environment_has_the_same_torch(

@@ -30,6 +30,11 @@ def offers(environ: dict[str, str], *configs: Path) -> list[str]:
     return [f"{offer.kind.removeprefix('find-')} {offer.location} {offer.named_by}" for offer in found]
 
 
+def test_the_last_place_is_the_systems_own_index() -> None:
+    (offer,) = torch_offers(PIN, {}, (), "Darwin")
+    assert offer.location == PIN.plain_index != PIN.index
+
+
 @pytest.mark.parametrize(
     ("environ", "expected"),
     [

@@ -114,6 +114,15 @@ def test_other_bytes_on_every_mirror_are_told_with_both_digests(server: Server, 
     assert leftovers(store.root) == []
 
 
+@pytest.mark.parametrize("body", [b"x" * len(GOOD), GOOD[:100]], ids=["other bytes", "truncated"])
+def test_a_failed_download_leaves_the_old_file_and_nothing_else(server: Server, tmp_path: Path, body: bytes) -> None:
+    (tmp_path / "f").write_text("old")
+    with pytest.raises((DigestMismatchError, DownloadError)):
+        download(pinned(server.serve("/f", Answer(body))), tmp_path / "f")
+    assert leftovers(tmp_path) == ["f"]
+    assert (tmp_path / "f").read_text() == "old"
+
+
 def test_a_mismatch_outweighs_a_mirror_that_is_away(server: Server, store: Store) -> None:
     with pytest.raises(DigestMismatchError):
         fetch(pinned(server.serve("/1", Answer(b"x" * len(GOOD))), f"{DEAD}/2"), store)

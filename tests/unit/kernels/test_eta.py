@@ -85,6 +85,18 @@ def test_when_all_files_of_a_target_were_cached_the_others_are_expected_to_be():
     assert estimate.part == pytest.approx(0.2)
 
 
+def test_cached_files_tell_nothing_of_the_speed():
+    costs = {f"CMakeFiles/{target}.dir/{number}.o": Cost(10, 1) for target in "ab" for number in range(50)}
+    parts = []
+    for cached in (0, 50):
+        left = Remaining(costs, 1, ROOM)
+        for number in range(cached):
+            left.finish(f"CMakeFiles/b.dir/{number}.o", 0.1, cached=True)
+        left.finish("CMakeFiles/a.dir/0.o", 20)
+        parts.append(told(left.estimate({"CMakeFiles/a.dir/1.o": 5})).part)
+    assert parts[1] - parts[0] == pytest.approx(0.5, abs=1e-9)
+
+
 def test_a_file_that_runs_on_was_not_cached():
     costs = {f"CMakeFiles/a.dir/{number}.o": Cost(10, 1) for number in range(11)}
     left = Remaining(costs, 1, ROOM)

@@ -19,6 +19,7 @@ from layout import ROOT
 
 NEWER = Library(name="_C_NEWER", isa=(), needs=("one", "two"))
 OLDER = Library(name="_C_OLDER", isa=(), needs=("one",))
+SAME = Library(name="_C_SAME", isa=(), needs=("one",))
 
 
 def target(*libraries: Library, **changes: object) -> Target:
@@ -166,6 +167,7 @@ def test_the_projects_own_targets_go_with_their_choosers(project_root: Path) -> 
         (target(Library(name="_C_", isa=())), "_C_ is not named _C_<ISA>"),
         (target(Library(name="_D_NEON", isa=())), "_D_NEON is not named _C_<ISA>"),
         (target(OLDER, NEWER), "_C_NEWER is never chosen: _C_OLDER before it needs nothing else"),
+        (target(OLDER, SAME), "_C_SAME is never chosen: _C_OLDER before it needs nothing else"),
     ],
 )
 def test_libraries_that_do_not_go_with_the_chooser(changed: Target, words: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 from cpuwheels.kernels.ccache.settings import CompilerCache
 from cpuwheels.kernels.launchers import Launchers, object_identity
 from cpuwheels.kernels.memory.memgate import GateFolder
+from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
 from kernel_request import environment, kernel_request, toolchain
 
@@ -47,6 +48,7 @@ def test_without_launchers_there_are_no_variables() -> None:
         {"toolchain": toolchain(digest="other")},
         {"environment": environment(torch_digest="other")},
         {"onednn": OneDnn(Path("/onednn"), "v3.13", "d" * 40, "d" * 40, "pinned")},
+        {"acl": Acl(Path("/acl"), "v52.6.0", "e" * 40, "pinned", {})},
     ],
 )
 def test_objects_of_other_compilers_and_headers_have_another_identity(tmp_path: Path, changes: dict[str, Any]) -> None:

@@ -126,3 +126,10 @@ def test_a_version_that_is_not_pinned_is_taken_like_the_newest_but_by_its_tag(pr
     pins = load_matrix(project_root).acl
     newest = next(reversed(pins.values()))
     assert choose_acl(("v99.0.0",), pins, "aarch64") == ("v99.0.0", newest.model_copy(update={"commit": None}))
+
+
+def test_the_commit_of_another_version_is_not_taken() -> None:
+    pins = {"v52.6.0": AclPin(commit="c" * 40, repositories=("https://acl.invalid",), machines=("aarch64",))}
+    found = choose_acl(("v99.0.0",), pins, "aarch64")
+    assert found is not None
+    assert (found[0], found[1].commit) == ("v99.0.0", None)

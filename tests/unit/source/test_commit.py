@@ -127,6 +127,15 @@ def test_history_is_fetched_once(get: Get, clone: Path, story: io.StringIO) -> N
     assert "fetching" in story.getvalue()
 
 
+@pytest.mark.parametrize("digits", [None, 9], ids=["a branch", "a short hash"])
+def test_a_name_that_may_move_is_asked_for_again(get: Get, clone: Path, story: io.StringIO, digits: int | None) -> None:
+    name = git(clone, "rev-parse", "main")[:digits] if digits else "origin/main"
+    get(name, None, clone.as_uri())
+    story.truncate(0)
+    get(name, None, clone.as_uri())
+    assert "fetching" in story.getvalue()
+
+
 def test_only_the_contents_that_are_needed_are_fetched(get: Get, clone: Path, store: Store) -> None:
     first, second = git(clone, "rev-parse", "v0.32.0:requirements/cpu.txt"), git(clone, "rev-parse", "main:setup.py")
     get("v0.32.0", None, clone.as_uri())

@@ -120,6 +120,20 @@ def test_an_unpinned_version_is_looked_up_on_the_index(
     assert server.asked == ["/simple/vllm/", "/packages/vllm-0.32.0.tar.gz"]
 
 
+@pytest.mark.parametrize("answer", [HTML_ANSWER, Answer(status=500)], ids=["there", "ill"])
+def test_the_users_index_comes_before_the_pinned_addresses_and_these_still_count(
+    server: Server, store: Store, reporter: Reporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    path = write_sdist(tmp_path / "vllm-0.32.0.tar.gz")
+    pinned = server.serve("/pinned/vllm-0.32.0.tar.gz", Answer(path.read_bytes()))
+    server.serve("/packages/vllm-0.32.0.tar.gz", Answer(path.read_bytes()))
+    server.serve("/simple/vllm/", answer)
+    monkeypatch.setenv("CPUWHEELS_PYPI_INDEX", server.url("/simple"))
+    assert request(path, pinned).get(store, reporter).version == "0.32.0"
+    taken = "/packages/vllm-0.32.0.tar.gz" if answer is HTML_ANSWER else "/pinned/vllm-0.32.0.tar.gz"
+    assert server.asked == ["/simple/vllm/", taken]
+
+
 def test_a_version_that_the_index_does_not_have_is_told(
     server: Server, store: Store, reporter: Reporter, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 POLICY = Policy("floor", 0, {"GLIBC": frozenset({"2.2.5", "2.28"})}, frozenset())
 
 
-@pytest.mark.parametrize(("minor", "expected"), [(31, 28), (28, 28), (17, 17)])
+@pytest.mark.parametrize(("minor", "expected"), [(31, 28), (29, 28), (28, 28), (17, 17)])
 def test_headers_name_the_floors_version_if_theirs_is_newer(tmp_path: Path, minor: int, expected: int) -> None:
     features = tmp_path / "features.h"
     features.write_text(f"/* __GLIBC_MINOR__ */\n#define\t__GLIBC__\t2\n#define\t__GLIBC_MINOR__\t{minor}\n")

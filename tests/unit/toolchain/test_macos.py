@@ -1,13 +1,19 @@
 """What zig and Apple's clang are given, and Python's headers without a sysroot."""
 
+from pathlib import Path
+
 import pytest
 
 from contexts import build_context
 from cpuwheels.config.platform_policy import macos_floor
 from cpuwheels.core.errors import MatrixError, ToolchainError
 from cpuwheels.toolchain import zig
-from cpuwheels.toolchain.macos import apple_flags
+from cpuwheels.toolchain.flags import Flags
+from cpuwheels.toolchain.macos import apple_flags, macos_toolchain
+from cpuwheels.toolchain.probe import Compiler
 from cpuwheels.toolchain.python_headers import settle
+from cpuwheels.toolchain.requirements import Identity
+from cpuwheels.toolchain.zig_wrappers import TOOLS
 
 
 class FakeTarget:
@@ -43,6 +49,26 @@ def test_only_a_macos_floor_will_do(floor):
 def test_a_missing_lock_is_named(tmp_path):
     with pytest.raises(ToolchainError, match=r"zig\.txt"):
         zig.installed_zig(build_context(tmp_path, "macos"), tmp_path / "zig.txt")
+
+
+def test_the_digest_is_that_of_the_compiler_and_of_pythons_headers(tmp_path, monkeypatch):
+    programs = {name: Path(f"/zig/{name}") for name in TOOLS}
+    compiler = Compiler(
+        Path("/zig/cc"), Path("/zig/c++"), Identity("Clang", "20.0.0", "arm64"), "zig", (), (), None, programs
+    )
+    context = build_context(tmp_path, "macos")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr("cpuwheels.toolchain.macos.python_headers", lambda *_: Path("/headers"))
+    monkeypatch.setattr("cpuwheels.toolchain.macos._judges", lambda _: {})
+
+    def digest(of_zig, of_headers):
+        found = zig.Zig(compiler, Flags(), Path("/zig"), of_zig)
+        monkeypatch.setattr(zig, "installed_zig", lambda *_: found)
+        monkeypatch.setattr("cpuwheels.toolchain.macos.headers_key", lambda _: of_headers)
+        return macos_toolchain(context, {}).digest
+
+    assert digest("one", "one") == digest("one", "one")
+    assert len({digest("one", "one"), digest("other", "one"), digest("one", "other")}) == 3
 
 
 def write(path, text=""):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -35,6 +37,16 @@ def test_another_compiler_makes_others(context: BuildContext, c_compiler):
     one = native_tools(context, c_compiler, [], "one")
     two = native_tools(context, c_compiler, [], "two")
     assert one != two
+
+
+def test_other_sources_make_others(context: BuildContext, c_compiler, tmp_path):
+    one = native_tools(context, c_compiler, [], "one")
+    changed = replace(context, paths=replace(context.paths, root=tmp_path / "changed"))
+    shutil.copytree(context.root / "csrc", changed.root / "csrc")
+    assert native_tools(changed, c_compiler, [], "one") == one
+    source = changed.root / "csrc/memgate/main.c"
+    source.write_text(source.read_text() + "\n")
+    assert native_tools(changed, c_compiler, [], "one") != one
 
 
 def test_without_static_libraries_they_are_linked_dynamically(context: BuildContext, c_compiler, tmp_path):

@@ -11,6 +11,7 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DownloadError, ToolchainError
 from cpuwheels.toolchain.select import check_choice, resolve_toolchain
+from cpuwheels.toolchain.sysroot import Sysroot
 from fake_compiler import TARGET, Fake
 
 if TYPE_CHECKING:
@@ -94,6 +95,29 @@ def test_auto_without_any_compiler_goes_to_the_pinned_one(machine: Machine) -> N
     with pytest.raises(DownloadError):
         machine.resolve(TARGET, "auto")
     assert "this machine has no g++-14, g++-13, g++; using the pinned locks/compiler.yaml" in machine.said.getvalue()
+
+
+def test_the_digest_is_that_of_the_compilers_content_and_of_the_sysroot(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = ("one-g++", "same-g++", "other-g++")
+    one, same, other = (str(Fake().write(machine.bin, name)) for name in names)
+    (machine.bin / "other-g++.parts" / "cc1plus").write_text("rebuilt, of the same version\n")
+    sysroot = machine.folder / "locks/sysroot.yaml"
+    sysroot.write_text(LOCK)
+    root = Sysroot(machine.folder / "root", "x86_64-linux-gnu")
+    monkeypatch.setattr("cpuwheels.toolchain.select.unpacked_sysroot", lambda *_: root)
+    monkeypatch.setattr("cpuwheels.toolchain.select.compat_library", lambda *_: machine.folder / "compat/compat.a")
+
+    def digest(cxx: str, target: Target = TARGET) -> str:
+        return machine.resolve(target, "host", {"CXX": cxx}).digest
+
+    before = digest(one)
+    assert digest(same) == before
+    assert digest(other) != before
+    assert digest(one, TARGET.model_copy(update={"floor": "manylinux_2_31"})) != before
+    sysroot.write_text(LOCK.replace("0" * 64, "1" * 64))
+    assert digest(one) != before
 
 
 def test_debian_does_not_look_at_the_host(machine: Machine) -> None:

@@ -65,6 +65,7 @@ Signed-By:
         ("a.list", "deb http://ftp.example.org/debian trixie-security main\n", []),
         ("a.list", "deb http://archive.example.org/ubuntu noble main\n", []),
         ("a.list", "deb [signed-by=/etc/apt/docker.asc] https://d.example.org/linux/debian trixie main", []),
+        ("a.list", "deb [signed-by=/k/debian-tools.asc] https://d.example.org/linux/debian trixie main", []),
         ("a.list", "deb https://d.example.org/linux/debian trixie stable\n", []),
         ("a.list", "deb mirror+file:/etc/apt/mirrors/debian trixie main\n", []),
         ("a.list", "deb cdrom:[Debian 12]/ bookworm main\n", []),

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.kernels.memory.ledger import read_records
+from cpuwheels.kernels.memory.ledger import ledger_size, read_records
 from ledger_records import job
 
 if TYPE_CHECKING:
@@ -39,6 +39,16 @@ def test_a_ledger_that_is_not_there_or_not_text_is_empty(tmp_path: Path) -> None
     assert read_records(tmp_path / "gone") == ()
     (tmp_path / "jobs.jsonl").write_bytes(b"\xff\xfe\n")
     assert read_records(tmp_path / "jobs.jsonl") == ()
+
+
+def test_records_of_an_earlier_run_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "jobs.jsonl"
+    assert ledger_size(path) == 0
+    path.write_text(f"{A}\n")
+    since = ledger_size(path)
+    path.write_text(f"{A}\n{B}\n")
+    assert [record.output for record in read_records(path, since)] == ["b.o"]
+    assert [record.output for record in read_records(path)] == ["a.o", "b.o"]
 
 
 def test_what_a_newer_memgate_adds_is_passed_over(tmp_path: Path) -> None:
