@@ -60,7 +60,10 @@ def test_the_highest_version_of_each_family_counts_by_number() -> None:
             "libgcc_s.so.1": {"GCC_3.0": "c"},
         }
     )
-    assert highest_versions({"x": facts(elf)}, POLICY) == ("GCC_3.0", "GLIBC_2.17")
+    older = Elf(versions={"libc.so.6": {"GLIBC_2.14": "d"}})
+    for order in ((elf, older), (older, elf)):
+        files = {str(number): facts(file) for number, file in enumerate(order)}
+        assert highest_versions(files, POLICY) == ("GCC_3.0", "GLIBC_2.17")
 
 
 def test_a_damaged_library_is_told(tmp_path: Path) -> None:
