@@ -86,9 +86,8 @@ def binutils(tmp_path: Path) -> Binutils:
     objdump.write_text(
         f"#!/bin/sh\ncase \"$*\" in *--no-addresses*) printf '\\tvnew %%eax\\n' ;; *) cat {tmp_path}/located ;; esac\n"
     )
-    assembler.write_text(
-        '#!/bin/sh\ncase "$*" in *-march=*) echo "x.s:1: Error: no such instruction"; exit 1 ;; esac\n'
-    )
+    refusal = "x.s:1: Error: no such instruction"
+    assembler.write_text(f'#!/bin/sh\ncase "$*" in *-march=*) echo "{refusal}"; exit 1 ;; esac\n')
     for program in (objdump, assembler):
         program.chmod(0o755)
     return Binutils(assembler, objdump, "x86_64")
@@ -119,3 +118,14 @@ def test_an_instruction_beyond_the_limit_is_told_wherever_it_is(
     assert line in log.read_text()
     if located:
         check("_C:vnew")
+
+
+def test_an_assembler_that_judges_nothing_is_no_pass(tmp_path: Path, binutils: Binutils) -> None:
+    binutils.assembler.write_text('#!/bin/sh\necho "Error: unknown architecture"\nexit 1\n')
+    library = tmp_path / "0.so"
+    library.write_bytes(Elf().write())
+    with pytest.raises(AuditError, match="cannot check instructions") as caught:
+        check_instructions(
+            {"_C.so": library}, [Limit("", "x")], binutils, work=tmp_path, where=tmp_path, log=tmp_path / "log"
+        )
+    assert "unknown architecture" in caught.value.output
