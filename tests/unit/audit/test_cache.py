@@ -33,11 +33,11 @@ class Scene:
         (folder / "torch").mkdir()
         self.policy = AuditPolicy("manylinux_2_28", "x86_64", (), folder / "torch", (folder / "sysroot",), ("1",))
 
-    def audit(self, policy: AuditPolicy | None = None, **changes: bytes) -> tuple[str, Audited]:
+    def audit(self, policy: AuditPolicy | None = None, mode: int = 0o100755, **changes: bytes) -> tuple[str, Audited]:
         self.count += 1
         place = self.folder / str(self.count)
         members = ww.content(wheel=ww.WHEEL.replace("manylinux_2_28", "linux").encode(), **changes)
-        raw = ww.write_raw(place / RAW, members, external_attr=0o100755 << 16)
+        raw = ww.write_raw(place / RAW, members, external_attr=mode << 16)
         return audited_binaries(
             raw, policy or self.policy, store=self.store, work=place / "work", log=self.folder / "log"
         )
@@ -87,6 +87,14 @@ def test_any_other_binary_is_audited(scene: Scene, changes: dict[str, bytes]) ->
     key, _ = scene.audit()
     assert scene.audit(**changes)[0] != key
     assert scene.audits() == 2
+
+
+def test_the_same_binaries_with_other_permissions_are_audited(scene: Scene) -> None:
+    executable, plain = scene.audit(), scene.audit(mode=0o100644)
+    assert plain[0] != executable[0]
+    for (_, audited), mode in ((executable, 0o100755), (plain, 0o100644)):
+        with zipfile.ZipFile(audited.path) as archive:
+            assert archive.getinfo("demo/_C.abi3.so").external_attr >> 16 == mode
 
 
 def test_the_key_names_the_policy_its_folders_and_the_code(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

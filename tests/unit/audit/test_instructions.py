@@ -1,4 +1,4 @@
-"""Which files are held against what; the judging itself is tried with a real assembler among the integration tests."""
+"""Which files are held against what, and what is told of them; a real assembler judges in the integration tests."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.audit.instructions import Binutils, check_instructions
 from cpuwheels.audit.isa_limits import Limit, limit_for, limits_of
 from cpuwheels.audit.unwind_table import Functions
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.errors import AuditError
 from cpuwheels.source.acl import Acl
+from elf_writer import Elf
 
 
 def test_every_library_of_the_matrix_on_linux_has_a_limit(project_root: Path) -> None:
@@ -74,3 +77,55 @@ def test_functions_are_named_by_where_they_begin() -> None:
         "function at 0x2000",
         "exported",
     ]
+
+
+@pytest.fixture
+def binutils(tmp_path: Path) -> Binutils:
+    """Return an objdump that finds ``vnew`` where ``located`` says, and an assembler that knows it, but not below."""
+    objdump, assembler = tmp_path / "objdump", tmp_path / "as"
+    objdump.write_text(
+        f"#!/bin/sh\ncase \"$*\" in *--no-addresses*) printf '\\tvnew %%eax\\n' ;; *) cat {tmp_path}/located ;; esac\n"
+    )
+    refusal = "x.s:1: Error: no such instruction"
+    assembler.write_text(f'#!/bin/sh\ncase "$*" in *-march=*) echo "{refusal}"; exit 1 ;; esac\n')
+    for program in (objdump, assembler):
+        program.chmod(0o755)
+    return Binutils(assembler, objdump, "x86_64")
+
+
+@pytest.mark.parametrize(
+    ("located", "line"),
+    [
+        ("    1000:\tvnew %eax\n", "vllm/_C.abi3.so: no function: 0x1000: vnew %eax (not in generic64)"),
+        ("", "vllm/_C.abi3.so: vnew %eax (not in generic64)"),
+    ],
+    ids=["located", "nowhere"],
+)
+def test_an_instruction_beyond_the_limit_is_told_wherever_it_is(
+    tmp_path: Path, binutils: Binutils, located: str, line: str
+) -> None:
+    library, log = tmp_path / "0.so", tmp_path / "log"
+    library.write_bytes(Elf().write())
+    (tmp_path / "located").write_text(located)
+
+    def check(*guarded: str) -> None:
+        limits, files = [Limit("", "generic64", guarded)], {"vllm/_C.abi3.so": library}
+        check_instructions(files, limits, binutils, work=tmp_path, where=tmp_path, log=log)
+
+    with pytest.raises(AuditError, match="in 1 functions") as caught:
+        check("another", "_D:vnew")
+    assert caught.value.output == line
+    assert line in log.read_text()
+    if located:
+        check("_C:vnew")
+
+
+def test_an_assembler_that_judges_nothing_is_no_pass(tmp_path: Path, binutils: Binutils) -> None:
+    binutils.assembler.write_text('#!/bin/sh\necho "Error: unknown architecture"\nexit 1\n')
+    library = tmp_path / "0.so"
+    library.write_bytes(Elf().write())
+    with pytest.raises(AuditError, match="cannot check instructions") as caught:
+        check_instructions(
+            {"_C.so": library}, [Limit("", "x")], binutils, work=tmp_path, where=tmp_path, log=tmp_path / "log"
+        )
+    assert "unknown architecture" in caught.value.output

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wheel_writer as ww
+from cpuwheels.audit import linux
 from cpuwheels.audit.linux import audit_wheel, check_floor, check_machine, elf_files, highest_versions
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.platform_policy import load_policy
@@ -43,6 +44,22 @@ def test_a_wheel_above_the_floor_is_not_even_repaired(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
+def test_a_wheel_that_others_libraries_lift_above_the_floor_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its own symbols are old enough, so only what auditwheel finds in the end says so."""
+    wheel = ww.write_good(tmp_path, "demo-1.0+cpu-cp38-abi3-linux_x86_64.whl")
+
+    def audited(found: str) -> str:
+        monkeypatch.setattr(linux, "shown_policy", lambda *_, **__: found)
+        return audit_wheel(wheel, tmp_path / "out", terms(tmp_path), tmp_path / "log").policy
+
+    for policy in ("manylinux_2_17_x86_64", "manylinux_2_28_x86_64"):
+        assert audited(policy) == policy
+    with pytest.raises(AuditError, match="only good for manylinux_2_34_x86_64, the floor is manylinux_2_28"):
+        audited("manylinux_2_34_x86_64")
+
+
 def test_a_file_for_another_machine_is_refused(tmp_path: Path) -> None:
     """Such as a library of the building machine that was bundled into a wheel for another one."""
     wheel = ww.write_good(tmp_path)
@@ -60,7 +77,10 @@ def test_the_highest_version_of_each_family_counts_by_number() -> None:
             "libgcc_s.so.1": {"GCC_3.0": "c"},
         }
     )
-    assert highest_versions({"x": facts(elf)}, POLICY) == ("GCC_3.0", "GLIBC_2.17")
+    older = Elf(versions={"libc.so.6": {"GLIBC_2.14": "d"}})
+    for order in ((elf, older), (older, elf)):
+        files = {str(number): facts(file) for number, file in enumerate(order)}
+        assert highest_versions(files, POLICY) == ("GCC_3.0", "GLIBC_2.17")
 
 
 def test_a_damaged_library_is_told(tmp_path: Path) -> None:

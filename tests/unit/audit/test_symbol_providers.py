@@ -22,6 +22,7 @@ class Scene:
         self.folder = folder
         self.torch = folder / "torch" / "lib"
         self.sysroot = folder / "sysroot"
+        self.system = [self.sysroot]
         for path, elf in {
             self.torch / "libtorch.so": Elf(needed=("libtorch_cpu.so",)),
             self.torch / "libtorch_cpu.so": Elf(needed=("librt.so.1", "libodd.so.1"), exports=("at_empty", "at_add")),
@@ -37,7 +38,7 @@ class Scene:
         files = {f"demo/{name}.abi3.so": elf.write() for name, elf in modules.items()}
         wheel = ww.write_good(self.folder, **files)
         torch = Torch(self.torch, ("libtorch*.so", "libc10.so"))
-        check_providers(dict(elf_files(wheel)), wheel, torch=torch, policy=POLICY, system=[self.sysroot])
+        check_providers(dict(elf_files(wheel)), wheel, torch=torch, policy=POLICY, system=self.system)
 
 
 @pytest.fixture
@@ -60,6 +61,17 @@ def scene(tmp_path: Path) -> Scene:
 )
 def test_symbols_that_every_system_has(scene: Scene, modules: dict[str, Elf]) -> None:
     scene.check(**modules)
+
+
+def test_every_folder_of_the_sysroot_is_searched(scene: Scene) -> None:
+    other = scene.folder / "other"
+    other.mkdir()
+    (scene.sysroot / "librt.so.1").rename(other / "librt.so.1")
+    uses = Elf(needed=USES_TORCH, loose=("shm_open",))
+    with pytest.raises(AuditError, match="provides shm_open"):
+        scene.check(_C=uses)
+    scene.system.append(other)
+    scene.check(_C=uses)
 
 
 def test_torchs_libraries_may_call_each_other_by_sonames_with_a_version(scene: Scene) -> None:

@@ -93,6 +93,18 @@ def test_an_archive_packed_anyhow(tmp_path: Path) -> None:
         assert fault in text
 
 
+@pytest.mark.parametrize(("before", "after"), [(",sha256=", ",sha256=x"), (",0\n", ",1\n")], ids=["digest", "size"])
+def test_record_has_to_say_digest_and_size(tmp_path: Path, before: str, after: str) -> None:
+    good = ww.write_good(tmp_path)
+    with zipfile.ZipFile(good) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    record = f"{ww.INFO}/RECORD"
+    rows = members[record].decode().splitlines(keepends=True)
+    changed = [row.replace(before, after) if row.startswith("demo/__init__.py,") else row for row in rows]
+    wheel = ww.write_raw(tmp_path / "bad" / ww.NAME, members | {record: "".join(changed).encode()})
+    assert "demo/__init__.py does not have the digest and size that RECORD says" in validate_wheel(wheel, EXPECTED)
+
+
 def test_a_path_out_of_the_wheel_is_listed(tmp_path: Path) -> None:
     faults = validate_wheel(ww.write_good(tmp_path, **{"demo/../../x": b""}), EXPECTED)
     assert "demo/../../x has an unsafe path" in faults

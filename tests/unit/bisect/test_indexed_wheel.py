@@ -47,12 +47,18 @@ def html(*links: str) -> Answer:
     return Answer(text.encode(), headers={"Content-Type": "text/html"})
 
 
-def test_the_wheel_of_the_machine_is_taken_and_checked(server: Server, ask: Callable[[], Path | None]) -> None:
+def test_the_wheel_of_the_machine_is_taken_and_checked(
+    server: Server, ask: Callable[[], Path | None], tmp_path: Path
+) -> None:
     server.serve(PAGE, html(*OTHERS, f"../../../files/{NAME.replace('+', '%2B')}#sha256={SHA256}"))
     server.serve(f"/files/{NAME.replace('+', '%2B')}", Answer(b"wheel"))
+    earlier = tmp_path / "got" / "vllm-0.32.1.dev4+gbbb.cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
+    earlier.parent.mkdir()
+    earlier.write_bytes(b"another")
     found = ask()
     assert found is not None
     assert (found.name, found.read_bytes()) == (NAME, b"wheel")
+    assert list((tmp_path / "got").iterdir()) == [found]
 
 
 def test_json_is_read_too(server: Server, ask: Callable[[], Path | None]) -> None:

@@ -217,7 +217,7 @@ def fetching(server: Server, tmp_path: Path, project_root: Path) -> Iterator[sub
         child.communicate()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name)
 def test_a_signal_leaves_nothing_half_written(
     fetching: subprocess.Popen[str], tmp_path: Path, number: signal.Signals
 ) -> None:

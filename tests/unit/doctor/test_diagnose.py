@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -213,6 +214,19 @@ def test_what_is_in_the_store_need_not_be_reached(examine, world, paths):
     checks, _ = examine()
     stored = NETWORK - {"package index", "torch 2.13.0+cpu"}
     assert {checks[name].detail for name in stored} == {"in the store"}
+
+
+def test_an_environment_with_one_of_several_torches_proves_nothing(examine, world, project_root, monkeypatch):
+    monkeypatch.setattr(diagnose_module, "stored_environment", lambda *_: SimpleNamespace(python_version="3.12"))
+    assert "is in the store" in examine()[0]["build Python"].detail
+    release = world.matrix.releases[0].model_copy(update={"torch": None})
+    index = f"{world.folder.as_uri()}/torch"
+    torch = {name: pin.model_copy(update={"index": index}) for name, pin in load_matrix(project_root).torch.items()}
+    assert len(torch) > 1
+    world.matrix = world.matrix.model_copy(update={"torch": torch, "releases": (release,)})
+    checks, _ = examine()
+    assert "is in the store" not in checks["build Python"].detail
+    assert "in the store" not in {checks[f"torch {name}+cpu"].detail for name in torch}
 
 
 def test_git_is_only_needed_for_fetching(examine, world, path, paths, project_root):

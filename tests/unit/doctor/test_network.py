@@ -108,6 +108,17 @@ def test_slow_and_failing_places_do_not_hold_up_the_others():
     }
 
 
+def test_all_that_never_answer_are_waited_for_together():
+    release = threading.Event()
+    began = time.monotonic()
+    answers = Answers(dict.fromkeys(range(20), lambda: Answer(release.wait(60), "")), seconds=0.25)
+    found = list(answers.values())
+    taken = time.monotonic() - began
+    release.set()
+    assert {answer.detail for answer in found} == {"no answer within 0.25 s"}
+    assert taken < 20 * 0.25 / 2
+
+
 def test_no_questions():
     assert dict(Answers({})) == {}
 

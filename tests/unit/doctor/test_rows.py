@@ -45,6 +45,14 @@ def test_an_address_that_fits_a_line_is_not_broken(width):
     assert any(URL in line for line in shown(width, terminal=True))
 
 
+@pytest.mark.parametrize(("status", "colour"), [("ok", 32), ("warn", 32), ("fail", 31)])
+def test_the_verdict_is_green_only_if_it_is_good(status, colour):
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True, color_system="standard", force_interactive=False)
+    print_checks(console, "x86", [Check("git", status, "found")])
+    assert re.findall(r"\x1b\[1;(\d+)mx86: can", out.getvalue()) == [str(colour)]
+
+
 def test_names_have_a_column_where_there_is_room():
     columns = {
         line.index(text)

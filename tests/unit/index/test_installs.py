@@ -145,7 +145,10 @@ def test_targets_of_one_version_share_its_commands() -> None:
 
 
 def test_without_a_newest_the_newest_commit_with_a_wheel_is_shown() -> None:
-    commits = Commits().with_row(row_of(RELEASE.model_copy(update={"commit": None})))
+    release = row_of(RELEASE.model_copy(update={"commit": None, "made": "2026-02-02T00:00:00Z"}))
+    older = row_of(entry(made="2026-01-01T00:00:00Z"))
+    without = older.model_copy(update={"commit": "e" * 40, "wheels": {}, "made": "2026-03-03T00:00:00Z"})
+    commits = Commits().with_row(older).with_row(without).with_row(release)
     (install,) = newest_installs(commits, [])
     assert "--index INDEX_URL/0.32.0/cpu " in install.commands["uv"]
     assert "vllm==0.32.0+cpu " in install.commands["pip"]

@@ -36,7 +36,7 @@ def said(lines: list[str]) -> str:
 
 
 def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
-    built = finished(tmp_path / "dist" / "x86" / "0.32.0", "manylinux_2_27_x86_64", NOTE)
+    built = finished(tmp_path / "dist" / "x86" / "0.32.0", "manylinux_2_27_x86_64", "before", NOTE)
     lines = summary_lines(built, matrix.target("x86"), [NOTE, "short"], foreign=False, here=tmp_path, width=60)
     assert said(lines) == textwrap.dedent(
         """\
@@ -45,6 +45,7 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
           platform  manylinux_2_27_x86_64
           report    dist/x86/0.32.0/report.html
           record    dist/x86/0.32.0/record.json
+          NOTE      before
           NOTE      oneDNN v3.13 cannot be reached; building with
                     the fallback 3.7.2 instead. The build record
                     says so.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import platform
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -47,9 +48,11 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tupl
     uv.chmod(0o755)
     monkeypatch.setattr("uv.find_uv_bin", lambda: uv)
 
-    def bench(wheel: KernelWheel = WHEEL, **options: object) -> tuple[ParityEnvironment, BuildContext]:
-        monkeypatch.setattr(test_environment, "emulated", lambda _: machine)
-        run = this(tmp_path, fake_machine.foreign())
+    def bench(
+        wheel: KernelWheel = WHEEL, *, kind: str = "other", torch: str = machine.torch_version, **options: object
+    ) -> tuple[ParityEnvironment, BuildContext]:
+        monkeypatch.setattr(test_environment, "emulated", lambda _: replace(machine, torch_version=torch))
+        run = this(tmp_path, fake_machine.foreign(machine=kind))
         return parity_environment(run, wheel, ParityOptions(**options), tmp_path / "work"), run  # type: ignore[arg-type]
 
     return bench
@@ -84,6 +87,20 @@ def test_without_emulation_it_is_refused(bench: Callable[..., tuple[ParityEnviro
 def test_another_torch_than_the_wheels_is_refused(bench: Callable[..., tuple[ParityEnvironment, BuildContext]]) -> None:
     with pytest.raises(TorchError, match=r"has torch 2\.5\.1\+debian; vllm-1\.0\.whl requires 2\.14\.0"):
         bench(replace(WHEEL, torch="2.14.0"))
+
+
+def test_only_the_fallback_of_the_matrix_replaces_the_wheels_torch(
+    bench: Callable[..., tuple[ParityEnvironment, BuildContext]],
+) -> None:
+    kind = next(name for name in ("s390x", "aarch64") if name != platform.machine())
+    wheel = replace(WHEEL, torch="2.14.0")
+    fallback = load_matrix(ROOT).torch["2.14.0"].alternate(kind)
+    assert fallback is not None
+    found, run = bench(wheel, kind=kind, torch=f"{fallback.version}+debian")
+    assert found.torch == f"{fallback.version}+debian"
+    assert [note for note in run.reporter.announcements if "in place of the 2.14.0" in note]
+    with pytest.raises(TorchError, match=r"has torch 2\.5\.1\+debian"):
+        bench(wheel, kind=kind)
 
 
 def test_a_target_without_a_root_is_not_installed_here(tmp_path: Path) -> None:

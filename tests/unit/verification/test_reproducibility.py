@@ -19,6 +19,14 @@ def test_same_bytes_have_no_difference(tmp_path: Path) -> None:
     require_identical(one, two)
 
 
+def test_same_bytes_under_another_name_differ(tmp_path: Path) -> None:
+    one, two = ww.write_good(tmp_path), ww.write_good(tmp_path, ww.NAME.replace("2_28", "2_34"))
+    assert one.read_bytes() == two.read_bytes()
+    assert "file name" in [difference.what for difference in compare_wheels(one, two)]
+    with pytest.raises(ReproducibilityError):
+        require_identical(one, two)
+
+
 def test_the_differing_byte_and_section_are_named(tmp_path: Path) -> None:
     one = ww.write_good(tmp_path / "1", library=Elf(text=b"built at 10:00").write())
     two = ww.write_good(tmp_path / "2", library=Elf(text=b"built at 11:00").write())

@@ -150,3 +150,15 @@ def test_what_is_no_wheel_is_refused_and_nothing_is_left(tmp_path: Path) -> None
     with pytest.raises(WheelError, match=r"one \.dist-info"):
         canonicalize(bad, tmp_path / "out.whl", epoch=0)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.whl"]
+
+
+@pytest.mark.parametrize(("mode", "expected"), [(0o700, 0o100755), (0o600, 0o100644)])
+def test_an_added_file_is_executable_if_it_was(tmp_path: Path, mode: int, expected: int) -> None:
+    script = tmp_path / "run.sh"
+    script.write_text("#!/bin/sh\n")
+    script.chmod(mode)
+    raw, wheel = ww.write_raw(tmp_path / "raw.whl", ww.content()), tmp_path / "wheel.whl"
+    canonicalize(raw, wheel, epoch=0, files={"demo/run.sh": script})
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.getinfo("demo/run.sh").external_attr >> 16 == expected
+        assert archive.read("demo/run.sh") == script.read_bytes()

@@ -41,12 +41,16 @@ def test_what_was_cut_short_is_not_taken(tmp_path: Path) -> None:
     wheel = ww.write_good(tmp_path, **{"demo/data.bin": DATA})
     with zipfile.ZipFile(wheel) as archive:
         start = archive.getinfo("demo/data.bin").header_offset
-    with Streams([wheel]) as streams:
-        content = wheel.read_bytes()
-        wheel.write_bytes(content[:start] + b"XX" + content[start + 2 :])
-        assert streams.find(ww.digest(DATA), len(DATA)) is None
-        wheel.write_bytes(content[: start + 10])
-        assert streams.find(ww.digest(DATA), len(DATA)) is None
+    content = wheel.read_bytes()
+    for damaged in (
+        content[:start] + b"XX" + content[start + 2 :],
+        content[: start + 10],  # a part of the header
+        content[: start + 50],  # a part of the data after it
+    ):
+        wheel.write_bytes(content)
+        with Streams([wheel]) as streams:
+            wheel.write_bytes(damaged)
+            assert streams.find(ww.digest(DATA), len(DATA)) is None
 
 
 def test_entries_that_are_not_deflated_are_not_taken(tmp_path: Path) -> None:

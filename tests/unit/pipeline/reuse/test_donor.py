@@ -15,6 +15,7 @@ from cpuwheels.core.store import Store
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
+from cpuwheels.pipeline.reuse import binaries
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.candidates import LocalCandidate
 from cpuwheels.pipeline.reuse.donor import Donor, check_request, find_donor
@@ -210,6 +211,15 @@ class TestBinaries:
         assert [(one.soname, one.path) for one in audited.bundled] == [("libnuma.so.1", "demo.libs/libnuma-1.so.1")]
         again = precompiled_binaries(donor, place.store)
         assert again == (folder, (key, audited))
+
+    def test_those_that_another_compressor_packed_are_not_taken(
+        self, place: Place, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        donor = place.find(place.wheel("1.0", place.made_from()))
+        folder, (key, _) = precompiled_binaries(donor, place.store)
+        monkeypatch.setattr(binaries, "compressor_key", lambda: "another")
+        other_folder, (other_key, _) = precompiled_binaries(donor, place.store)
+        assert (other_folder == folder, other_key == key) == (False, False)
 
     def test_damaged_ones_are_refused(self, place: Place) -> None:
         wheel = place.wheel("1.0", place.made_from())

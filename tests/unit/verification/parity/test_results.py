@@ -153,6 +153,13 @@ def test_what_changed_between_two_wheels() -> None:
     assert "broken" in console.export_text()
 
 
+@pytest.mark.parametrize("ratios", [(7.0, None), (None, 7.0)])
+def test_a_wrong_result_that_is_wrong_in_another_way_has_changed(ratios: tuple[float | None, float | None]) -> None:
+    before, after = (parity(library("_C", case("a[1]", ratio, problem="far"))) for ratio in ratios)
+    assert [(change.before.ratio, change.after.ratio) for change in changes(before, after)] == [ratios]
+    assert changes(before, before) == []
+
+
 def test_two_levels_are_compared_case_by_case() -> None:
     before = parity(library("_C", case("a[1]", 0.2), case("b[1]", 0.1)), level="smoke")
     after = parity(library("_C", case("a[1]", 0.2), case("a[2]", 0.9), case("b[1]", 0.5), case("b[2]", 0.6)))

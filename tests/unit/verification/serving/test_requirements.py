@@ -37,6 +37,7 @@ def test_what_upstream_names_by_url_is_told_apart_from_its_own_extras(about: dic
     ("lock", "misfits"),
     [
         ("pillow==12.1 \\\n    --hash=sha256:0\n", []),
+        ("pillow==13.0rc1\n", []),
         ("pillow==11.9\n", ["Pillow>=12"]),
         ("pillows==12.1\n", ["Pillow>=12"]),
         ("", ["Pillow>=12"]),

@@ -64,8 +64,9 @@ def test_other_tokens_are_wrong(answer: tuple[int, ...], words: str) -> None:
     assert "0.2 standard deviations" in problem
 
 
-def test_another_reading_of_the_question_is_wrong() -> None:
-    assert case(exchange(prompt=(5,))).verdict == "wrong"
+@pytest.mark.parametrize("prompt", [(5,), (5, 7), (5, 6, 7)])
+def test_another_reading_of_the_question_is_wrong(prompt: tuple[int, ...]) -> None:
+    assert case(exchange(prompt=prompt)).verdict == "wrong"
 
 
 def test_a_failure_counts_whatever_was_answered_and_no_answer_is_no_pass() -> None:
