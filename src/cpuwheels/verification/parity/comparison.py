@@ -30,17 +30,24 @@ class Change:
 
     @property
     def what(self) -> str:
-        """How it changed: ``new``, ``gone``, ``broken``, ``mended``, ``worse``, ``better``, or ``verdict``."""
+        """How it changed: ``new``, ``gone``, ``broken``, ``fixed``, ``worse``, ``better``, or ``verdict``."""
         if self.before is None:
             return "new"
         if self.after is None:
             return "gone"
         was, now = self.before.verdict in WRONG, self.after.verdict in WRONG
         if was != now:
-            return "broken" if now else "mended"
+            return "broken" if now else "fixed"
         if self.before.verdict != self.after.verdict:
             return "verdict"
-        return "worse" if (self.after.ratio or 0) > (self.before.ratio or 0) else "better"
+        return "worse" if _weight(self.after) > _weight(self.before) else "better"
+
+
+def _weight(row: Row) -> float:
+    """Return a row's error as a share of its limit: none if all is exact, endless if something else is wrong."""
+    if row.ratio is None:
+        return float("inf") if row.verdict in WRONG else 0.0
+    return row.ratio
 
 
 def changes(before: Parity, after: Parity) -> list[Change]:

@@ -47,7 +47,7 @@ class CaseResult(_Part):
     """The known upstream fault that it shows, or showed: its heading in docs/findings.md."""
 
     @property
-    def mended(self) -> bool:
+    def fixed(self) -> bool:
         """Whether it is right although a known fault was expected."""
         return bool(self.known) and self.verdict == "passed"
 

@@ -177,8 +177,8 @@ def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> Library
     what = f"{len({row.operator for row in wrong})} operators are wrong" if wrong else "all right"
     if known := {case.known for case in result.cases if case.verdict == "known"}:
         what += f" but for {len(known)} known faults"
-    if mended := {case.known for case in result.cases if case.mended}:
-        what += f"; known faults that no longer show: {', '.join(sorted(mended))}"
+    if fixed := {case.known for case in result.cases if case.fixed}:
+        what += f"; known faults that no longer show: {', '.join(sorted(fixed))}"
     if not result.operators:
         what = "none of those asked for"
     reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")
