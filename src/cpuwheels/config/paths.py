@@ -25,6 +25,10 @@ class Paths:
     cache: Path
     dist: Path
 
+    def as_arguments(self) -> list[str | Path]:
+        """Return the options of the command line that mean these folders."""
+        return ["--root", self.root, "--cache", self.cache, "--dist", self.dist]
+
     def output(self, target: str, version: str) -> Path:
         """Return the folder of one target's wheel of one version."""
         return self.dist / target / version

@@ -56,8 +56,8 @@ def rebuilt(paths: Paths, target: str, options: BuildOptions, reporter: Reporter
         SecondBuildError: The second build fails; it has printed why.
     """
     with tempfile.TemporaryDirectory(prefix="verify-", dir=paths.cache) as name:
-        cache, dist = Path(name) / "other cache", Path(name) / "other dist"
-        Store(paths.cache).share(MOVABLE, cache)
+        elsewhere = replace(paths, cache=Path(name) / "other cache", dist=Path(name) / "other dist")
+        Store(paths.cache).share(MOVABLE, elsewhere.cache)
         other = replace(options, jobs="1" if options.jobs != "1" else "2", compiler_cache="off")
         reporter.info(f"building again in {name}, with --jobs {other.jobs}")
         done = relay(
@@ -65,12 +65,7 @@ def rebuilt(paths: Paths, target: str, options: BuildOptions, reporter: Reporter
                 sys.executable,
                 "-m",
                 "cpuwheels",
-                "--root",
-                paths.root,
-                "--cache",
-                cache,
-                "--dist",
-                dist,
+                *elsewhere.as_arguments(),
                 "build",
                 target,
                 "--no-summary",

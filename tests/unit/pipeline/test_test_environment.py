@@ -13,13 +13,12 @@ import pytest
 from rich.console import Console
 
 import fake_machine
+from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.matrix import Target, load_matrix
-from cpuwheels.config.options import BuildOptions, ParityOptions
-from cpuwheels.config.paths import Paths
+from cpuwheels.config.options import ParityOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import TorchError, UsageError
-from cpuwheels.core.store import Store
 from cpuwheels.pipeline import test_environment
 from cpuwheels.pipeline.test_environment import hold_onednn_back, install_environment, parity_environment, this_cpu
 from cpuwheels.toolchain.amx import Amx
@@ -33,9 +32,7 @@ WHEEL = KernelWheel(Path("vllm-1.0.whl"), "0" * 64, "1.0", "2.5.1", {"_C_NEWER":
 
 def this(folder: Path, target: Target) -> BuildContext:
     """A run for a target."""
-    reporter = Reporter(target.id, Console(file=io.StringIO()))
-    matrix, paths = load_matrix(ROOT), Paths(ROOT, folder, folder)
-    return BuildContext(paths, matrix, target, BuildOptions(), Store(folder), reporter, folder / "logs")
+    return build_context(folder, target)
 
 
 @pytest.fixture

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import platform
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from rich.console import Console
 
+from contexts import build_context
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.matrix import CompilerRequirements, Matrix, load_matrix
-from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.paths import Paths
-from cpuwheels.core.console import Reporter
+from cpuwheels.config.matrix import CompilerRequirements, load_matrix
 from cpuwheels.core.errors import ToolchainError
 from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.host_compilers import helpers_choice
@@ -39,10 +35,8 @@ def make(project_root: Path, store: Store, logs: Path) -> Make:
     foreign = own.model_copy(update={"id": "other", "machine": "ppc64le"})
 
     def run(*, alone: bool = False) -> BuildContext:
-        some: Matrix = matrix.model_copy(update={"targets": (foreign,) if alone else (foreign, own)})
-        paths = Paths(root=project_root, cache=store.root, dist=logs)
-        reporter = Reporter("other", Console(file=io.StringIO()))
-        return BuildContext(paths, some, foreign, BuildOptions(), store, reporter, logs)
+        targets = (foreign,) if alone else (foreign, own)
+        return build_context(store.root, foreign, store=store, logs=logs, targets=targets)
 
     return run
 

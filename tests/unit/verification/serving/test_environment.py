@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
+from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.host import markers
-from cpuwheels.config.matrix import load_matrix
-from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.paths import Paths
-from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import LockedError
-from cpuwheels.core.store import Store
 from cpuwheels.environment.build_env import Environment
 from cpuwheels.environment.test_env import new_environment
 from cpuwheels.fetch.uv import site_packages
@@ -38,12 +32,8 @@ def test_torchs_companions_come_from_where_torch_comes_from_if_they_fit(
 
 
 @pytest.fixture
-def this(project_root: Path, tmp_path: Path) -> BuildContext:
-    reporter = Reporter("x86", Console(file=io.StringIO()))
-    matrix, paths = load_matrix(project_root), Paths(tmp_path / "project", tmp_path, tmp_path)
-    return BuildContext(
-        paths, matrix, matrix.target("x86"), BuildOptions(), Store(tmp_path), reporter, tmp_path / "logs"
-    )
+def this(tmp_path: Path) -> BuildContext:
+    return build_context(tmp_path, root=tmp_path / "project")
 
 
 def choose(this: BuildContext, own: Path, environment: Environment, work: Path, *, locked: bool) -> tuple[Path, str]:
