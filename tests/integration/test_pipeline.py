@@ -182,10 +182,10 @@ def start(tiny: Tiny, tree: Path) -> subprocess.Popen[str]:
     return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_an_interrupted_build_leaves_nothing_and_goes_on(tiny: Tiny, tmp_path: Path, number: signal.Signals) -> None:
-    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    tree = here.changed_tree(tmp_path / f"interrupted-{number.name}")
+def check_it_goes_on_after(number: signal.Signals, tiny: Tiny, folder: Path) -> None:
+    """Send a build a signal while it compiles, and build again."""
+    here = dataclasses.replace(tiny, dist=folder / "dist")
+    tree = here.changed_tree(folder / f"interrupted-{number.name}")
     process = start(here, tree)
     compiler = wait_for_compiler(process)
     process.send_signal(number)
@@ -196,6 +196,15 @@ def test_an_interrupted_build_leaves_nothing_and_goes_on(tiny: Tiny, tmp_path: P
     assert not list(here.dist.rglob("*.whl"))
     compiler.wait(30)  # no orphan goes on compiling
     assert here.build("--source", tree).is_file()
+
+
+def test_an_interrupted_build_leaves_nothing_and_goes_on(tiny: Tiny, tmp_path: Path) -> None:
+    check_it_goes_on_after(signal.SIGINT, tiny, tmp_path)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=lambda number: signal.Signals(number).name)
+def test_a_build_that_a_signal_ended_goes_on(tiny: Tiny, tmp_path: Path, number: signal.Signals) -> None:
+    check_it_goes_on_after(number, tiny, tmp_path)
 
 
 def test_a_killed_compiler_is_reported_as_killed_for_memory(tiny: Tiny, tmp_path: Path) -> None:
