@@ -120,7 +120,7 @@ def test_githubs_page_keeps_what_other_steps_wrote(nights: Nights, monkeypatch: 
     [
         (("published", "there"), 0, ""),
         (("published", "failed", "wrong"), NightlyError.exit_code, "2 wheels were not published"),
-        (("postponed", "failed"), NightlyError.exit_code, "1 wheels were not published"),
+        (("published", "postponed", "failed"), NightlyError.exit_code, "1 wheels were not published"),
         (("published", "postponed"), PostponedError.exit_code, "1 wheels are left for the next run"),
     ],
 )
@@ -133,8 +133,7 @@ def test_the_worst_wheel_decides_how_a_job_ends(
     assert words in told
     assert ("error: " in told) == (code != 0)
     if code:
-        assert "aaaaaaaaa x86: it was" in told
-        assert "aaaaaaaaa x86: \n" not in told
+        assert told.count("aaaaaaaaa x86: it was") == told.count("aaaaaaaaa x86:") == len(states) - 1
 
 
 @pytest.fixture

@@ -25,14 +25,12 @@ esac
 """
 UV = f"""\
 #!{sys.executable}
-import os, sys
+import os, shutil, sys
 with open({{given!r}}, "a") as stream:
     stream.write(" ".join(sys.argv[1:]) + "\\n")
 folder = os.path.join(sys.argv[sys.argv.index("--target") + 1], "ziglang")
 os.makedirs(folder)
-with open(os.path.join(folder, "zig"), "w") as stream:
-    stream.write({{zig!r}})
-os.chmod(os.path.join(folder, "zig"), 0o755)
+shutil.copy({{zig!r}}, os.path.join(folder, "zig"))
 """
 """Stands for uv: installs a zig that answers questions, and writes down how it is started."""
 
@@ -42,8 +40,11 @@ Install = Callable[..., Zig]
 @pytest.fixture
 def uv(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "uv"
-    program.write_text(UV.format(given=str(tmp_path / "given"), zig=ZIG))
-    program.chmod(0o755)
+    zig = tmp_path / "zig"
+    program.write_text(UV.format(given=str(tmp_path / "given"), zig=str(zig)))
+    zig.write_text(ZIG)
+    for path in (program, zig):
+        path.chmod(0o755)
     monkeypatch.setattr(module, "find_uv_bin", lambda: program)
     return program
 
@@ -95,8 +96,9 @@ def test_what_it_makes_does_not_depend_on_the_machine(install: Install, monkeypa
     assert second.digest == first.digest
 
 
-def test_one_that_does_not_run_here_is_refused(install: Install, uv: Path) -> None:
-    uv.write_text(uv.read_text().replace("*) exit 1", "*) exit 2").replace("-dM", "-dX"))
+@pytest.mark.parametrize("zig", ["#!/bin/sh\nexit 1\n", "#!/bin/sh\necho 1\n", ZIG.replace("2' ;;", "2'; exit 3 ;;")])
+def test_one_that_does_not_run_here_or_is_no_compiler_is_refused(install: Install, tmp_path: Path, zig: str) -> None:
+    (tmp_path / "zig").write_text(zig)
     with pytest.raises(ToolchainError, match="zig does not run on this machine, or is no compiler"):
         install()
 
