@@ -230,6 +230,8 @@ def test_an_index_that_cannot_say_it_stops_nothing(
     assert "the index does not say why there is no wheel: another publisher is at work" in story.getvalue()
 
 
-@pytest.mark.parametrize(("source", "commit"), [("a" * 40, "a" * 40), ("0.32.0", None), ("a" * 39, None), ("a" * 41, None)])
+@pytest.mark.parametrize(
+    ("source", "commit"), [("a" * 40, "a" * 40), ("0.32.0", None), ("a" * 39, None), ("a" * 41, None)]
+)
 def test_a_release_is_no_commit(source: str, commit: str | None) -> None:
     assert commit_of(Job(source, "x86", MADE)) == commit
