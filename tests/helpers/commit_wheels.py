@@ -8,16 +8,15 @@ from wheel_notes import wheel_note
 from wheel_writer import write_raw
 
 NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
-
-
+EPOCH = 1_790_000_000
 TAGS = {"x86": "manylinux_2_27_x86_64", "arm": "manylinux_2_27_aarch64"}
 
 
-def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str = "") -> Path:
+def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str = "", *, kernels: str = "k") -> Path:
     commit = f"{number:040x}"
     version = f"0.32.1.dev{number}+g{commit[-9:]}.cpu"
     info = f"vllm-{version}.dist-info"
-    note = wheel_note(target=note_target or target, commit=commit, epoch=1_790_000_000 + number * 40_000)
+    note = wheel_note(target=note_target or target, commit=commit, epoch=EPOCH + number * 40_000, kernel_key=kernels)
     members = {
         "vllm/_C.abi3.so": b"code",
         f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from cpuwheels.bisect.kernel_predicates import speed_verdict
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BisectError
-from cpuwheels.verification.benchmark.ratio import Ratio
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,19 +76,3 @@ def test_what_ends_in_time_is_not_ended(tmp_path: Path) -> None:
 def test_a_crash_stops_the_search(tmp_path: Path) -> None:
     with pytest.raises(BisectError, match="SIGSEGV, which is no verdict"):
         judge("kill -SEGV $$", tmp_path)(tmp_path / "a.whl", "c", tmp_path / "probe")
-
-
-@pytest.mark.parametrize(
-    ("low", "high", "verdict"),
-    [
-        (0.98, 1.02, "good"),
-        (0.60, 0.70, "bad"),
-        (0.80, 0.9, None),
-        (0.70, 0.90, None),
-        (1.5, 2.0, "good"),
-        (0.90, 1.1, "good"),
-    ],
-)
-def test_a_speed_is_judged_by_its_whole_interval(low: float, high: float, verdict: str | None) -> None:
-    found = speed_verdict(Ratio((low + high) / 2, low, high), 1.2)
-    assert found is (None if verdict is None else Verdict(verdict))

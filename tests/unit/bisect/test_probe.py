@@ -1,0 +1,196 @@
+"""One commit's test: its wheel, its verdict, and what is left behind."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cpuwheels.bisect import probe as module
+from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
+from cpuwheels.bisect.predicates import CommandPredicate, Judgement, Predicate, nothing
+from cpuwheels.bisect.probe import Prober, make_predicate
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.bisect.state import Question
+from cpuwheels.bisect.wheels import Wheels
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BisectOptions, BuildOptions
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import CompileError, DownloadError
+from cpuwheels.core.store import Store
+from fake_builds import PLACE, Builds
+
+COMMIT, OTHER, LAST = "c" * 40, "d" * 40, "e" * 40
+QUESTION = Question(target="x86", good=OTHER, bad=LAST, first_parent=True, repository="here", judge={})
+
+
+@pytest.fixture
+def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
+    builds = Builds()
+    monkeypatch.setattr(PLACE, builds)
+    return builds
+
+
+@pytest.fixture
+def wheels(builds: Builds, tmp_path: Path, project_root: Path, store: Store) -> Wheels:
+    assert builds.asked == []
+    matrix = load_matrix(project_root)
+    return Wheels(project_root, store, tmp_path / "out", matrix, matrix.target("x86"), BuildOptions())
+
+
+def good(
+    wheel: Path, commit: str, folder: Path, reporter: Reporter, _waiting: Callable[[], None] = nothing
+) -> Judgement:
+    (folder / "venv" / "bin").mkdir(parents=True)
+    (folder / "kept").write_text(f"{wheel.name} of {commit}")
+    reporter.announce("something new")
+    return Judgement(Verdict.GOOD, "because")
+
+
+Probes = Callable[..., Prober]
+
+
+@pytest.fixture
+def prober(wheels: Wheels, reporter: Reporter, tmp_path: Path) -> Probes:
+    return lambda judge=good, at_once=1: Prober(wheels, judge, tmp_path / "out", reporter, at_once=at_once)
+
+
+def test_a_probe_says_what_was_found_and_of_which_wheel(prober: Probes, story: io.StringIO, tmp_path: Path) -> None:
+    with prober() as trier:
+        probe = trier(COMMIT)
+    assert probe.seconds > 0
+    assert probe.model_dump(exclude={"seconds"}) == {
+        "commit": COMMIT,
+        "verdict": "good",
+        "reason": "because",
+        "wheel_from": "build",
+        "wheel": "a.whl",
+        "sha256": "0" * 64,
+        "log": COMMIT[:12],
+    }
+    assert "ccccccccc is good: because (" in story.getvalue()
+    assert sorted(path.name for path in (tmp_path / "out" / COMMIT[:12]).iterdir()) == ["kept", "probe.log"]
+
+
+def test_a_commit_without_a_wheel_is_skipped(prober: Probes, builds: Builds, tmp_path: Path) -> None:
+    builds.error = lambda _: CompileError("ops.cpp.o could not be made")
+    with prober() as trier:
+        probe = trier(COMMIT)
+    assert (probe.verdict, probe.reason) == (Verdict.SKIP, "no wheel: ops.cpp.o could not be made")
+    assert (probe.wheel_from, probe.wheel, probe.sha256) == ("none", "", "")
+    assert "error: ops.cpp.o could not be made" in (tmp_path / "out" / COMMIT[:12] / "probe.log").read_text()
+
+
+@pytest.mark.parametrize("error", [DownloadError("no network"), KeyboardInterrupt()])
+def test_what_is_not_about_the_commit_stops_the_search(prober: Probes, tmp_path: Path, error: BaseException) -> None:
+    def judge(_wheel: Path, _commit: str, folder: Path, *_: object) -> Judgement:
+        (folder / "venv").mkdir()
+        raise error
+
+    with prober(judge) as trier, pytest.raises(type(error)):
+        trier(COMMIT)
+    assert not (tmp_path / "out" / COMMIT[:12] / "venv").exists()
+
+
+def test_the_next_wheels_are_made_while_a_command_runs(prober: Probes, builds: Builds) -> None:
+    made = threading.Event()
+    builds.error = lambda options: made.set() if options.source == OTHER else None
+
+    def judge(_wheel: Path, commit: str, _folder: Path, _reporter: Reporter, waiting: Callable[[], None]) -> Judgement:
+        if commit == COMMIT:
+            assert builds.sources == [COMMIT]
+            waiting()
+            assert made.wait(20)
+        return Judgement(Verdict.GOOD, "because")
+
+    with prober(judge) as trier:
+        trier(COMMIT, [OTHER])
+        assert trier(OTHER).wheel_from == "build"
+    assert builds.sources == [COMMIT, OTHER]
+
+
+def test_without_a_wait_nothing_is_made_ahead(prober: Probes, builds: Builds) -> None:
+    with prober() as trier:
+        trier(COMMIT, [OTHER])
+    assert builds.sources == [COMMIT]
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+def test_side_by_side_no_probe_writes_to_the_terminal_with_the_live_line(
+    prober: Probes, story: io.StringIO, capsys: pytest.CaptureFixture[str], at_once: int
+) -> None:
+    with prober(at_once=at_once) as trier:
+        trier(COMMIT)
+    assert ("NOTE something new" in story.getvalue()) == (at_once == 1)
+    assert ("NOTE something new" in capsys.readouterr().err) == (at_once == 2)
+
+
+def predicate(wheels: Wheels, **options: Any) -> Predicate:
+    target = wheels.matrix.target("x86")
+    return make_predicate(target, QUESTION, BisectOptions(good="a", bad="b", **options), wheels)
+
+
+def test_an_operator_decides(wheels: Wheels) -> None:
+    found = predicate(wheels, parity="rms_norm", level="deep")
+    assert found == ParityPredicate("rms_norm", "deep", wheels.paths, wheels.matrix, "x86")
+
+
+def test_a_speed_is_compared_with_the_good_ends(wheels: Wheels, builds: Builds, reporter: Reporter) -> None:
+    found = predicate(wheels, bench="rms_norm", slower=1.5, library="_C_AVX2")
+    assert isinstance(found, SpeedPredicate)
+    assert (found.operator, found.slower, found.library, found.target) == ("rms_norm", 1.5, "_C_AVX2", "x86")
+    assert found.good(reporter) == wheels.paths(OTHER).dist / "a.whl"
+    assert builds.sources == [OTHER]
+
+
+@pytest.mark.parametrize("requirements", [True, False])
+@pytest.mark.parametrize("foreign", [True, False])
+def test_a_command_gets_an_environment_of_its_own(
+    wheels: Wheels,
+    reporter: Reporter,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    requirements: bool,
+    foreign: bool,
+) -> None:
+    done: list[tuple[object, ...]] = []
+    limit = SimpleNamespace(environment=lambda: {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
+
+    def complete(environment: object, wheel: Path, folder: Path, _logs: Path, cache: Path) -> Path:
+        done.append(("complete", environment, wheel.name, folder, cache))
+        return folder / "bin" / "python"
+
+    def layered(environment: object, folder: Path, _logs: Path) -> Path:
+        done.append(("layered", environment, folder))
+        return folder / "bin" / "python"
+
+    def install(wheel: Path, python: Path, lock: Path | None, _logs: Path, cache: Path) -> None:
+        done.append(("install", wheel.name, python, lock, cache))
+
+    monkeypatch.setattr(module, "read_wheel", lambda *_: SimpleNamespace(torch="2.13.0"))
+    monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
+    monkeypatch.setattr(module, "is_foreign", lambda _: foreign)
+    monkeypatch.setattr(module, "this_cpu", lambda _: None)
+    monkeypatch.setattr(module, "hold_onednn_back", lambda *_: limit)
+    monkeypatch.setattr(module, "complete_environment", complete)
+    monkeypatch.setattr(module, "layered_environment", layered)
+    monkeypatch.setattr(module, "install_wheel", install)
+    found = predicate(wheels, run="true", timeout=5.0, requirements=requirements)
+    assert isinstance(found, CommandPredicate)
+    assert (found.command, found.limit, found.cwd) == ("true", 5.0, Path.cwd())
+    folder = tmp_path / "out" / COMMIT[:12] / "venv"
+    python, needed = found.install(tmp_path / "a.whl", folder, reporter)
+    assert python == folder / "bin" / "python"
+    assert needed == ({} if foreign else {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
+    cache = tmp_path / "out" / "unpacked"
+    if requirements:
+        assert done == [("complete", "with torch 2.13.0", "a.whl", folder, cache)]
+    else:
+        assert done == [("layered", "with torch 2.13.0", folder), ("install", "a.whl", python, None, cache)]
+    assert list((folder.parent / "logs").glob("x86*"))

@@ -1,0 +1,103 @@
+"""The command line of a bisection: what reaches it, and what is printed of its result."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from rich.table import Table
+
+from cpuwheels.cli import main
+from cpuwheels.config.options import BisectOptions
+from cpuwheels.config.paths import Paths
+
+ENDS = ["--good", "0.31.0", "--bad", "main"]
+LONG = f"nox -s bisect -- --run {'x' * 200}"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
+    """The bisections that were asked for."""
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    calls: list[tuple[Any, ...]] = []
+
+    def run(paths: Paths, _matrix: object, name: str, options: BisectOptions, _reporter: object) -> Any:
+        calls.append((paths, name, options))
+        return SimpleNamespace(as_lines=lambda: ["[bold] is the first bad commit", LONG])
+
+    monkeypatch.setattr("cpuwheels.bisect.bisection.run_bisection", run)
+    monkeypatch.setattr("cpuwheels.bisect.report.write_bisection", lambda _: [Path("result.html")])
+    monkeypatch.setattr("cpuwheels.bisect.report.probe_table", lambda _: Table("commit"))
+    return calls
+
+
+def run(root: Path, *arguments: str) -> object:
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--root", str(root), "bisect", *ENDS, *arguments])
+    return raised.value.code
+
+
+def test_without_options_the_defaults_decide_for_this_machines_target(asked: list, project_root: Path) -> None:
+    assert run(project_root, "--run", "true") == 0
+    ((paths, name, options),) = asked
+    assert (paths.root, name) == (project_root, "arm")
+    assert options == BisectOptions(good="0.31.0", bad="main", run="true")
+
+
+def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
+    given = {
+        "run": "true",
+        "parity": "rms_norm",
+        "bench": "silu",
+        "slower": 1.5,
+        "library": "_C_AVX2",
+        "level": "deep",
+        "branch": "side",
+        "jobs": 3,
+        "timeout": 5.0,
+        "log": Path("log"),
+        "out": Path("out"),
+        "repo": Path("repo"),
+        "index": "https://wheels.invalid",
+        "kernels_from": "dist",
+        "toolchain": "debian",
+        "memory": "8G",
+    }
+    words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    flags = ["--all-parents", "--no-requirements", "--locked", "--target", "x86"]
+    assert run(project_root, *words, *flags) == 0
+    ((_, name, options),) = asked
+    expected = BisectOptions(
+        good="0.31.0",
+        bad="main",
+        all_parents=True,
+        requirements=False,
+        locked=True,
+        **given,  # type: ignore[arg-type]
+    )
+    assert (name, options) == ("x86", expected)
+    default = BisectOptions(good="0.31.0", bad="main")
+    same = [
+        field.name
+        for field in dataclasses.fields(options)
+        if getattr(options, field.name) == getattr(default, field.name)
+    ]
+    assert same == ["good", "bad"], "these were not given another value"
+
+
+def test_the_result_is_printed_as_it_is(asked: list, project_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(project_root, "--run", "true") == 0
+    assert asked
+    captured = capsys.readouterr()
+    assert captured.out.splitlines()[-2:] == ["[bold] is the first bad commit", LONG]
+    assert "reports: result.html" in captured.err
+
+
+@pytest.mark.parametrize("words", [["--slower", "1"], ["--timeout", "0"], ["--jobs", "0"], ["--level", "most"]])
+def test_values_that_mean_nothing_are_refused(asked: list, project_root: Path, words: list[str]) -> None:
+    assert run(project_root, "--run", "true", *words) != 0
+    assert asked == []

@@ -1,0 +1,129 @@
+"""Commands that build: what reaches the pipeline, and what is printed where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuwheels.cli import main
+from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.errors import ReproducibilityError
+from cpuwheels.pipeline.rebuild import SecondBuildError
+from fake_builds import PLACE, Builds
+
+SECOND = Path("/elsewhere/second.whl")
+
+
+class Builder:
+    """Builds that are noted, of wheels that are compared with others."""
+
+    def __init__(self, base: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base, self.root, self.builds = base, root, Builds()
+        self.again: list[tuple[Any, ...]] = []
+        self.compared: list[tuple[Path, Path]] = []
+        self.developed: list[tuple[Any, ...]] = []
+        self.second_error: SecondBuildError | None = None
+        self.differ = False
+        monkeypatch.setattr("platform.machine", lambda: "aarch64")
+        monkeypatch.setattr("platform.system", lambda: "Linux")
+        monkeypatch.setattr(PLACE, self.builds)
+        monkeypatch.setattr("cpuwheels.pipeline.rebuild.rebuilt", self._rebuilt)
+        monkeypatch.setattr("cpuwheels.verification.reproducibility.require_identical", self._compare)
+        monkeypatch.setattr("cpuwheels.pipeline.develop.develop", self._develop)
+
+    def run(self, *words: str) -> object:
+        with pytest.raises(SystemExit) as raised:
+            main.main(["--root", str(self.root), "--dist", str(self.base), *words])
+        return raised.value.code
+
+    @contextmanager
+    def _rebuilt(self, paths: Paths, target: str, options: BuildOptions, _reporter: object) -> Iterator[Path]:
+        self.again.append((paths.dist, target, options))
+        if self.second_error:
+            raise self.second_error
+        yield SECOND
+
+    def _compare(self, first: Path, second: Path) -> None:
+        self.compared.append((first, second))
+        if self.differ:
+            raise ReproducibilityError("they differ")
+
+    def _develop(
+        self,
+        paths: Paths,
+        _matrix: object,
+        name: str,
+        folder: Path,
+        options: BuildOptions,
+        _reporter: object,
+        **more: Any,
+    ) -> Path:
+        self.developed.append((paths.dist, name, folder, options, more))
+        return folder / ".venv" / "bin" / "python"
+
+
+@pytest.fixture
+def builder(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Builder:
+    return Builder(tmp_path, project_root, monkeypatch)
+
+
+def test_the_wheels_path_alone_is_on_stdout(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("build", "x86", "--memory", "8G") == 0
+    (asked,) = builder.builds.asked
+    assert (asked.target, asked.options, asked.more) == ("x86", BuildOptions(memory="8G"), {})
+    captured = capsys.readouterr()
+    assert captured.out == f"{builder.base / 'a.whl'}\n"
+    assert f"sha256 {'0' * 64}" in captured.err
+    assert "Install it on a machine with Linux x86_64:" in captured.err
+    assert "built a.whl" in captured.err
+
+
+@pytest.mark.parametrize(("words", "shown"), [([], True), (["--no-summary"], False)])
+def test_what_to_do_next_is_shown_for_a_wheel_of_this_machine(
+    builder: Builder, capsys: pytest.CaptureFixture[str], words: list[str], *, shown: bool
+) -> None:
+    assert builder.run("build", "arm", *words) == 0
+    assert ("built a.whl" in capsys.readouterr().err) == shown
+
+
+def test_two_builds_of_the_same_options_are_compared(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("verify", "x86", "--toolchain", "debian", "--locked") == 0
+    options = BuildOptions(toolchain="debian", locked=True)
+    assert [asked.options for asked in builder.builds.asked] == [options]
+    assert builder.again == [(builder.base, "x86", options)]
+    assert builder.compared == [(builder.base / "a.whl", SECOND)]
+    captured = capsys.readouterr()
+    assert f"two builds, the same bytes: sha256 {'0' * 64}" in captured.err
+    assert "built a.whl" not in captured.err
+
+
+def test_the_second_builds_failure_is_the_commands(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    builder.second_error = SecondBuildError(27)
+    assert builder.run("verify", "x86") == 27
+    assert builder.compared == []
+    assert "the same bytes" not in capsys.readouterr().err
+
+
+def test_wheels_that_differ_are_an_error(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    builder.differ = True
+    assert builder.run("verify", "x86") == ReproducibilityError.exit_code
+    assert "the same bytes" not in capsys.readouterr().err
+
+
+def test_a_checkout_is_installed_for_this_machine(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("develop", "vllm", "--jobs", "3") == 0
+    more = {"python": None, "requirements": True}
+    assert builder.developed == [(builder.base, "arm", Path("vllm"), BuildOptions(jobs="3"), more)]
+    assert capsys.readouterr().out == "vllm/.venv/bin/python\n"
+
+
+def test_a_checkouts_target_and_environment_are_the_users(builder: Builder) -> None:
+    words = ["--target", "x86", "--python", "venv/bin/python", "--no-requirements"]
+    assert builder.run("develop", "vllm", *words) == 0
+    more = {"python": Path("venv/bin/python"), "requirements": False}
+    assert builder.developed == [(builder.base, "x86", Path("vllm"), BuildOptions(), more)]

@@ -1,0 +1,175 @@
+"""Commands of the index: where it is, what a nightly job leaves for people and machines, and its exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commit_wheels import wheel
+from cpuwheels.cli import main
+from cpuwheels.config.options import NightlyOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.errors import NightlyError, PostponedError, PublishError
+from cpuwheels.index.nightly.summary import Outcome, State, Summary
+
+A, B = "a" * 40, "b" * 40
+
+
+def run(base: Path, root: Path, *words: str) -> object:
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--root", str(root), "--dist", str(base / "dist"), *words])
+    return raised.value.code
+
+
+@pytest.mark.parametrize("nightly", [True, False])
+def test_a_wheel_is_published_into_the_index_below_the_output(
+    tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str], *, nightly: bool
+) -> None:
+    path = wheel(tmp_path)
+    words = ["publish", str(path), *(["--nightly"] if nightly else [])]
+    assert run(tmp_path, project_root, *words) == 0
+    index = tmp_path / "dist" / "index"
+    assert (index / "latest" / "x86.json").is_file() == nightly
+    told = capsys.readouterr().out
+    assert told.startswith(f"{path.name}: published in {index} (")
+    assert ", parity not run); in " in told
+    assert run(tmp_path, project_root, *words) == 0
+    assert f"{path.name}: was there already in {index}" in capsys.readouterr().out
+
+
+def test_what_a_wheel_does_not_say_is_said_for_it(tmp_path: Path, project_root: Path, capsys) -> None:
+    path = wheel(tmp_path, note_target="x86")
+    words = ["publish", str(path), "--index", str(tmp_path / "other")]
+    assert run(tmp_path, project_root, *words, "--target", "arm") == PublishError.exit_code
+    assert run(tmp_path, project_root, *words, "--commit", "f" * 40) == PublishError.exit_code
+    assert run(tmp_path, project_root, *words, "--target", "x86", "--commit", f"{1:040x}") == 0
+    assert (tmp_path / "other" / "index.json").is_file()
+    assert capsys.readouterr().out
+
+
+class Nights:
+    """Nightly jobs that end as they are told to."""
+
+    def __init__(self, base: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base, self.root = base, root
+        self.states: tuple[State, ...] = ("published",)
+        self.asked: list[tuple[Any, ...]] = []
+        monkeypatch.setattr("cpuwheels.index.nightly.job.run_nightly", self._job)
+        monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+    def run(self, *words: str) -> object:
+        return run(self.base, self.root, "nightly", *words)
+
+    def _job(self, paths: Paths, _: object, bucket: Any, options: NightlyOptions, __: object) -> Summary:
+        self.asked.append((paths.dist, bucket.name, options))
+        outcomes = tuple(
+            Outcome(source=A, target="x86", state=state, reason="" if state == "published" else f"it was {state}")
+            for state in self.states
+        )
+        return Summary(began="2026-11-22T10:00:00Z", seconds=1.0, index=bucket.name, outcomes=outcomes)
+
+
+@pytest.fixture
+def nights(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
+    return Nights(tmp_path, project_root, monkeypatch)
+
+
+def test_a_job_leaves_its_summary(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
+    assert nights.run() == 0
+    dist = nights.base / "dist"
+    assert nights.asked == [(dist, str(dist / "index"), NightlyOptions())]
+    assert json.loads((dist / "nightly" / "summary.json").read_text())["outcomes"][0]["state"] == "published"
+    assert "1 published" in (dist / "nightly" / "summary.md").read_text()
+    captured = capsys.readouterr()
+    assert "published" in captured.out
+    assert f"summary: {dist / 'nightly' / 'summary.json'}" in captured.err
+
+
+def test_options_reach_the_job(nights: Nights) -> None:
+    words = "--target x86 --target arm --since v1 --release 2 --latest-release --branch side --repo here --level deep"
+    index = str(nights.base / "other")
+    assert nights.run(*words.split(), "--hours", "1.5", "--memory", "8G", "--locked", "--index", index) == 0
+    expected = NightlyOptions(
+        targets=("x86", "arm"),
+        since="v1",
+        release="2",
+        latest_release=True,
+        branch="side",
+        repo=Path("here"),
+        level="deep",
+        hours=1.5,
+        memory="8G",
+        locked=True,
+    )
+    assert [(name, options) for _, name, options in nights.asked] == [(index, expected)]
+
+
+def test_githubs_page_keeps_what_other_steps_wrote(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = nights.base / "step.md"
+    step.write_text("## Another step\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(step))
+    assert nights.run() == 0
+    assert step.read_text().startswith("## Another step\n## Nightly wheels: 1 published")
+
+
+@pytest.mark.parametrize(
+    ("states", "code", "words"),
+    [
+        (("published", "there"), 0, ""),
+        (("published", "failed", "wrong"), NightlyError.exit_code, "2 wheels were not published"),
+        (("published", "postponed", "failed"), NightlyError.exit_code, "1 wheels were not published"),
+        (("published", "postponed"), PostponedError.exit_code, "1 wheels are left for the next run"),
+    ],
+)
+def test_the_worst_wheel_decides_how_a_job_ends(
+    nights: Nights, capsys: pytest.CaptureFixture[str], states: tuple[State, ...], code: int, words: str
+) -> None:
+    nights.states = states
+    assert nights.run() == code
+    told = capsys.readouterr().err
+    assert words in told
+    assert ("error: " in told) == (code != 0)
+    if code:
+        assert told.count("aaaaaaaaa x86: it was") == told.count("aaaaaaaaa x86:") == len(states) - 1
+
+
+@pytest.fixture
+def index(tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """An index with a wheel."""
+    assert run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--nightly") == 0
+    assert capsys.readouterr().out
+    return tmp_path / "dist" / "index"
+
+
+def test_faults_are_named_and_repaired_only_if_that_is_asked_for(
+    index: Path, tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(tmp_path, project_root, "check-index") == 0
+    assert capsys.readouterr().out == f"{index}: nothing is wrong\n"
+    page = index / "nightly" / "cpu" / "vllm" / "index.html"
+    page.write_text("")
+    for _ in range(2):
+        assert run(tmp_path, project_root, "check-index") == PublishError.exit_code
+        assert "the index has 1 fault\n" in capsys.readouterr().err
+    assert run(tmp_path, project_root, "check-index", "--repair") == 0
+    assert page.read_text()
+    assert run(tmp_path, project_root, "check-index", "--index", str(index)) == 0
+
+
+def test_an_index_is_served_where_it_is_asked_for(
+    tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[tuple[Path, int]] = []
+
+    def serve(folder: Path, port: int, ready: Any) -> None:
+        asked.append((folder, port))
+        ready("http://127.0.0.1:1/")
+
+    monkeypatch.setattr("cpuwheels.index.serve.serve", serve)
+    assert run(tmp_path, project_root, "serve-index") == 0
+    assert run(tmp_path, project_root, "serve-index", "--index", str(tmp_path / "a" / ".." / "b"), "--port", "0") == 0
+    assert asked == [(tmp_path / "dist" / "index", 8000), (tmp_path / "b", 0)]
+    assert capsys.readouterr().out == "http://127.0.0.1:1/\n" * 2

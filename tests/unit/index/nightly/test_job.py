@@ -1,0 +1,210 @@
+"""A nightly job: which sources and targets it takes, what it may use, and what it takes out of the index."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import time
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cpuwheels.config.matrix import Matrix, load_matrix
+from cpuwheels.config.options import BuildOptions, NightlyOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import StoreError, UnknownTargetError, UsageError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.nightly import job as module
+from cpuwheels.index.nightly.job import run_nightly
+from cpuwheels.index.nightly.plan import Job
+from cpuwheels.index.nightly.queue import Budget
+from cpuwheels.index.nightly.summary import Outcome, Summary
+from cpuwheels.index.publish import publish
+from index_publications import publication
+from sample_source import git, write_tree
+
+pytestmark = pytest.mark.usefixtures("plain_git")
+
+AGES = (90, 40, 5, 4)
+"""Days since each commit was made."""
+
+
+class Night:
+    """A job whose wheels are not made; what would be is noted."""
+
+    def __init__(self, base: Path, matrix: Matrix, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base, self.matrix, self.reporter = base, matrix, reporter
+        self.tree = write_tree(base / "vllm")
+        git(self.tree, "init", "--quiet", "--initial-branch=main")
+        self.commits = [self._commit(number, age) for number, age in enumerate(AGES)]
+        self.index = base / "index"
+        self.jobs: list[Job] = []
+        self.maker: tuple[Any, ...] = ()
+        self.budget = Budget(None, 0, lambda: 0)
+        self.attempts = 0
+        monkeypatch.setattr(module, "WheelMaker", self._maker)
+        monkeypatch.setattr(module, "run_jobs", self._run)
+
+    def _commit(self, number: int, age: int) -> str:
+        (self.tree / "vllm" / f"m{number}.py").write_text("")
+        git(self.tree, "add", "--all")
+        date = f"{int((datetime.now(UTC) - timedelta(days=age)).timestamp())} +0000"
+        git(self.tree, "commit", "--quiet", "-m", f"change {number}", date=date)
+        return git(self.tree, "rev-parse", "HEAD")
+
+    def _maker(self, *arguments: object) -> str:
+        self.maker = arguments
+        return "the maker"
+
+    def _run(self, jobs: Any, maker: object, budget: Budget, _: Reporter, *, attempts: int) -> list[Outcome]:
+        assert maker == "the maker"
+        self.jobs, self.budget, self.attempts = list(jobs), budget, attempts
+        return [Outcome(source=job.source, target=job.target, state="published") for job in jobs]
+
+    def run(self, **options: Any) -> Summary:
+        paths = Paths(self.base, self.base / "cache", self.base / "dist")
+        given = {"targets": ("x86",), "repo": self.tree} | options
+        return run_nightly(paths, self.matrix, Folder(self.index), NightlyOptions(**given), self.reporter)
+
+    @property
+    def sources(self) -> list[int]:
+        """The numbers of the commits whose wheels would be made."""
+        return [self.commits.index(job.source) for job in self.jobs]
+
+
+@pytest.fixture
+def night(tmp_path: Path, project_root: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> Night:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    (tmp_path / "locks").symlink_to(project_root / "locks")
+    return Night(tmp_path, load_matrix(project_root), reporter, monkeypatch)
+
+
+def test_the_newest_commit_alone(night: Night, story: io.StringIO) -> None:
+    summary = night.run()
+    assert night.sources == [3]
+    assert [(one.source, one.state) for one in summary.outcomes] == [(night.commits[3], "published")]
+    assert (summary.index, summary.removed) == (str(night.index), ())
+    assert f"the newest commit of main is {night.commits[3][:9]} change 3" in story.getvalue()
+    assert "1 wheels to make, 0 are published" in story.getvalue()
+
+
+def test_every_commit_since_another_the_newest_first(night: Night) -> None:
+    night.run(since=night.commits[1])
+    assert night.sources == [3, 2]
+    made = datetime.fromisoformat(night.jobs[1].made)
+    assert made == pytest.approx(datetime.now(UTC) - timedelta(days=AGES[2]), abs=timedelta(hours=1))
+
+
+def test_what_the_index_would_not_keep_is_not_built(night: Night, story: io.StringIO) -> None:
+    nightly = night.matrix.nightly.model_copy(update={"keep_days": 30})
+    night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+    night.run(since=night.commits[0])
+    assert night.sources == [3, 2]
+    assert "1 commits are left out: the index keeps none that are older than 30 days" in story.getvalue()
+
+
+def test_the_newest_is_built_however_old_it_is(night: Night) -> None:
+    nightly = night.matrix.nightly.model_copy(update={"keep_days": 3})
+    night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+    night.run(since=night.commits[1])
+    assert night.sources == [3]
+
+
+def test_another_branch(night: Night) -> None:
+    git(night.tree, "branch", "side", night.commits[1])
+    night.run(branch="side")
+    assert night.sources == [1]
+
+
+def test_the_commit_of_the_newest_release(night: Night) -> None:
+    git(night.tree, "tag", "v0.9.0", night.commits[0])
+    git(night.tree, "tag", "v0.10.0", night.commits[2])
+    night.run(latest_release=True)
+    assert night.sources == [2]
+
+
+def test_a_release_needs_no_repository(night: Night) -> None:
+    night.run(release="0.32.0", repo=night.base / "nowhere")
+    (job,) = night.jobs
+    assert job.source == "0.32.0"
+    assert datetime.fromisoformat(job.made) == pytest.approx(datetime.now(UTC), abs=timedelta(minutes=5))
+
+
+@pytest.mark.parametrize("names", [*itertools.combinations(("since", "release", "latest_release"), 2)], ids="+".join)
+def test_one_kind_of_source_at_a_time(night: Night, names: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError, match="one of --since, --release and --latest-release"):
+        night.run(**dict.fromkeys(names, "v1.0"))
+
+
+def test_what_is_published_is_not_made_again(night: Night, tmp_path: Path) -> None:
+    one = publication(tmp_path / "wheels")
+    published = one.entry.model_copy(update={"commit": night.commits[2], "made": "2999-01-01T00:00:00Z"})
+    publish(Folder(night.index), replace(one, entry=published))
+    summary = night.run(since=night.commits[1])
+    assert night.sources == [3]
+    assert [one.state for one in summary.outcomes] == ["there", "published"]
+
+
+def test_old_commits_are_taken_out_of_the_index(night: Night, tmp_path: Path, story: io.StringIO) -> None:
+    for number in (1, 2):
+        one = publication(tmp_path / "wheels", number)
+        entry = one.entry.model_copy(update={"made": f"2020-01-0{number}T00:00:00Z"})
+        publish(Folder(night.index), replace(one, entry=entry))
+    assert night.run().removed == (f"{1:040x}",)
+    assert "1 commits older than 60 days were taken out of the index" in story.getvalue()
+    assert len(list(night.index.glob("files/*/*.whl"))) == 1
+
+
+def test_hours_disk_and_attempts_are_limited(night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+    free = {night.base / "dist" / "nightly": 7, night.base / "cache": 5}
+    monkeypatch.setattr(module, "free_bytes", free.__getitem__)
+    night.run(hours=1.5)
+    assert night.budget.deadline == pytest.approx(time.monotonic() + 1.5 * 3600, abs=60)
+    assert night.budget.keep_free == night.matrix.nightly.keep_free
+    assert night.attempts == night.matrix.nightly.attempts
+    assert night.budget.free() == 5
+    free[night.base / "dist" / "nightly"] = 3
+    assert night.budget.free() == 3
+    night.run()
+    assert night.budget.deadline is None
+
+
+@pytest.mark.parametrize("level", [None, "smoke"])
+def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | None) -> None:
+    night.run(level=level, memory="8G", locked=True)
+    paths, _, bucket, options, used, _ = night.maker
+    assert paths == Paths(night.base, night.base / "cache", night.base / "dist" / "nightly")
+    assert bucket.name == str(night.index)
+    assert options == BuildOptions(repo=night.tree, memory="8G", locked=True)
+    assert used == (level or night.matrix.nightly.parity)
+
+
+def test_without_a_choice_all_targets_that_are_ready_and_can_be_built_here(
+    night: Night, monkeypatch: pytest.MonkeyPatch, story: io.StringIO
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    arm = night.matrix.target("arm")
+    planned = arm.model_copy(update={"id": "planned", "status": "planned"})
+    night.matrix = night.matrix.model_copy(update={"targets": (planned, night.matrix.target("x86"), arm)})
+    night.run(targets=())
+    assert [job.target for job in night.jobs] == ["arm"]
+    assert "x86 is left out: target 'x86' is built on Linux x86_64; this is Linux aarch64" in story.getvalue()
+
+
+def test_each_target_that_is_named_is_taken(night: Night) -> None:
+    night.run(targets=("arm", "x86"))
+    assert [job.target for job in night.jobs] == ["arm", "x86"]
+    with pytest.raises(UnknownTargetError):
+        night.run(targets=("x68",))
+
+
+def test_a_folder_that_cannot_be_made_is_told_at_once(night: Night) -> None:
+    (night.base / "dist").write_text("")
+    with pytest.raises(StoreError) as raised:
+        night.run()
+    assert raised.value.next_step == "make the output folder writable or pass --dist"

@@ -1,0 +1,237 @@
+"""One wheel of a nightly job: when it is tested, timed and published, and what is kept of one that is not."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from commit_wheels import wheel
+from cpuwheels.config.matrix import Matrix, load_matrix
+from cpuwheels.config.options import BuildOptions, ParityOptions
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import CompileError, ParityError, PublishError, UsageError
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.nightly import worker as module
+from cpuwheels.index.nightly.plan import Job
+from cpuwheels.index.nightly.worker import WheelMaker, commit_of
+from cpuwheels.verification.benchmark.compare import CaseTimes, OperatorSpeed
+from cpuwheels.verification.benchmark.ratio import Ratio
+from cpuwheels.verification.benchmark.result import SpeedResult
+from cpuwheels.verification.benchmark.run import Side, SpeedRequest
+from cpuwheels.wheel.kernel_wheel import KernelWheel
+from fake_builds import PLACE, Builds
+from sample_results import case, library, parity
+
+MADE = "2026-11-22T10:00:00Z"
+
+
+def job(number: int = 1, target: str = "x86") -> Job:
+    return Job(f"{number:040x}", target, MADE)
+
+
+class Night:
+    """Makes wheels whose tests say what they are told to."""
+
+    def __init__(self, base: Path, matrix: Matrix, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.index, self.paths, self.reporter = base / "index", Paths(base, base / "cache", base / "nightly"), reporter
+        self.matrix, self.builds = matrix, Builds()
+        self.kernels: dict[int, str] = {}
+        self.problem = ""
+        self.speed_error: UsageError | None = None
+        self.checked: list[ParityOptions] = []
+        self.timed: list[tuple[bytes, int]] = []
+        self.builds.wheel = lambda paths, options: wheel(
+            paths.dist, int(options.source or "", 16), kernels=self.kernels.get(int(options.source or "", 16), "k")
+        )
+        monkeypatch.setattr(PLACE, self.builds)
+        monkeypatch.setattr("cpuwheels.pipeline.test_wheel.check_wheel", self._check)
+        monkeypatch.setattr("cpuwheels.pipeline.test_wheel.compare_speed", self._time)
+
+    @property
+    def maker(self) -> WheelMaker:
+        options = BuildOptions(memory="8G", source="another")
+        return WheelMaker(self.paths, self.matrix, Folder(self.index), options, "deep", self.reporter)
+
+    def latest(self) -> dict[str, Any]:
+        found: dict[str, Any] = json.loads((self.index / "latest" / "x86.json").read_text())
+        return found
+
+    def _check(self, _paths: object, _matrix: object, _name: str, path: Path, options: ParityOptions, *_: object):
+        self.checked.append(options)
+        found = parity(library("_C", case("scale[1]", problem=self.problem)))
+        return found.model_copy(update={"wheel": path.name, "sha256": file_digest(path)})
+
+    def _time(self, paths: Paths, _matrix: object, _name: str, path: Path, options: Any, *_: object) -> SpeedResult:
+        assert options.against.is_relative_to(paths.dist)
+        self.timed.append((options.against.read_bytes(), options.rounds))
+        if self.speed_error:
+            raise self.speed_error
+        sides = [
+            Side(KernelWheel(one, file_digest(one), "1", "2", {}), Path(), Path()) for one in (path, options.against)
+        ]
+        times = CaseTimes("scale[1]", "scale", 0, [1.0], [2.0])
+        speeds = (OperatorSpeed("scale", Ratio(2.0, 1.9, 2.1), (times,)),)
+        return SpeedResult(SpeedRequest("_C", (), options.rounds, 2, 1), *sides, speeds, (), "a CPU")
+
+
+@pytest.fixture
+def night(tmp_path: Path, project_root: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> Night:
+    monkeypatch.setattr("platform.machine", lambda: "x86_64")
+    monkeypatch.setattr("platform.system", lambda: "Linux")
+    return Night(tmp_path, load_matrix(project_root), reporter, monkeypatch)
+
+
+def test_a_wheel_is_built_tested_and_published_and_nothing_else_stays(night: Night) -> None:
+    made = night.maker.make(job())
+    (asked,) = night.builds.asked
+    assert asked.options == BuildOptions(memory="8G", source=f"{1:040x}")
+    assert asked.paths.dist == night.paths.dist / f"x86-{0:012x}"
+    (options,) = night.checked
+    assert (options.level, options.emulation) == ("deep", True)
+    latest = night.latest()
+    assert (latest["filename"], latest["commit"], latest["parity"]) == (made.wheel, f"{1:040x}", "passed")
+    assert list(night.paths.dist.iterdir()) == []
+
+
+def test_a_wheel_with_wrong_results_is_not_published(night: Night) -> None:
+    night.problem = "out is wrong"
+    with pytest.raises(ParityError, match="scale"):
+        night.maker.make(job())
+    assert not (night.index / "latest").exists()
+    assert list(night.paths.dist.rglob("parity.html"))
+
+
+@pytest.mark.parametrize(("root", "tested"), [(None, False), ("root-arm64", True)])
+def test_a_wheel_for_another_machine_is_tested_if_that_can_be_emulated(
+    night: Night, monkeypatch: pytest.MonkeyPatch, root: str | None, *, tested: bool
+) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "aarch64")
+    targets = [target.model_copy(update={"root": root}) for target in night.matrix.targets]
+    night.matrix = night.matrix.model_copy(update={"targets": tuple(targets)})
+    night.maker.make(job())
+    assert len(night.checked) == tested
+    assert night.latest()["parity"] == ("passed" if tested else "not run")
+    night.kernels[2] = "others"
+    night.maker.make(job(2))
+    assert night.timed == []
+
+
+def test_other_kernels_are_timed_against_those_of_the_wheel_before(night: Night) -> None:
+    night.maker.make(job(1))
+    assert night.timed == []
+    (before,) = night.index.glob("files/*/*.whl")
+    night.kernels[2] = "others"
+    night.maker.make(job(2))
+    assert night.timed == [(before.read_bytes(), night.matrix.nightly.speed_rounds)]
+    assert night.latest()["speed"] == {"against": before.name, "ratio": 2.0, "slower": []}
+
+
+def test_the_same_kernels_are_not_timed(night: Night) -> None:
+    night.maker.make(job(1))
+    night.maker.make(job(2))
+    assert night.timed == []
+
+
+def test_without_rounds_nothing_is_timed(night: Night) -> None:
+    nightly = night.matrix.nightly.model_copy(update={"speed_rounds": 0})
+    night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+    night.maker.make(job(1))
+    night.kernels[2] = "others"
+    night.maker.make(job(2))
+    assert night.timed == []
+    assert night.latest()["commit"] == f"{2:040x}"
+
+
+@pytest.mark.parametrize("fault", ["nothing to compare", "gone"])
+def test_a_wheel_that_cannot_be_timed_is_published_without(night: Night, story: io.StringIO, fault: str) -> None:
+    night.maker.make(job(1))
+    (before,) = night.index.glob("files/*/*.whl")
+    night.speed_error = UsageError("there is nothing to compare")
+    if fault == "gone":
+        before.unlink()
+    night.kernels[2] = "others"
+    night.maker.make(job(2))
+    assert night.latest()["speed"] is None
+    told = {
+        "nothing to compare": f"no speed against {before.name}: there is nothing to compare",
+        "gone": f"{before.name} is not in the index any more: no speed against it",
+    }
+    assert told[fault] in story.getvalue()
+
+
+Missing = Callable[[], dict[str, Any]]
+
+
+@pytest.fixture
+def missing(night: Night) -> Missing:
+    """Returns the index's row of the wheel that was made last."""
+
+    def row() -> dict[str, Any]:
+        (found,) = json.loads((night.index / "commits.json").read_text())["newest"]
+        return dict(found)
+
+    return row
+
+
+@pytest.mark.parametrize(
+    ("error", "state"), [(CompileError("ops.cpp.o could not be made"), "failed"), (ParityError("scale"), "wrong")]
+)
+def test_what_was_not_published_is_kept_and_the_index_says_why(
+    night: Night, missing: Missing, error: CompileError | ParityError, state: str
+) -> None:
+    own = night.paths.dist / f"x86-{0:012x}"
+    (own / "logs").mkdir(parents=True)
+    (own / "logs" / "compile.log").write_text("error: no")
+    kept = night.maker.keep(job(), error)
+    assert kept == str(night.paths.dist / "kept" / own.name)
+    assert not own.exists()
+    assert (Path(kept) / "logs" / "compile.log").read_text() == "error: no"
+    assert (Path(kept) / "why.txt").read_text() == f"{error}\n"
+    row = missing()
+    assert (row["commit"], row["version"], row["made"]) == (f"{1:040x}", "", MADE)
+    assert (row["missing"]["x86"]["state"], row["missing"]["x86"]["reason"]) == (state, error.what)
+
+
+def test_the_next_nights_files_replace_those_of_the_night_before(night: Night) -> None:
+    own = night.paths.dist / f"x86-{0:012x}"
+    for name in ("one", "two"):
+        own.mkdir(parents=True)
+        (own / name).write_text("")
+        kept = Path(night.maker.keep(job(), CompileError(name)))
+    assert sorted(path.name for path in kept.iterdir()) == ["two", "why.txt"]
+
+
+def test_a_wheel_that_was_not_even_begun_has_its_reason(night: Night) -> None:
+    kept = night.maker.keep(job(), CompileError("no"))
+    assert [path.name for path in Path(kept).iterdir()] == ["why.txt"]
+
+
+def test_a_release_is_missing_by_its_version(night: Night, missing: Missing) -> None:
+    night.maker.keep(Job("0.32.0", "x86", MADE), CompileError("no"))
+    assert (missing()["commit"], missing()["version"]) == (None, "0.32.0")
+
+
+def test_an_index_that_cannot_say_it_stops_nothing(
+    night: Night, monkeypatch: pytest.MonkeyPatch, story: io.StringIO
+) -> None:
+    def fail(*_: object) -> None:
+        raise PublishError("another publisher is at work")
+
+    monkeypatch.setattr(module, "note_missing", fail)
+    kept = night.maker.keep(job(), CompileError("no"))
+    assert (Path(kept) / "why.txt").is_file()
+    assert "the index does not say why there is no wheel: another publisher is at work" in story.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("source", "commit"), [("a" * 40, "a" * 40), ("0.32.0", None), ("a" * 39, None), ("a" * 41, None)]
+)
+def test_a_release_is_no_commit(source: str, commit: str | None) -> None:
+    assert commit_of(Job(source, "x86", MADE)) == commit

@@ -1,0 +1,278 @@
+"""The kernel stage around its parts: what is built once, resumed, learned and left behind."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from contexts import build_context
+from cpuwheels.config.context import BuildContext
+from cpuwheels.config.matrix import Library
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import CompileError
+from cpuwheels.kernels import build as module
+from cpuwheels.kernels.build import get_kernels
+from cpuwheels.kernels.depfile import Reads
+from cpuwheels.kernels.launchers import Launchers
+from cpuwheels.kernels.memory.admission import CapPlan, MemoryUse
+from cpuwheels.kernels.memory.costs import WrongPrediction
+from cpuwheels.kernels.memory.limits import JobPlan
+from cpuwheels.kernels.memory.memgate import GateFolder
+from cpuwheels.kernels.onednn_pruning import unused_name
+from cpuwheels.kernels.request import KernelRequest
+from cpuwheels.kernels.result import Kernels
+from cpuwheels.kernels.workspace import Workspace
+from kernel_request import TARGET, kernel_request
+
+TWO = TARGET.model_copy(
+    update={"libraries": (Library(name="_C", isa=()), Library(name="_C_NEWER", module="_C", isa=(), cpuinfo="newer"))}
+)
+"""A target whose libraries are two configurations of upstream's project."""
+
+
+class Steps:
+    """Stands for the parts of the stage: each does what the next one needs, and notes that it was done."""
+
+    def __init__(self, base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.base = base
+        self.done: list[str] = []
+        self.unused: list[list[str]] = []
+        self.fault: CompileError | None = None
+        self.lacking: list[list[str]] = []
+        self.acl: Path | None = None
+        self.found_unused = ["src/rnn.cpp"]
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.go_on.set()
+        steps: dict[str, Any] = {
+            "configure": lambda _, workspace, __, log: self._note("configure", workspace, log),
+            "compile_modules": self._compile,
+            "lacks_onednn": lambda _: self.lacking.pop(0) if self.lacking else [],
+            "unused_files": lambda _: self.found_unused,
+            "open_gate": lambda _: None,
+            "gate_session": self._session,
+            "get_acl_library": lambda *_: self.acl,
+            "read_files": lambda *_: Reads(files=("csrc/cpu/ops.cpp",), folders=("csrc/cpu",)),
+            "collect": self._collect,
+        }
+        for name, step in steps.items():
+            monkeypatch.setattr(module, name, step)
+        monkeypatch.setattr(Launchers, "of", classmethod(lambda cls, *_: cls()))
+
+    def _note(self, step: str, workspace: Workspace, log: Path) -> None:
+        self.done.append(f"{step} {workspace.configuration.name or 'first'} {log.name}")
+
+    def _compile(
+        self, _request: object, workspace: Workspace, _launchers: object, _session: object, _reporter: object, log: Path
+    ) -> None:
+        self._note("compile", workspace, log)
+        assert (workspace.source / "csrc/cpu/ops.cpp").is_file()
+        self.unused.append(workspace.unused.read_text().split())
+        self.begun.set()
+        assert self.go_on.wait(20)
+        if self.fault:
+            raise self.fault
+        if self.acl:
+            assert workspace.acl.resolve() == self.acl
+
+    @contextmanager
+    def _session(self, plan: CapPlan, _outputs: object, _ledger: object) -> Iterator[Any]:
+        number = sum(step.startswith("configure") for step in self.done)
+        wrong = WrongPrediction(f"{number}.o", 10, 20)
+        use = MemoryUse(2, 1000, "--memory", 800, "a group", {1: 500, 2: 700}.get(number, 600), (wrong,))
+        yield SimpleNamespace(held=SimpleNamespace(how="a group"), finished=lambda: use, plan=plan)
+
+    def _collect(self, _request: object, workspaces: Sequence[Workspace], folder: Path, _log: Path) -> None:
+        (folder / "vllm").mkdir()
+        for workspace in workspaces:
+            name = workspace.configuration.libraries[-1].name
+            (folder / "vllm" / f"{name}.abi3.so").write_text(name)
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    monkeypatch.setattr(Workspace, "outputs", lambda _: [])
+    monkeypatch.setattr(Workspace, "modules", lambda _: ["_C"])
+    return Steps(tmp_path, monkeypatch)
+
+
+class Stage:
+    """The stage in stores of its own."""
+
+    def __init__(self, base: Path, reporter: Reporter) -> None:
+        self.base = base
+        self.context: BuildContext = build_context(base / "cache", reporter=reporter, logs=base / "logs")
+        self.asked: list[str] = []
+
+    def request(self, **replaced: Any) -> KernelRequest:
+        return kernel_request(self.base, **replaced)
+
+    def plan(self, folder: Path) -> CapPlan:
+        self.asked.append("cap")
+        measured = self.base / "cache" / "measured"
+        return CapPlan(
+            JobPlan(2, "CPUs", 1000, "--memory"),
+            GateFolder(folder, self.base / "memgate"),
+            self.base / "seed" / "x86.tsv",
+            measured / "x86.tsv",
+            500,
+        )
+
+    def learned(self, request: KernelRequest) -> Path:
+        return self.base / "cache" / "measured" / unused_name(request)
+
+    def get(self, request: KernelRequest) -> Kernels:
+        return get_kernels(
+            self.context,
+            request,
+            cap=self.plan,
+            cache=lambda: self.asked.append("cache"),  # type: ignore[func-returns-value]
+        )
+
+
+@pytest.fixture
+def stage(tmp_path: Path, reporter: Reporter) -> Stage:
+    return Stage(tmp_path, reporter)
+
+
+def test_kernels_are_built_once_and_no_folder_stays(stage: Stage, steps: Steps, story: io.StringIO) -> None:
+    request = stage.request()
+    first = stage.get(request)
+    assert first.built
+    assert first.modules == ("_C_AVX2",)
+    assert steps.done == ["configure first configure.log", "compile first compile.log"]
+    assert list((stage.base / "cache" / "work").iterdir()) == []
+    second = stage.get(request)
+    assert not second.built
+    assert (second.key, second.folder, second.memory, second.reads) == (
+        first.key,
+        first.folder,
+        first.memory,
+        first.reads,
+    )
+    assert len(steps.done) == 2
+    assert stage.asked == ["cap", "cache"]
+    assert f"kernels {first.key} are in the store; nothing to compile" in story.getvalue()
+
+
+def test_only_what_was_read_makes_them_anew(stage: Stage, steps: Steps) -> None:
+    request = stage.request()
+    first = stage.get(request)
+    (request.source.folder / "vllm" / "__init__.py").write_text("changed = True\n")
+    assert stage.get(request).key == first.key
+    (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text("int one() { return 2; }\n")
+    assert stage.get(request).key != first.key
+    assert len(steps.done) == 4
+
+
+def test_of_several_configurations_the_memory_is_that_of_the_largest(
+    stage: Stage, steps: Steps, story: io.StringIO
+) -> None:
+    found = stage.get(stage.request(target=TWO))
+    assert steps.done == [
+        "configure first configure.log",
+        "compile first compile.log",
+        "configure _C_NEWER configure-_C_NEWER.log",
+        "compile _C_NEWER compile-_C_NEWER.log",
+    ]
+    assert found.memory.peak == 700
+    assert [wrong.output for wrong in found.memory.wrong] == ["1.o", "2.o"]
+    assert "compilers and linkers used at most 700 B together; the cap left them 800 B" in story.getvalue()
+    assert "2.o needed 20 B, not 10 B; noted for the next run" in story.getvalue()
+
+
+def test_a_build_that_failed_is_gone_on_with(stage: Stage, steps: Steps) -> None:
+    request = stage.request()
+    steps.fault = CompileError("no")
+    with pytest.raises(CompileError):
+        stage.get(request)
+    (work,) = (stage.base / "cache" / "work").iterdir()
+    (work / "build").mkdir()
+    (work / "build" / "object.o").write_text("")
+    steps.fault = None
+    kept = []
+    steps.unused.clear()
+    steps.lacking = [[]]
+    original = steps._compile
+
+    def compile_and_look(*arguments: Any) -> None:
+        kept.append((arguments[1].build / "object.o").exists())
+        original(*arguments)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "compile_modules", compile_and_look)
+        assert stage.get(request).built
+    assert kept == [True]
+
+
+def test_the_compiled_acl_lies_beside_the_sources(stage: Stage, steps: Steps, tmp_path: Path) -> None:
+    steps.acl = tmp_path / "acl"
+    steps.acl.mkdir()
+    assert stage.get(stage.request()).built
+
+
+def test_what_no_module_links_is_left_out_of_the_next_build(stage: Stage, steps: Steps) -> None:
+    request = stage.request()
+    stage.get(request)
+    assert steps.unused == [[]]
+    assert stage.learned(request).read_text() == "src/rnn.cpp\n"
+    (request.source.folder / "csrc" / "cpu" / "ops.cpp").write_text("int one() { return 2; }\n")
+    stage.learned(request).write_text("src/rnn.cpp\nsrc/lrn.cpp\n")
+    stage.get(request)
+    assert steps.unused[1] == ["src/lrn.cpp", "src/rnn.cpp"]
+    # What is left out shows nothing of itself.
+    assert stage.learned(request).read_text() == "src/rnn.cpp\nsrc/lrn.cpp\n"
+
+
+def test_a_source_that_needs_more_of_onednn_gets_all_of_it(stage: Stage, steps: Steps, story: io.StringIO) -> None:
+    request = stage.request()
+    stage.learned(request).parent.mkdir(parents=True)
+    stage.learned(request).write_text("src/lrn.cpp\nsrc/rnn.cpp\n")
+    steps.lacking = [["dnnl_lrn"]]
+    stage.get(request)
+    assert steps.unused == [["src/lrn.cpp", "src/rnn.cpp"], []]
+    assert stage.learned(request).read_text() == "src/rnn.cpp\n"
+    assert "this source needs more of oneDNN than expected (dnnl_lrn, ...): compiling all of it" in story.getvalue()
+
+
+def test_without_onednn_nothing_is_learned_of_it(stage: Stage, steps: Steps) -> None:
+    steps.lacking = [["dnnl_lrn"]]
+    request = stage.request(onednn=None)
+    stage.get(request)
+    assert len(steps.unused) == 1
+    assert not stage.learned(request).exists()
+
+
+def test_a_list_that_is_the_same_is_not_written_again(stage: Stage, steps: Steps) -> None:
+    """CMake would configure anew: the list is one of its inputs."""
+    request = stage.request()
+    steps.fault = CompileError("no")
+    times = []
+    for _ in range(2):
+        with pytest.raises(CompileError):
+            stage.get(request)
+        (unused,) = (stage.base / "cache" / "work").glob("*/onednn-unused.txt")
+        times.append(unused.stat().st_mtime_ns)
+    assert times[0] == times[1]
+
+
+def test_two_builds_of_the_same_kernels_compile_them_once(stage: Stage, steps: Steps) -> None:
+    request = stage.request()
+    steps.go_on.clear()
+    found: list[Kernels] = []
+    builds = [threading.Thread(target=lambda: found.append(stage.get(request))) for _ in range(2)]
+    builds[0].start()
+    assert steps.begun.wait(20)
+    builds[1].start()
+    builds[1].join(0.3)
+    steps.go_on.set()
+    for build in builds:
+        build.join(20)
+    assert sorted(kernels.built for kernels in found) == [False, True]
+    assert len(steps.done) == 2
