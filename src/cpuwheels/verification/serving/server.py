@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import httpx
 import psutil
 
 from cpuwheels.core.process import background, how_ended
+from cpuwheels.verification.serving.loaded import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -33,7 +33,6 @@ _TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
 
 _PAUSE_SECONDS = 0.25
 _ENDS_SECONDS = 60
-_LIBRARY = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$", re.MULTILINE)
 
 
 class ServerError(Exception):
@@ -100,11 +99,11 @@ class Server:
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
 
-    def libraries(self) -> set[str] | None:
-        """Return the kernel libraries that its processes have loaded; None where the system does not show them."""
+    def processes(self) -> list[Process] | None:
+        """Return what its processes have loaded; None where the system does not show it."""
         if not Path("/proc/self/maps").is_file():
             return None
-        return {name for each in _marked(self._token) for name in _LIBRARY.findall(_mapped(each.pid))}
+        return [Process.of(_mapped(each.pid), _preloaded(each)) for each in _marked(self._token)]
 
     def end(self) -> None:
         """Ask it to end, as a service manager does, and wait.
@@ -180,4 +179,11 @@ def _mapped(pid: int) -> str:
     try:
         return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
     except OSError:
+        return ""
+
+
+def _preloaded(process: psutil.Process) -> str:
+    try:
+        return str(process.environ().get("LD_PRELOAD", ""))
+    except psutil.Error:
         return ""
