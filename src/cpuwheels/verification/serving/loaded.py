@@ -25,7 +25,7 @@ class Process:
         libraries: Kernel libraries of vLLM, without the rest of the file's name.
         openmp: OpenMP runtimes.
         allocators: What replaces the C library's allocator.
-        computes: Whether vLLM has started it to compute: only then it sets ``LD_PRELOAD``, on Linux always.
+        computes: Whether it runs the model: it has kernels, and is not the one that takes requests, which has them too.
     """
 
     libraries: frozenset[str]
@@ -34,12 +34,12 @@ class Process:
     computes: bool
 
     @classmethod
-    def of(cls, maps: str, preload: str) -> Process:
+    def of(cls, maps: str, *, is_first: bool) -> Process:
         """Return what a process has loaded.
 
         Args:
             maps: Its ``/proc/<pid>/maps``.
-            preload: Its ``LD_PRELOAD``.
+            is_first: Whether it is the one that was started, which takes requests and starts the others.
         """
         files = set(_FILE.findall(maps))
 
@@ -47,7 +47,7 @@ class Process:
             return frozenset(match[1] for file in files if (match := kind.search(file)))
 
         libraries = named(_KERNELS)
-        return cls(libraries, named(_OPENMP), named(_ALLOCATOR), bool(libraries and preload))
+        return cls(libraries, named(_OPENMP), named(_ALLOCATOR), bool(libraries) and not is_first)
 
 
 def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator: bool) -> str:
@@ -67,7 +67,7 @@ def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator:
         return f"the server loaded {_listed(libraries) or 'no kernel library'}, and not one library"
     workers = [each for each in processes if each.computes]
     if not workers:
-        return "none of the server's processes was started with an OpenMP runtime preloaded"
+        return "the server has no process that computes: only the one that takes requests has loaded kernels"
     for each in workers:
         if len(each.openmp) != 1:
             return f"a process that computes loaded {_listed(each.openmp) or 'no OpenMP runtime'}, and not one runtime"

@@ -61,7 +61,6 @@ def served(
     (setting.work / "questions").write_text(json.dumps([QUESTION]))
     names = [*(f"vllm/{each}.abi3.so" for each in loaded.split()), *(f"torch/lib/{each}" for each in runtimes.split())]
     monkeypatch.setattr(servers, "_mapped", lambda _: "".join(f"7f0 /x/{name}\n" for name in names))
-    monkeypatch.setattr(servers, "_preloaded", lambda _: "libgomp.so.1")
     wanted = Wanted(
         model, setting.work / model, "float32", library, "_C", allocator=True, env={"ONEDNN_MAX_CPU_ISA": "AVX2"}
     )

@@ -19,7 +19,7 @@ def maps(*files: str) -> str:
 
 
 def worker(*files: str) -> Process:
-    return Process.of(maps(*files), f"{TCMALLOC}:{GOMP}")
+    return Process.of(maps(*files), is_first=False)
 
 
 @pytest.mark.parametrize(
@@ -42,17 +42,17 @@ def worker(*files: str) -> Process:
 def test_a_file_that_a_process_has_loaded(
     file: str, libraries: set[str], openmp: set[str], allocators: set[str]
 ) -> None:
-    found = Process.of(maps("/lib/libc.so.6", file), "")
+    found = Process.of(maps("/lib/libc.so.6", file), is_first=False)
     assert (found.libraries, found.openmp, found.allocators) == (libraries, openmp, allocators)
 
 
-def test_only_those_with_kernels_and_something_to_preload_compute() -> None:
+def test_only_those_with_kernels_compute_and_not_the_first_one() -> None:
     assert worker(KERNELS).computes
     assert not worker(GOMP).computes
-    assert not Process.of(maps(KERNELS), "").computes
+    assert not Process.of(maps(KERNELS), is_first=True).computes
 
 
-API = Process.of(maps(KERNELS, GOMP, "/usr/lib/libiomp5.so"), "")
+API = Process.of(maps(KERNELS, GOMP, "/usr/lib/libiomp5.so"), is_first=True)
 """It takes requests, and has neither allocator nor one OpenMP runtime; it need not."""
 
 GOOD = worker(KERNELS, GOMP, TCMALLOC)
@@ -62,7 +62,7 @@ GOOD = worker(KERNELS, GOMP, TCMALLOC)
     ("processes", "words"),
     [
         ([API, GOOD, GOOD], ""),
-        ([API], "none of the server's processes was started with"),
+        ([API], "the server has no process that computes"),
         ([], "the server loaded no kernel library"),
         ([API, GOOD, worker(KERNELS, TCMALLOC)], "loaded no OpenMP runtime, and not one"),
         (

@@ -3,7 +3,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -111,10 +110,9 @@ def test_an_interrupt_leaves_no_process(request_: ServerRequest) -> None:
 
 def test_what_its_processes_have_loaded(request_: ServerRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(servers, "_mapped", lambda _: "7f0 r-xp 00 /x/site-packages/vllm/_C_AVX2.abi3.so\n")
-    preloading = replace(request_, env={**request_.env, "LD_PRELOAD": "libm.so.6"})
-    for request, computes in ((request_, False), (preloading, True)):
-        with serving(request) as server:
-            found = server.processes()
-            server.end()
-        assert found is not None
-        assert {(each.libraries, each.computes) for each in found} == {(frozenset({"_C_AVX2"}), computes)}
+    with serving(request_) as server:
+        found = server.processes()
+        server.end()
+    assert found is not None
+    assert [each.libraries for each in found] == [{"_C_AVX2"}] * 2
+    assert sorted(each.computes for each in found) == [False, True]
