@@ -30,7 +30,8 @@ def main() -> int:
         return 3
     if behaviour == "hangs":
         time.sleep(60)
-    child = subprocess.Popen(["sleep", "60"], start_new_session=behaviour == "leaves")
+    # Like a process that has a title, it cannot be found by its environment.
+    child = subprocess.Popen(["sleep", "60"], start_new_session=behaviour == "leaves", env={"PATH": os.environ["PATH"]})
     Path(os.environ["CHILD"]).write_text(str(child.pid))
     server = HTTPServer(("127.0.0.1", port), Handler)
 

@@ -10,7 +10,7 @@ from packaging.version import Version
 from pydantic import Field, model_validator
 
 from cpuwheels.config.nightly import Nightly
-from cpuwheels.config.pins import AclPin, Archive, OneDnnPin, PepVersion, TorchPin
+from cpuwheels.config.pins import AclPin, Archive, DebianSource, OneDnnPin, PepVersion, TorchPin
 from cpuwheels.core.errors import TargetNotBuiltError, UnknownTargetError
 from cpuwheels.core.models import Identifier, Strict, load_yaml
 from cpuwheels.core.units import ByteSize
@@ -100,6 +100,8 @@ class Target(Strict):
     """CMake cache entries that decide what upstream would otherwise detect."""
     onednn: bool = True
     """Whether upstream's kernels use oneDNN on this target."""
+    tcmalloc: bool = False
+    """Whether the wheel holds the allocator that vLLM preloads into a server's processes."""
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
     worst_peak: ByteSize
@@ -150,6 +152,8 @@ class Matrix(Strict):
     """By the GIT_TAG that vLLM's CMake names."""
     acl: dict[str, AclPin] = Field(default_factory=dict)
     """Arm Compute Library, by the GIT_TAG that vLLM's CMake names."""
+    gperftools: DebianSource | None = None
+    """The source of tcmalloc, for the targets whose wheels hold it."""
     compiler_cache: dict[str, str] = Field(default_factory=dict)
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     emulator: dict[str, str] = Field(default_factory=dict)
@@ -168,6 +172,9 @@ class Matrix(Strict):
             if twice:
                 msg = f"{name} {', '.join(sorted(twice))} is listed twice"
                 raise ValueError(msg)
+        if without := [target.id for target in self.targets if target.tcmalloc and self.gperftools is None]:
+            msg = f"{', '.join(without)}: tcmalloc needs the matrix's gperftools"
+            raise ValueError(msg)
         for version in (self.default_source, *filter(None, (target.default_source for target in self.targets))):
             if self.release(version) is None:
                 msg = f"default_source {version} is not among the releases"

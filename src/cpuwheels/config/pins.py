@@ -1,4 +1,4 @@
-"""The model of what ``matrix.yaml`` pins by content: archives, torch, oneDNN, Arm Compute Library."""
+"""The model of what ``matrix.yaml`` pins by content: archives, torch, oneDNN, Arm Compute Library, gperftools."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class TorchPin(Strict):
         return next((alternate for alternate in self.alternates if alternate.machine == machine), None)
 
 
-class OneDnnAlternate(Strict):
-    """Another oneDNN source, used only when the pinned commit cannot be reached."""
+class DebianSource(Strict):
+    """A source archive that Debian keeps, as upstream released it."""
 
     version: PepVersion
     debian: str
@@ -90,7 +90,8 @@ class OneDnnPin(Strict):
     """Git remotes, tried in order. ``CPUWHEELS_ONEDNN_REPO`` puts one in front."""
     machines: tuple[str, ...] = ()
     """Machines that upstream uses this one on; every other machine if none is named."""
-    alternates: tuple[OneDnnAlternate, ...] = ()
+    alternates: tuple[DebianSource, ...] = ()
+    """Releases that are used only when the pinned commit cannot be reached."""
 
 
 class AclPin(Strict):

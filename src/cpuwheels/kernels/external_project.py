@@ -1,4 +1,4 @@
-"""A CMake project that kernels link, compiled on its own: once, below the same cap, and kept in the store."""
+"""A CMake project that is compiled on its own: once, below the cap of the kernels, and kept in the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.request import KernelRequest
 
 BUILD = "build"
-"""Folder of the archives within the result, where projects that are built by hand have it."""
+"""Folder of the libraries within the result, where projects that are built by hand have it."""
 
 _HEADERS = (".h", ".hpp", ".hh", ".inl", ".inc", ".embed")
 
@@ -44,7 +44,8 @@ class Project:
         source: Its tree, read only.
         digest: Names the tree's content.
         options: Entries of CMake's cache.
-        libraries: Static libraries that are wanted, by the names of their targets.
+        libraries: Libraries that are wanted, by the names of their targets.
+        shared: Whether they are shared, for a wheel; static ones, with headers, are for kernels that link them.
     """
 
     kind: str
@@ -53,6 +54,7 @@ class Project:
     digest: str
     options: Mapping[str, str]
     libraries: tuple[str, ...]
+    shared: bool = False
 
     def key(self, request: KernelRequest) -> str:
         """Return the key of the compiled project: a digest of everything it depends on."""
@@ -64,18 +66,19 @@ class Project:
             machine=request.target.machine,
             toolchain=request.toolchain.digest,
             cmake=request.environment.tools["cmake"],
+            **({"shared": True} if self.shared else {}),
         )
 
 
 def get_project(
     context: BuildContext, project: Project, request: KernelRequest, plan: CapPlan, cache: CompilerCache | None
 ) -> Path:
-    """Return a folder with the project's headers, as they lie in its tree, and its archives in ``build/``.
+    """Return a folder with the project's headers, as they lie in its tree, and its libraries in ``build/``.
 
     Args:
         context: The run; its store keeps the result, and an unfinished build.
         project: What is compiled.
-        request: The kernels that need it, for their toolchain and tools.
+        request: The kernels that it is for, with their toolchain and tools.
         plan: The cap; its gate is already open.
         cache: The compiler cache, if one is to be used.
 
@@ -165,22 +168,22 @@ class _Work:
         return sorted({entry["output"].removeprefix(prefix) for entry in entries if "output" in entry})
 
     def collect(self, folder: Path) -> None:
-        """Fill a store folder with headers, archives and the ledger.
+        """Fill a store folder with libraries, headers for static ones, and the ledger.
 
         Raises:
-            CompileError: An archive is not where it should be.
+            CompileError: A library is not where it should be.
         """
         (folder / BUILD).mkdir()
         for name in self._project.libraries:
-            archive = self.build / f"lib{name}.a"
-            if not archive.is_file():
+            library = self.build / f"lib{name}.{'so' if self._project.shared else 'a'}"
+            if not library.is_file():
                 raise CompileError(
-                    f"{self._project.title} was compiled, but has no {archive.name}",
+                    f"{self._project.title} was compiled, but has no {library.name}",
                     where=self.build,
                     next_step="correct its options in matrix.yaml for this version",
                 )
-            shutil.copyfile(archive, folder / BUILD / archive.name)
-        for header in sorted(self.source.rglob("*")):
+            shutil.copy(library, folder / BUILD / library.name)
+        for header in () if self._project.shared else sorted(self.source.rglob("*")):
             if header.suffix in _HEADERS and header.is_file():
                 place = folder / header.relative_to(self.source)
                 place.parent.mkdir(parents=True, exist_ok=True)

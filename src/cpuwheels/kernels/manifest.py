@@ -33,6 +33,8 @@ class KernelManifest(Strict):
     """Names of the extension modules among them."""
     chooser: str | None
     """Digest of the sources of the module that chooses among them, if they have one."""
+    tcmalloc: str | None = None
+    """Digest of what the allocator next to them is compiled from, if there is one."""
     beside: dict[str, Any]
     """Everything that is neither upstream's nor the compiler; see `KernelInputs.beside_source`."""
     files: dict[str, str]
@@ -44,20 +46,23 @@ class KernelManifest(Strict):
         """Return the content of the file, the same for the same inputs."""
         return (json.dumps(self.model_dump(mode="json"), indent=1, sort_keys=True) + "\n").encode()
 
-    def differences(self, inputs: KernelInputs, chooser: str | None) -> list[str]:
-        """Return how a source and its other inputs differ from this; nothing if its kernels are these.
+    def differences(self, inputs: KernelInputs, chooser: str | None, tcmalloc: str | None) -> list[str]:
+        """Return how a source and its other inputs differ from this; nothing if its binaries are these.
 
         The compiler is not compared: none is needed.
 
         Args:
             inputs: What kernels would be made from.
             chooser: As the attribute.
+            tcmalloc: As the attribute.
         """
         source = inputs.source.folder
         now = json.loads(json.dumps(inputs.beside_source()))
         found = [f"{name}: {_shown(now.get(name))}, not {_shown(old)}" for name, old in _changed(self.beside, now)]
         if chooser != self.chooser:
             found.append("the chooser's sources")
+        if tcmalloc != self.tcmalloc:
+            found.append("tcmalloc's sources")
         return found + list(self._changed_files(source))
 
     def _changed_files(self, source: Path) -> Iterator[str]:
@@ -75,19 +80,23 @@ class KernelManifest(Strict):
             yield from (f"{name}/{old} is gone, where headers were looked for" for old in sorted(before - now - told))
 
 
-def kernel_manifest(inputs: KernelInputs, kernels: Kernels, chooser: str | None) -> KernelManifest:
+def kernel_manifest(
+    inputs: KernelInputs, kernels: Kernels, chooser: str | None, tcmalloc: str | None
+) -> KernelManifest:
     """Return what finished kernels were made from.
 
     Args:
         inputs: The inputs that they were requested with.
         kernels: The kernels.
         chooser: Digest of the sources of the module that chooses among them.
+        tcmalloc: Digest of what the allocator next to them is compiled from.
     """
     source = inputs.source.folder
     return KernelManifest(
         kernels=kernels.key,
         modules=kernels.modules,
         chooser=chooser,
+        tcmalloc=tcmalloc,
         beside=inputs.beside_source(),
         files=kernels.reads.contents(source),
         folders=kernels.reads.names(source),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.audit.instructions import Binutils
@@ -21,6 +22,8 @@ from cpuwheels.kernels.memory.plan import memory_cap
 from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.report.write import write_report
 from cpuwheels.kernels.result import DEBUG
+from cpuwheels.kernels.tcmalloc import FILE as TCMALLOC
+from cpuwheels.kernels.tcmalloc import get_tcmalloc, tcmalloc_digest
 from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
@@ -100,9 +103,9 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     chooser = chooser_key(target, toolchain, root) if target.chooser else None
     wanted = inputs.request(context, toolchain)
     with context.reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
-        kernels = get_kernels(
-            context, wanted, cap=memory_cap(context, plan, native.memgate), cache=lambda: chosen_cache(context)
-        )
+        cap, cache = memory_cap(context, plan, native.memgate), partial(chosen_cache, context)
+        kernels = get_kernels(context, wanted, cap=cap, cache=cache)
+        tcmalloc = get_tcmalloc(context, wanted, cap=cap, cache=cache)
     keep_fingerprint(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
@@ -119,13 +122,16 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         acl=inputs.acl,
         kernels=kernels.key,
         chooser=chooser,
+        tcmalloc=tcmalloc,
     )
     return Assembly(
         inputs=inputs,
         provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
-        manifest=kernel_manifest(wanted, kernels, chooser_digest(target, root)),
+        manifest=kernel_manifest(
+            wanted, kernels, chooser_digest(target, root), tcmalloc_digest(context.matrix, target)
+        ),
         kernels=kernels.folder,
-        beside=beside_kernels(context, toolchain),
+        beside=beside_kernels(context, toolchain) | ({TCMALLOC: tcmalloc.file} if tcmalloc else {}),
         policy=_audit_policy(target, inputs, toolchain, kernels),
         audited=None,
         features=probe(native.isaprobe).features,

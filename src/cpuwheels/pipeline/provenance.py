@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.audit.policy import Audited
     from cpuwheels.environment.build_env import Environment
+    from cpuwheels.kernels.tcmalloc import Tcmalloc
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
     from cpuwheels.source.patched import PreparedSource
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 NOTE = "cpuwheels.json"
 """File below ``.dist-info`` that holds it."""
 
-_ONLY_IF_KNOWN = {"commit", "chooser_key"}
+_ONLY_IF_KNOWN = {"commit", "chooser_key", "tcmalloc"}
 """Fields that are left out where there is nothing to write."""
 
 
@@ -85,6 +86,13 @@ class AclFacts(_Facts):
     kind: str
 
 
+class TcmallocFacts(VersionFacts):
+    """The allocator next to the kernels: gperftools by version, and by the digest of its sources."""
+
+    key: str
+    """Of the compiled library."""
+
+
 class KernelFacts(_Facts):
     """What the kernels of a wheel are compiled with."""
 
@@ -97,6 +105,7 @@ class KernelFacts(_Facts):
     kernel_key: str
     chooser_key: str | None = None
     """Key of the module that chooses among the kernel libraries, if there is one."""
+    tcmalloc: TcmallocFacts | None = None
 
 
 class Provenance(KernelFacts):
@@ -171,6 +180,7 @@ def kernel_facts(
     acl: Acl | None,
     kernels: str,
     chooser: str | None = None,
+    tcmalloc: Tcmalloc | None = None,
 ) -> KernelFacts:
     """Return what kernels are compiled with.
 
@@ -181,6 +191,7 @@ def kernel_facts(
         acl: Likewise.
         kernels: Their key.
         chooser: Key of the module that chooses among them, if there is one.
+        tcmalloc: The allocator in the same wheel, if there is one.
     """
     return KernelFacts(
         toolchain=VersionFacts(version=f"{toolchain.family} {toolchain.version}", digest=toolchain.digest),
@@ -190,6 +201,7 @@ def kernel_facts(
         alternates=alternates(onednn, acl, environment),
         kernel_key=kernels,
         chooser_key=chooser,
+        tcmalloc=_tcmalloc_facts(tcmalloc),
     )
 
 
@@ -197,6 +209,12 @@ def _onednn_facts(onednn: OneDnn | None) -> OneDnnFacts | None:
     if onednn is None:
         return None
     return OneDnnFacts(tag=onednn.tag, version=onednn.version, digest=onednn.digest, kind=onednn.kind)
+
+
+def _tcmalloc_facts(tcmalloc: Tcmalloc | None) -> TcmallocFacts | None:
+    if tcmalloc is None:
+        return None
+    return TcmallocFacts(version=tcmalloc.version, digest=tcmalloc.digest, key=tcmalloc.key)
 
 
 def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment) -> tuple[str, ...]:

@@ -79,7 +79,7 @@ def serve_wheel(
         setting = Setting(environment, work, context.logs, memory_share(), env)
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
             cases = []
-            for case in _cases(setting, models, options, target, cpu, limit):
+            for case in _cases(setting, found, models, options, target, cpu, limit):
                 reporter.info(case.as_line())
                 for problem in case.problems:
                     reporter.info(f"{case.name}: {problem}")
@@ -164,6 +164,7 @@ def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]
 
 def _cases(
     setting: Setting,
+    wheel: KernelWheel,
     models: Mapping[str, Path | None],
     options: ServeOptions,
     target: Target,
@@ -183,6 +184,7 @@ def _cases(
                     dtype,
                     library,
                     target.chooser or "",
+                    wheel.allocator,
                     {**lesser_cpu(target, library, cpu.features), **users} if library else {},
                 )
                 for library in options.libraries or ("",)

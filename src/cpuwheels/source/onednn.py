@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.config.pins import OneDnnPin
-from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import DownloadError, LockedError, OneDnnError
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
-from cpuwheels.fetch.download import Pinned, fetch, mirrored
 from cpuwheels.fetch.git_archive import GitSource, repositories_of, settle
-from cpuwheels.fetch.tarball import unpack_tar
+from cpuwheels.source.debian_source import get_debian_source
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.config.pins import OneDnnAlternate
     from cpuwheels.core.errors import CpuwheelsError
 
 REPOSITORY_VARIABLE = "CPUWHEELS_ONEDNN_REPO"
@@ -115,9 +110,8 @@ def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnEr
         ) from reason
     fault: CpuwheelsError = reason
     for alternate in pin.alternates:
-        make = partial(_unpack, context, alternate)
         try:
-            folder = context.store.get("onednn", make_key(archive=alternate.sha256, layout=1), make)
+            folder = get_debian_source(context, "onednn", "oneDNN", alternate)
         except DownloadError as error:
             fault = error
             continue
@@ -132,13 +126,3 @@ def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnEr
         output="\n".join([reason.output, fault.output or fault.what]),
         next_step=f"name a clone in {REPOSITORY_VARIABLE}, or make a mirror reachable (docs/mirrors.md)",
     ) from fault
-
-
-def _unpack(context: BuildContext, alternate: OneDnnAlternate, folder: Path) -> None:
-    name = f"oneDNN {alternate.version} sources"
-    archive = fetch(
-        Pinned(name, mirrored(alternate.debian, debian_mirrors(context)), alternate.sha256, alternate.size),
-        context.store,
-        on_bytes=lambda done, total: context.reporter.download(name, done, total),
-    )
-    unpack_tar(archive, folder)

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _LIBRARY = re.compile(r"vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so")
 """Upstream's kernel libraries: ``_C``, and one for each other instruction set."""
 
+_ALLOCATOR = re.compile(r"vllm/libs/libtcmalloc[^/]*\.so[.\d]*")
+"""What vllm/platforms/cpu.py looks for and preloads."""
+
 
 @dataclass(frozen=True)
 class KernelWheel:
@@ -35,6 +38,7 @@ class KernelWheel:
         version: Its version, local label included.
         torch: The one torch version that it requires, without local label.
         libraries: Names of its kernel libraries and where each is in the wheel, ``_C`` first; no chooser.
+        allocator: Whether it holds an allocator for a server's processes.
         requires: What its metadata says that it requires, extras included.
     """
 
@@ -43,6 +47,7 @@ class KernelWheel:
     version: str
     torch: str
     libraries: Mapping[str, str]
+    allocator: bool = False
     requires: tuple[str, ...] = ()
 
 
@@ -91,7 +96,15 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
         )
     requires = metadata.get_all("Requires-Dist", [])
     torch = _torch(path, requires, markers)
-    return KernelWheel(path, file_digest(path), str(version), torch, libraries, tuple(requires))
+    return KernelWheel(
+        path=path,
+        sha256=file_digest(path),
+        version=str(version),
+        torch=torch,
+        libraries=libraries,
+        allocator=any(_ALLOCATOR.fullmatch(name) for name in names),
+        requires=tuple(requires),
+    )
 
 
 def _libraries(names: Iterable[str], target: Target) -> dict[str, str]:

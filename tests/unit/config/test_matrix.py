@@ -93,9 +93,14 @@ def _unpinned_default(data: dict[str, Any]) -> None:
     data["default_source"] = "0.1.0"
 
 
+def _no_gperftools(data: dict[str, Any]) -> None:
+    del data["gperftools"]
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        (_no_gperftools, "x86, arm, s390x: tcmalloc needs the matrix's gperftools"),
         (_twice("targets"), "target x86 is listed twice"),
         (_twice("releases"), "release 0.33.0 is listed twice"),
         (_unpinned_default, "default_source 0.1.0 is not among the releases"),

@@ -16,9 +16,9 @@ from kernel_request import environment, kernel_request
 READS = Reads(files=("CMakeLists.txt", "csrc/cpu/ops.cpp", "csrc/cpu/late.h"), folders=("csrc/cpu", "csrc/gone"))
 
 
-def said(request: KernelRequest, chooser: str | None = None) -> KernelManifest:
+def said(request: KernelRequest, chooser: str | None = None, tcmalloc: str | None = None) -> KernelManifest:
     kernels = Kernels("key", Path("/k"), ("_C",), (), built=True, memory=None, reads=READS)  # type: ignore[arg-type]
-    return kernel_manifest(request, kernels, chooser)
+    return kernel_manifest(request, kernels, chooser, tcmalloc)
 
 
 @pytest.fixture
@@ -32,11 +32,11 @@ def request_(tmp_path: Path) -> KernelRequest:
 
 
 def test_the_same_source_has_no_differences_after_a_journey_through_the_wheel(request_: KernelRequest) -> None:
-    once = said(request_, "c")
+    once = said(request_, "c", "t")
     again = KernelManifest.model_validate_json(once.render())
     assert again == once
     assert again.render() == once.render()
-    assert again.differences(request_, "c") == []
+    assert again.differences(request_, "c", "t") == []
 
 
 def test_nothing_of_the_machine_is_said(request_: KernelRequest) -> None:
@@ -48,7 +48,7 @@ def test_nothing_of_the_machine_is_said(request_: KernelRequest) -> None:
 
 def test_the_compiler_is_not_held_against_it(request_: KernelRequest) -> None:
     other = replace(request_, toolchain=replace(request_.toolchain, digest="another"))
-    assert said(request_).differences(other, None) == []
+    assert said(request_).differences(other, None, None) == []
 
 
 def test_each_difference_is_named(request_: KernelRequest) -> None:
@@ -57,21 +57,21 @@ def test_each_difference_is_named(request_: KernelRequest) -> None:
     (folder / "ops.cpp").write_text("int changed;\n")
     (folder / "late.h").write_text("\n")
     (folder / "beside.h").rename(folder / "renamed.h")
-    assert before.differences(request_, None) == [
+    assert before.differences(request_, None, None) == [
         "csrc/cpu/ops.cpp has other content",
         "csrc/cpu/late.h is new",
         "csrc/cpu/renamed.h is new, where headers were looked for",
         "csrc/cpu/beside.h is gone, where headers were looked for",
     ]
     (folder / "ops.cpp").unlink()
-    assert before.differences(request_, None)[0] == "csrc/cpu/ops.cpp is gone"
+    assert before.differences(request_, None, None)[0] == "csrc/cpu/ops.cpp is gone"
 
 
 def test_files_that_no_compiler_reads_do_not_count(request_: KernelRequest) -> None:
     before = said(request_)
     (request_.source.folder / "csrc" / "other.cu").write_text("\n")
     (request_.source.folder / "csrc" / "cpu" / "beside.h").write_text("int changed;\n")
-    assert before.differences(request_, None) == []
+    assert before.differences(request_, None, None) == []
 
 
 @pytest.mark.parametrize(
@@ -83,16 +83,16 @@ def test_files_that_no_compiler_reads_do_not_count(request_: KernelRequest) -> N
     ],
 )
 def test_what_is_beside_the_source_counts(request_: KernelRequest, changes: dict[str, Any], words: str) -> None:
-    (difference,) = said(request_).differences(replace(request_, **changes), None)
+    (difference,) = said(request_).differences(replace(request_, **changes), None, None)
     assert difference.startswith(words)
 
 
-def test_our_steering_and_chooser_count(request_: KernelRequest) -> None:
-    before = said(request_, "a")
+def test_our_steering_and_what_lies_next_to_the_kernels_count(request_: KernelRequest) -> None:
+    before = said(request_, "a", "t")
     (request_.root / "cmake" / "steer.cmake").write_text("# changed\n")
-    steering, chooser = before.differences(request_, "b")
+    steering, *beside = before.differences(request_, "b", None)
     assert steering.startswith("steering: ")
-    assert chooser == "the chooser's sources"
+    assert beside == ["the chooser's sources", "tcmalloc's sources"]
 
 
 def test_another_format_is_refused(request_: KernelRequest) -> None:

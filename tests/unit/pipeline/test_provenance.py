@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.audit.policy import Audited, Bundled
+from cpuwheels.kernels.tcmalloc import Tcmalloc
 from cpuwheels.pipeline.provenance import Provenance, alternates, kernel_facts, provenance, read_note, wheel_note
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
@@ -29,13 +30,23 @@ WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
 
 
 def made_from(
-    onednn: OneDnn | None = PINNED, source: Source = SOURCE, acl: Acl | None = ACL, chooser: str | None = None
+    onednn: OneDnn | None = PINNED,
+    source: Source = SOURCE,
+    acl: Acl | None = ACL,
+    chooser: str | None = None,
+    tcmalloc: Tcmalloc | None = None,
 ) -> Provenance:
     prepared = PreparedSource(
         "0.32.0", Path("/store/prepared"), 1, (AppliedPatch("0001-a.patch", "p" * 64, "applied"),)
     )
     facts = kernel_facts(
-        toolchain=toolchain(), environment=environment(), onednn=onednn, acl=acl, kernels="key", chooser=chooser
+        toolchain=toolchain(),
+        environment=environment(),
+        onednn=onednn,
+        acl=acl,
+        kernels="key",
+        chooser=chooser,
+        tcmalloc=tcmalloc,
     )
     return provenance("x86", source, prepared, facts)
 
@@ -64,6 +75,12 @@ def test_the_note_in_the_wheel_holds_nothing_of_the_machine() -> None:
 
 def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
     assert made_from(chooser="chosen").as_dict() == made_from().as_dict() | {"chooser_key": "chosen"}
+
+
+def test_so_is_an_allocator() -> None:
+    allocator = Tcmalloc("2.16", "a" * 64, "compiled", Path("/store/libtcmalloc_minimal.so"))
+    facts = {"version": "2.16", "digest": "a" * 64, "key": "compiled"}
+    assert made_from(tcmalloc=allocator).as_dict() == made_from().as_dict() | {"tcmalloc": facts}
 
 
 @pytest.mark.parametrize(

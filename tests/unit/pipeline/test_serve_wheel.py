@@ -84,5 +84,5 @@ def test_a_users_limit_wins_over_a_librarys(target: Target, monkeypatch: pytest.
         OnednnLimit("AVX2", "asked for", from_user=True),
         OnednnLimit("AVX512_CORE_FP16", "", from_user=False),
     ):
-        list(serve_run._cases(None, {"opt": None}, options, target, best, limit))  # type: ignore[arg-type]
+        list(serve_run._cases(None, WHEEL, {"opt": None}, options, target, best, limit))  # type: ignore[arg-type]
     assert [one.env.get("ONEDNN_MAX_CPU_ISA") for one in wanted] == ["AVX2", "AVX2", None, "AVX512_CORE"]

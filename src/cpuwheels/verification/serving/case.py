@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from cpuwheels.core.errors import CommandError, ServeError
 from cpuwheels.core.process import run
 from cpuwheels.verification.onednn_isa import VARIABLE
+from cpuwheels.verification.serving.loaded import fault, kernel_libraries, runtime_names
 from cpuwheels.verification.serving.result import Answer, Case, Exchange, Question
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest, serving
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cpuwheels.verification.serving.environment import ServingEnvironment
+    from cpuwheels.verification.serving.loaded import Process
 
 MADE = ("opt", "qwen3")
 """The models that resources/tiny_models.py makes."""
@@ -78,6 +80,7 @@ class Wanted:
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         library: The library that vLLM is made to load; empty if vLLM chooses.
         chooser: A module of the wheel that is no library, but looks like one; empty if there is none.
+        allocator: Whether the wheel holds an allocator, which vLLM has to preload.
         env: Variables that make vLLM load the library.
     """
 
@@ -86,6 +89,7 @@ class Wanted:
     dtype: str
     library: str
     chooser: str
+    allocator: bool
     env: Mapping[str, str]
 
     def failed(self, why: str, log: str = _SCRIPTS) -> Case:
@@ -132,7 +136,7 @@ def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Pat
 
 
 def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
-    """Start a server, ask it, look which library it has loaded, and end it."""
+    """Start a server, ask it, look which libraries it has loaded, and end it."""
     log = setting.logs / f"serve-{'-'.join(filter(None, (wanted.model, wanted.dtype, wanted.library)))}.log"
     request = ServerRequest(
         setting.environment.python,
@@ -144,16 +148,16 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         _PATIENCE,
     )
     began, started, failure = time.monotonic(), None, ""
-    loaded: set[str] = set()
+    processes: list[Process] | None = None
     exchanges: list[Exchange] = []
     try:
         with serving(request) as server:
             started = round(server.started, 1)
             exchanges = _ask(setting, server.url, questions, setting.work / f"{log.stem}.json")
-            found = server.libraries()
-            loaded = (found or set()) - {wanted.chooser}
+            processes = server.processes()
             server.end()
-        failure = "" if found is None else _library_fault(loaded, wanted.library)
+        if processes is not None:
+            failure = fault(processes, wanted.library, wanted.chooser, allocator=wanted.allocator)
     except ServerError as error:
         failure = f"{error}{first_error(log)}"
     except CommandError as error:
@@ -163,7 +167,8 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     return Case(
         model=wanted.model,
         dtype=wanted.dtype,
-        library="+".join(sorted(loaded)),
+        library="+".join(sorted(kernel_libraries(processes or (), wanted.chooser))),
+        runtimes=runtime_names(processes or ()),
         wanted=wanted.library,
         started=started,
         seconds=round(time.monotonic() - began, 1),
@@ -172,14 +177,6 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         failure=failure,
         log=log.name,
     )
-
-
-def _library_fault(loaded: set[str], wanted: str) -> str:
-    if wanted and loaded != {wanted}:
-        return f"the server loaded {' and '.join(sorted(loaded)) or 'no library'}, and not {wanted}"
-    if len(loaded) != 1:
-        return f"the server loaded {' and '.join(sorted(loaded)) or 'no kernel library'}, and not one library"
-    return ""
 
 
 def _ask(setting: Setting, url: str, questions: Path, answers: Path) -> list[Exchange]:

@@ -86,6 +86,8 @@ class Case(_Part):
     """Seconds until it took requests; None if it did not."""
     seconds: float
     exchanges: tuple[Exchange, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    """OpenMP runtimes and allocators that the processes that compute have loaded, by their files' names."""
     onednn_limit: str = ""
     """ONEDNN_MAX_CPU_ISA of its processes, if it was set."""
     failure: str = ""

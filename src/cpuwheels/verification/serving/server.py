@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import re
 import signal
 import socket
 import subprocess
@@ -18,6 +17,7 @@ import httpx
 import psutil
 
 from cpuwheels.core.process import background, how_ended
+from cpuwheels.verification.serving.loaded import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,11 +29,13 @@ LENGTH = 512
 """Tokens of a prompt and its answer at most."""
 
 _TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
-"""Variable by which the processes of one server are found, whoever their parent is now."""
+"""Variable by which the processes of one server are found, whoever their parent is now.
+
+A process that gives itself a title, as vLLM's engine does, overwrites what it was started with, and this too. It is
+found as a descendant of the others."""
 
 _PAUSE_SECONDS = 0.25
 _ENDS_SECONDS = 60
-_LIBRARY = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$", re.MULTILINE)
 
 
 class ServerError(Exception):
@@ -87,6 +89,27 @@ class ServerRequest:
         ]
 
 
+class _Family:
+    """The processes of one server, also those that have left its process group.
+
+    Args:
+        token: What marks them.
+    """
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+        self._seen: set[psutil.Process] = set()
+
+    def members(self) -> list[psutil.Process]:
+        """Return those that run: the marked ones, their descendants, and what was among these before."""
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if process.environ().get(_TOKEN) == self.token:
+                    self._seen |= {process, *process.children(recursive=True)}
+        self._seen = {each for each in self._seen if each.is_running()}
+        return list(self._seen)
+
+
 class Server:
     """A server that takes requests.
 
@@ -95,16 +118,17 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(self, process: subprocess.Popen[str], token: str, port: int, started: float) -> None:
-        self._process, self._token = process, token
+    def __init__(self, process: subprocess.Popen[str], family: _Family, port: int, started: float) -> None:
+        self._process, self._family = process, family
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
 
-    def libraries(self) -> set[str] | None:
-        """Return the kernel libraries that its processes have loaded; None where the system does not show them."""
+    def processes(self) -> list[Process] | None:
+        """Return what its processes have loaded; None where the system does not show it."""
         if not Path("/proc/self/maps").is_file():
             return None
-        return {name for each in _marked(self._token) for name in _LIBRARY.findall(_mapped(each.pid))}
+        first = self._process.pid
+        return [Process.of(_mapped(each.pid), is_first=each.pid == first) for each in self._family.members()]
 
     def end(self) -> None:
         """Ask it to end, as a service manager does, and wait.
@@ -112,12 +136,13 @@ class Server:
         Raises:
             ServerError: It does not end, ends with another status than 0, or leaves processes behind.
         """
+        self._family.members()
         self._process.send_signal(signal.SIGTERM)
         try:
             status = self._process.wait(_ENDS_SECONDS)
         except subprocess.TimeoutExpired as error:
             raise ServerError(f"the server did not end within {_ENDS_SECONDS} s of SIGTERM") from error
-        _, left = psutil.wait_procs(_marked(self._token), timeout=_ENDS_SECONDS)
+        _, left = psutil.wait_procs(self._family.members(), timeout=_ENDS_SECONDS)
         if status != 0:
             raise ServerError(f"on SIGTERM, the server {how_ended(status)}")
         if left:
@@ -132,12 +157,13 @@ def serving(request: ServerRequest) -> Iterator[Server]:
         ServerError: It ended, or does not take requests in time.
         CommandError: It cannot be started.
     """
-    port, began, token = _free_port(), time.monotonic(), uuid.uuid4().hex
-    env = {**request.env, _TOKEN: token}
+    port, began, family = _free_port(), time.monotonic(), _Family(uuid.uuid4().hex)
+    env = {**request.env, _TOKEN: family.token}
     try:
         with background(request.command(port), log=request.log, env=env, cwd=request.log.parent) as process:
             while True:
                 healthy = _healthy(port)
+                family.members()  # while each has its parent
                 # Asked last: another program may have got the port.
                 if process.poll() is not None:
                     raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
@@ -146,21 +172,11 @@ def serving(request: ServerRequest) -> Iterator[Server]:
                 if time.monotonic() - began > request.patience:
                     raise ServerError(f"the server takes no requests after {request.patience:g} s")
                 time.sleep(_PAUSE_SECONDS)
-            yield Server(process, token, port, time.monotonic() - began)
+            yield Server(process, family, port, time.monotonic() - began)
     finally:
-        for left in _marked(token):
+        for left in family.members():
             with contextlib.suppress(psutil.NoSuchProcess):
                 left.kill()
-
-
-def _marked(token: str) -> list[psutil.Process]:
-    """Return the processes of a server, also those that have left its process group."""
-    found = []
-    for process in psutil.process_iter():
-        with contextlib.suppress(psutil.Error):
-            if process.environ().get(_TOKEN) == token:
-                found.append(process)
-    return found
 
 
 def _free_port() -> int:

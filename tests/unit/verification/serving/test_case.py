@@ -55,13 +55,15 @@ def served(
     model: str = "good",
     library: str = "",
     loaded: str = "_C_AVX2",
+    runtimes: str = "libgomp.so.1 libtcmalloc_minimal.so",
 ) -> cases.Case:
     script(setting, "ask.py", ASK.format(answers=json.dumps(answers), status=status))
     (setting.work / "questions").write_text(json.dumps([QUESTION]))
-    monkeypatch.setattr(
-        servers, "_mapped", lambda _: "".join(f"7f0 /x/vllm/{each}.abi3.so\n" for each in loaded.split())
+    names = [*(f"vllm/{each}.abi3.so" for each in loaded.split()), *(f"torch/lib/{each}" for each in runtimes.split())]
+    monkeypatch.setattr(servers, "_mapped", lambda _: "".join(f"7f0 /x/{name}\n" for name in names))
+    wanted = Wanted(
+        model, setting.work / model, "float32", library, "_C", allocator=True, env={"ONEDNN_MAX_CPU_ISA": "AVX2"}
     )
-    wanted = Wanted(model, setting.work / model, "float32", library, "_C", {"ONEDNN_MAX_CPU_ISA": "AVX2"})
     return serve_case(setting, wanted, setting.work / "questions")
 
 
@@ -69,6 +71,7 @@ def test_right_answers(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Non
     case = served(setting, monkeypatch, library="_C_AVX2", loaded="_C _C_AVX2")
     assert (case.verdict, case.problems, case.library) == ("right", [], "_C_AVX2")
     assert case.onednn_limit == "AVX2"
+    assert case.runtimes == ("libgomp.so.1", "libtcmalloc_minimal.so")
     assert case.started is not None
 
 
@@ -81,6 +84,7 @@ def test_right_answers(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"library": "_C_AVX512"}, "failed", "the server loaded _C_AVX2, and not _C_AVX512"),
         ({"loaded": ""}, "failed", "the server loaded no kernel library, and not one library"),
         ({"loaded": "_C_AVX2 _C_AVX512"}, "failed", "loaded _C_AVX2 and _C_AVX512, and not one library"),
+        ({"runtimes": "libgomp.so.1"}, "failed", "loaded no allocator, and not the wheel's"),
         ({"model": "dies"}, "failed", "the server did not start: its process ended with status 3"),
         ({"model": "ends badly"}, "failed", "the server ended with status 7"),
     ],

@@ -1,0 +1,90 @@
+"""What the processes of a server have loaded: kernel libraries, OpenMP runtimes, allocators."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FILE = re.compile(r"\s(/\S.*)$", re.MULTILINE)
+_KERNELS = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$")
+# Not what auditwheel has given a name of its own: symbols are looked up in the preloaded runtime first, so the one that
+# another package brings along, such as sentencepiece, lies idle.
+_OPENMP = re.compile(r"/(lib(?:gomp|iomp5|omp)\.so[.\d]*)$")
+_ALLOCATOR = re.compile(r"/(lib(?:tcmalloc|jemalloc|mimalloc)[^/]*\.so[.\d]*)$")
+
+
+@dataclass(frozen=True)
+class Process:
+    """What one process of a server has loaded, by names of files.
+
+    Attributes:
+        libraries: Kernel libraries of vLLM, without the rest of the file's name.
+        openmp: OpenMP runtimes.
+        allocators: What replaces the C library's allocator.
+        computes: Whether it runs the model: it has kernels, and is not the one that takes requests, which has them too.
+    """
+
+    libraries: frozenset[str]
+    openmp: frozenset[str]
+    allocators: frozenset[str]
+    computes: bool
+
+    @classmethod
+    def of(cls, maps: str, *, is_first: bool) -> Process:
+        """Return what a process has loaded.
+
+        Args:
+            maps: Its ``/proc/<pid>/maps``.
+            is_first: Whether it is the one that was started, which takes requests and starts the others.
+        """
+        files = set(_FILE.findall(maps))
+
+        def named(kind: re.Pattern[str]) -> frozenset[str]:
+            return frozenset(match[1] for file in files if (match := kind.search(file)))
+
+        libraries = named(_KERNELS)
+        return cls(libraries, named(_OPENMP), named(_ALLOCATOR), bool(libraries) and not is_first)
+
+
+def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator: bool) -> str:
+    """Return what is wrong with what a server has loaded; empty if nothing is.
+
+    Args:
+        processes: Its processes.
+        wanted: The kernel library that it was to load; empty if vLLM chose.
+        chooser: A module that looks like a library and is none; empty if there is none.
+        allocator: Whether the wheel holds one.
+    """
+    processes = tuple(processes)
+    libraries = kernel_libraries(processes, chooser)
+    if wanted and libraries != {wanted}:
+        return f"the server loaded {_listed(libraries) or 'no library'}, and not {wanted}"
+    if len(libraries) != 1:
+        return f"the server loaded {_listed(libraries) or 'no kernel library'}, and not one library"
+    workers = [each for each in processes if each.computes]
+    if not workers:
+        return "the server has no process that computes: only the one that takes requests has loaded kernels"
+    for each in workers:
+        if len(each.openmp) != 1:
+            return f"a process that computes loaded {_listed(each.openmp) or 'no OpenMP runtime'}, and not one runtime"
+        if allocator and len(each.allocators) != 1:
+            return f"a process that computes loaded {_listed(each.allocators) or 'no allocator'}, and not the wheel's"
+    return ""
+
+
+def kernel_libraries(processes: Iterable[Process], chooser: str) -> set[str]:
+    """Return the kernel libraries that a server has loaded, without a module that chooses among them."""
+    return {library for each in processes for library in each.libraries} - {chooser}
+
+
+def runtime_names(processes: Iterable[Process]) -> tuple[str, ...]:
+    """Return the OpenMP runtimes and allocators in the processes that compute, sorted."""
+    return tuple(sorted({name for each in processes if each.computes for name in each.openmp | each.allocators}))
+
+
+def _listed(names: Iterable[str]) -> str:
+    return " and ".join(sorted(names))

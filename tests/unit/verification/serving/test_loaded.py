@@ -1,0 +1,99 @@
+"""What is read from the maps of a server's processes, and what is wrong with it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cpuwheels.verification.serving.loaded import Process, fault, kernel_libraries, runtime_names
+
+SITE = "/env/lib/python3.11/site-packages"
+KERNELS = f"{SITE}/vllm/_C.abi3.so"
+GOMP = f"{SITE}/torch/lib/libgomp.so.1"
+TCMALLOC = f"{SITE}/vllm/libs/libtcmalloc_minimal.so"
+
+
+def maps(*files: str) -> str:
+    """Return the maps of a process: two parts of each file, and memory without one."""
+    lines = [f"7f00-7f10 {access} 00000000 fe:00 12   {file}" for file in files for access in ("r--p", "r-xp")]
+    return "\n".join(["7ffe-7fff rw-p 00000000 00:00 0  [stack]", *lines, "7f20-7f21 rw-p 00000000 00:00 0", ""])
+
+
+def worker(*files: str) -> Process:
+    return Process.of(maps(*files), is_first=False)
+
+
+@pytest.mark.parametrize(
+    ("file", "libraries", "openmp", "allocators"),
+    [
+        (KERNELS, {"_C"}, set(), set()),
+        (f"{SITE}/vllm/_C_AVX512.so", {"_C_AVX512"}, set(), set()),
+        (f"{SITE}/vllm/fs_io_C.abi3.so", set(), set(), set()),
+        (f"{SITE}/torch/_C.cpython-311-x86_64-linux-gnu.so", set(), set(), set()),
+        (GOMP, set(), {"libgomp.so.1"}, set()),
+        ("/env/lib/libiomp5.so", set(), {"libiomp5.so"}, set()),
+        ("/usr/lib/llvm/libomp.so.5", set(), {"libomp.so.5"}, set()),
+        # Its package uses the one that was preloaded.
+        (f"{SITE}/sentencepiece.libs/libgomp-6a29c32d.so.1.0.0", set(), set(), set()),
+        (TCMALLOC, set(), set(), {"libtcmalloc_minimal.so"}),
+        ("/usr/lib/libtcmalloc_minimal.so.4", set(), set(), {"libtcmalloc_minimal.so.4"}),
+        ("/tmp/a folder/libjemalloc.so.2", set(), set(), {"libjemalloc.so.2"}),
+    ],
+)
+def test_a_file_that_a_process_has_loaded(
+    file: str, libraries: set[str], openmp: set[str], allocators: set[str]
+) -> None:
+    found = Process.of(maps("/lib/libc.so.6", file), is_first=False)
+    assert (found.libraries, found.openmp, found.allocators) == (libraries, openmp, allocators)
+
+
+def test_only_those_with_kernels_compute_and_not_the_first_one() -> None:
+    assert worker(KERNELS).computes
+    assert not worker(GOMP).computes
+    assert not Process.of(maps(KERNELS), is_first=True).computes
+
+
+API = Process.of(maps(KERNELS, GOMP, "/usr/lib/libiomp5.so"), is_first=True)
+"""It takes requests, and has neither allocator nor one OpenMP runtime; it need not."""
+
+GOOD = worker(KERNELS, GOMP, TCMALLOC)
+
+
+@pytest.mark.parametrize(
+    ("processes", "words"),
+    [
+        ([API, GOOD, GOOD], ""),
+        ([API], "the server has no process that computes"),
+        ([], "the server loaded no kernel library"),
+        ([API, GOOD, worker(KERNELS, TCMALLOC)], "loaded no OpenMP runtime, and not one"),
+        (
+            [API, GOOD, worker(KERNELS, GOMP, "/x/libiomp5.so", TCMALLOC)],
+            "loaded libgomp.so.1 and libiomp5.so, and not",
+        ),
+        ([API, GOOD, worker(KERNELS, GOMP)], "loaded no allocator, and not the wheel's"),
+        ([worker(KERNELS, GOMP, TCMALLOC, "/x/libjemalloc.so.2")], "libjemalloc.so.2 and libtcmalloc_minimal.so, and"),
+        ([GOOD, worker(f"{SITE}/vllm/_C_AVX2.abi3.so", GOMP, TCMALLOC)], "loaded _C and _C_AVX2, and not one library"),
+    ],
+)
+def test_a_fault_is_told(processes: list[Process], words: str) -> None:
+    found = fault(processes, "", "", allocator=True)
+    assert words in found
+    assert bool(found) == bool(words)
+
+
+def test_a_wheel_without_an_allocator_needs_none() -> None:
+    assert fault([API, worker(KERNELS, GOMP)], "", "", allocator=False) == ""
+
+
+def test_the_library_that_was_asked_for() -> None:
+    assert fault([GOOD], "_C", "", allocator=True) == ""
+    assert fault([GOOD], "_C_AVX2", "", allocator=True) == "the server loaded _C, and not _C_AVX2"
+
+
+def test_a_chooser_is_no_library() -> None:
+    chosen = worker(KERNELS, f"{SITE}/vllm/_C_NEON.abi3.so", GOMP, TCMALLOC)
+    assert kernel_libraries([chosen], "_C") == {"_C_NEON"}
+    assert fault([chosen], "", "_C", allocator=True) == ""
+
+
+def test_the_runtimes_of_the_processes_that_compute() -> None:
+    assert runtime_names([API, GOOD, GOOD]) == ("libgomp.so.1", "libtcmalloc_minimal.so")
