@@ -158,7 +158,7 @@ class _Work:
             env=env,
             launchers=launchers,
             log=log,
-            next_step="read the log; another version may need other options in matrix.yaml",
+            next_step="read the log; another version may need other options",
         )
 
     def outputs(self) -> list[str]:
@@ -180,7 +180,7 @@ class _Work:
                 raise CompileError(
                     f"{self._project.title} was compiled, but has no {library.name}",
                     where=self.build,
-                    next_step="correct its options in matrix.yaml for this version",
+                    next_step="correct its options for this version",
                 )
             shutil.copy(library, folder / BUILD / library.name)
         for header in () if self._project.shared else sorted(self.source.rglob("*")):

@@ -23,17 +23,10 @@ from cpuwheels.config.options import BisectOptions, BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, DownloadError
 from cpuwheels.core.store import Store
-from fake_builds import PLACE, Builds
+from fake_builds import Builds
 
 COMMIT, OTHER, LAST = "c" * 40, "d" * 40, "e" * 40
 QUESTION = Question(target="x86", good=OTHER, bad=LAST, first_parent=True, repository="here", judge={})
-
-
-@pytest.fixture
-def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
-    builds = Builds()
-    monkeypatch.setattr(PLACE, builds)
-    return builds
 
 
 @pytest.fixture

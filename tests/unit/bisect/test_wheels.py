@@ -17,16 +17,9 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, DownloadError, PrecompiledError
 from cpuwheels.core.store import Store
-from fake_builds import PLACE, Builds
+from fake_builds import Builds
 
 COMMIT, OTHER = "c" * 40, "d" * 40
-
-
-@pytest.fixture
-def builds(monkeypatch: pytest.MonkeyPatch) -> Builds:
-    builds = Builds()
-    monkeypatch.setattr(PLACE, builds)
-    return builds
 
 
 @pytest.fixture
