@@ -148,8 +148,6 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
 
     reporter, matrix = Reporter(target), load_matrix(paths.root)
     finished = build_wheel(paths, matrix, target, options, reporter)
-    reporter.info(f"sha256 {finished.sha256}")
-    reporter.info(f"needs no more than {', '.join(finished.versions)}: {finished.policy}")
     print(finished.path, flush=True)
     if summary:
         wanted = matrix.target(target)
@@ -162,4 +160,6 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
             width=reporter.console.width,
         )
         reporter.summary(lines)
+    else:
+        reporter.info(f"sha256 {finished.sha256}")
     return finished

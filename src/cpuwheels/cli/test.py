@@ -70,6 +70,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.dist import newest_wheel
+    from cpuwheels.pipeline.report.write import refresh_if_built
     from cpuwheels.pipeline.test_wheel import check_wheel
     from cpuwheels.verification.parity.comparison import changes
     from cpuwheels.verification.parity.reports import write_reports
@@ -83,6 +84,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     wheel = chosen.wheel or newest_wheel(paths, target)
     parity = check_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
     reports = write_reports(chosen.out or wheel.parent, parity)
+    refresh_if_built(wheel)
     console.print(parity_table(parity))
     if other:
         found = changes(other, parity)
@@ -129,6 +131,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.filesystem import storage_errors
     from cpuwheels.pipeline.dist import newest_wheel
+    from cpuwheels.pipeline.report.write import refresh_if_built
     from cpuwheels.pipeline.serve_wheel import serve_wheel
     from cpuwheels.verification.parity.reports import write_files
     from cpuwheels.verification.serving.result import SERVE, require_served
@@ -138,8 +141,10 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     folder = chosen.out or wheel.parent
     with storage_errors(folder):
         (folder / SERVE).unlink(missing_ok=True)  # of another run, not of this one
+    refresh_if_built(wheel)
     served, logs = serve_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
+    refresh_if_built(wheel)
     Console().print(served.as_table())
     reporter.info(f"report: {report}")
     require_served(served, report, logs)

@@ -11,6 +11,7 @@ from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.collect import collect
+from cpuwheels.kernels.compile_flags import read_flags, write_flags
 from cpuwheels.kernels.configure import configure
 from cpuwheels.kernels.depfile import kernels_key, read_files, reads_cache
 from cpuwheels.kernels.launchers import Launchers
@@ -82,6 +83,7 @@ def get_kernels(
 
         def fill(folder: Path) -> None:
             collect(request, workspaces, folder, context.logs / "collect.log")
+            write_flags(workspaces, folder)
             (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
         store.get(KIND, key, fill)
@@ -157,6 +159,7 @@ def _kernels(store: Store, key: str, reads: Reads, *, built: bool) -> Kernels:
         built=built,
         memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
         reads=reads,
+        flags=read_flags(folder),
     )
 
 

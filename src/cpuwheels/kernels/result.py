@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.kernels.depfile import Reads
@@ -31,6 +32,7 @@ class Kernels:
         built: Whether this run compiled them.
         memory: What the build that compiled them did with its memory.
         reads: The parts of the source that they depend on.
+        flags: Compiler flags of each library and CMake target; none if they were built before these were kept.
     """
 
     key: str
@@ -40,6 +42,7 @@ class Kernels:
     built: bool
     memory: MemoryUse
     reads: Reads
+    flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def libraries_folder(self) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, package_wheel
+from cpuwheels.pipeline.report.write import PAGE, refresh_report
 from cpuwheels.pipeline.test_environment import install_environment
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
@@ -100,8 +102,10 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
                 tried=tried,
                 timings=context.reporter.timings,
                 announcements=context.reporter.announcements,
-                beside=[path.name for path in staged.iterdir() if path != built.path],
+                beside=[PAGE, *(path.name for path in staged.iterdir() if path != built.path)],
+                logs=os.path.relpath(context.logs, output),
             )
+            refresh_report(staged)
             put_in_place(staged, output)
         return read_built(output)
 

@@ -20,7 +20,6 @@ from cpuwheels.kernels.isa_dispatch import beside_kernels, chooser_digest, choos
 from cpuwheels.kernels.manifest import kernel_manifest
 from cpuwheels.kernels.memory.plan import memory_cap
 from cpuwheels.kernels.memory.plan import plan as plan_jobs
-from cpuwheels.kernels.report.write import write_report
 from cpuwheels.kernels.result import DEBUG
 from cpuwheels.kernels.tcmalloc import FILE as TCMALLOC
 from cpuwheels.kernels.tcmalloc import get_tcmalloc, tcmalloc_digest
@@ -29,6 +28,7 @@ from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.provenance import kernel_facts, provenance
+from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
 from cpuwheels.source.request import wanted_source
@@ -113,7 +113,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         with storage_errors(folder):
             if kernels.debug_folder:
                 shutil.copytree(kernels.debug_folder, folder / DEBUG)
-            write_report(folder, kernels, title)
+            write_trace(folder, kernels.jobs, title)
 
     compiled_with = kernel_facts(
         toolchain=toolchain,

@@ -36,6 +36,7 @@ def write_record(
     timings: Mapping[str, float],
     announcements: list[str],
     beside: Iterable[str],
+    logs: str = "",
 ) -> None:
     """Write ``record.json``.
 
@@ -52,6 +53,7 @@ def write_record(
         timings: Seconds of each stage of this run.
         announcements: What the run announced.
         beside: Names of the files next to the wheel.
+        logs: Folder of this run's logs, relative to the wheel's.
     """
     record = {
         **provenance.as_dict(),
@@ -70,6 +72,7 @@ def write_record(
         "seconds": {stage: round(seconds, 2) for stage, seconds in timings.items()},
         "notes": announcements,
         "beside": sorted(beside),
+        "logs": logs,
         **made,
     }
     write_atomic(path, json.dumps(record, indent=1) + "\n")
@@ -80,7 +83,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
 
     Args:
         toolchain: For its flags and the host compilers it refused.
-        kernels: For the time and peak memory of each file.
+        kernels: For the flags of each library, and the time and peak memory of each file.
         plan: Jobs and the memory cap they came from.
     """
     return {
@@ -90,6 +93,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
             "cxx_flags": list(toolchain.cxx_flags),
             "link_flags": list(toolchain.link_flags),
             "refused": list(toolchain.refused),
+            "flags": {name: list(flags) for name, flags in kernels.flags.items()},
         },
         "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
         "memory": asdict(kernels.memory),

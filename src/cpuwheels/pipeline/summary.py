@@ -6,9 +6,12 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.units import format_size
-from cpuwheels.kernels.report.write import PAGE
 from cpuwheels.pipeline.built_wheel import RECORD
-from cpuwheels.wheel.install_commands import file_command
+from cpuwheels.pipeline.recorded_build import read_record
+from cpuwheels.pipeline.report.verdicts import verdicts
+from cpuwheels.pipeline.report.write import PAGE
+from cpuwheels.wheel.install_commands import file_command, pip_file_command
+from cpuwheels.wheel.wheel_metadata import read_metadata, required_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,52 +26,75 @@ _INDENT, _LABEL = "  ", 10
 def summary_lines(
     finished: BuiltWheel, target: Target, notes: Iterable[str], *, foreign: bool, here: Path, width: int
 ) -> list[str]:
-    """Return the summary of a build; commands and paths are never broken across lines, so that they can be copied.
+    """Return the summary of a build; commands, paths and digests are never broken, so that they can be copied.
 
     Args:
-        finished: The wheel.
+        finished: The wheel, with its build record next to it.
         target: What it is for.
         notes: What the run announced; what was announced when the wheel was made is shown as well.
         foreign: Whether this is a machine of another kind.
         here: The working folder; paths below it are relative.
         width: Columns of the terminal, for the notes.
+
+    Raises:
+        WheelError: The build record cannot be read.
+        UnusableWheelError: The wheel cannot be read.
     """
     wheel = finished.path
-    facts = [("size", format_size(finished.size)), ("platform", wheel.stem.rpartition("-")[2])]
-    beside = [("report", wheel.with_name(PAGE)), ("record", wheel.with_name(RECORD))]
-    facts += [(name, _shown(path, here)) for name, path in beside if path.is_file()]
-    lines = [f"built {wheel.name}", *(f"{_INDENT}{name:{_LABEL}}{value}" for name, value in facts)]
+    record = read_record(wheel.parent)
+    torch = required_torch(read_metadata(wheel).get_all("Requires-Dist", []), wheel.name)
+    lines = [f"built {wheel.name}"]
+    for name, value in {
+        "size": format_size(finished.size),
+        "tag": ", ".join(record.wheel.tags),
+        "sha256": finished.sha256,
+        "torch": f"torch{torch}",
+        "needs": f"{', '.join(finished.versions)}: {finished.policy}",
+        "fallbacks": "; ".join(record.alternates) or "none",
+    }.items():
+        lines += _fact(name, value, width)
+    for verdict in verdicts(record, wheel.parent):
+        words = verdict.text if verdict.state == "open" else f"{verdict.state}: {verdict.text}"
+        lines += _fact(_VERDICTS[verdict.name], words, width)
+    lines += [f"{_INDENT}{path.stem:{_LABEL}}{_shown(path, here)}" for path in map(wheel.with_name, (PAGE, RECORD))]
     for note in dict.fromkeys([*finished.notes, *notes]):
-        lines += _wrapped("NOTE", note, width)
-    return [*lines, *_commands(finished, target, here, foreign=foreign)]
+        lines += _fact("NOTE", note, width)
+    return [*lines, *_commands(finished, target, here, foreign=foreign, labelled="+" in torch)]
 
 
-def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool) -> list[str]:
-    # On macOS PyPI's torch is the CPU build.
-    labelled = target.system == "Linux"
+_VERDICTS = {"Audit": "audit", "Install check": "loads", "Parity": "parity", "Serving": "serving"}
+
+
+def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool, labelled: bool) -> list[str]:
     following = {f"parity-{target.id}": "check its kernels", f"serve-{target.id}": "serve small models from it"}
     if foreign:
         system = "macOS" if target.system == "Darwin" else target.system
-        where, wheel = f"Install it on a machine with {system} {target.machine}:", finished.path.name
+        where, wheel = f"Install it on a machine with {system} {target.machine}", finished.path.name
         del following[f"serve-{target.id}"]
         if target.root is None:  # nor can it be emulated
             following = {}
     else:
-        where, wheel = "Install it:", _shown(finished.path, here)
+        where, wheel = "Install it", _shown(finished.path, here)
     sessions = [f"{_INDENT}nox -s {session:14} {does}" for session, does in following.items()]
-    return [where, f"{_INDENT}{file_command(wheel, labelled=labelled)}", *(["Next:", *sessions] if sessions else [])]
+    return [
+        f"{where}, with uv or with pip:",
+        f"{_INDENT}{file_command(wheel, labelled=labelled)}",
+        f"{_INDENT}{pip_file_command(wheel, labelled=labelled)}",
+        *(["Next:", *sessions] if sessions else []),
+    ]
 
 
 def _shown(path: Path, here: Path) -> str:
     return str(path.relative_to(here) if path.is_relative_to(here) else path)
 
 
-def _wrapped(label: str, text: str, width: int) -> list[str]:
+def _fact(label: str, text: str, width: int) -> list[str]:
+    """Return a label with its text, broken between words only; a longer word runs over."""
     return textwrap.wrap(
         text,
         max(width, 40),
         initial_indent=f"{_INDENT}{label:{_LABEL}}",
-        subsequent_indent=" " * (_LABEL + 2),
+        subsequent_indent=" " * (_LABEL + len(_INDENT)),
         break_long_words=False,
         break_on_hyphens=False,
     )

@@ -59,3 +59,13 @@ def file_command(wheel: str, *, labelled: bool = True) -> str:
         labelled: Whether the torch that it requires has a local label, which only PyTorch's index has.
     """
     return f"uv pip install {shlex.quote(wheel)}{f' {_TORCH}' if labelled else ''}"
+
+
+def pip_file_command(wheel: str, *, labelled: bool = True) -> str:
+    """Return the same for pip.
+
+    Args:
+        wheel: Its path.
+        labelled: As for `file_command`.
+    """
+    return f"pip install {shlex.quote(wheel)}{f' --extra-index-url {TORCH_INDEX}' if labelled else ''}"

@@ -15,6 +15,7 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import ReproducibilityError
 from cpuwheels.pipeline.rebuild import SecondBuildError
 from fake_builds import PLACE, Builds
+from recorded_wheel import write_build
 
 SECOND = Path("/elsewhere/second.whl")
 
@@ -24,6 +25,8 @@ class Builder:
 
     def __init__(self, base: Path, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.base, self.root, self.builds = base, root, Builds()
+        self.wheel = write_build(base / "built")
+        self.builds.wheel = lambda *_: self.wheel
         self.again: list[tuple[Any, ...]] = []
         self.compared: list[tuple[Path, Path]] = []
         self.developed: list[tuple[Any, ...]] = []
@@ -77,10 +80,10 @@ def test_the_wheels_path_alone_is_on_stdout(builder: Builder, capsys: pytest.Cap
     (asked,) = builder.builds.asked
     assert (asked.target, asked.options, asked.more) == ("x86", BuildOptions(memory="8G"), {})
     captured = capsys.readouterr()
-    assert captured.out == f"{builder.base / 'a.whl'}\n"
+    assert captured.out == f"{builder.wheel}\n"
     assert f"sha256 {'0' * 64}" in captured.err
-    assert "Install it on a machine with Linux x86_64:" in captured.err
-    assert "built a.whl" in captured.err
+    assert "Install it on a machine with Linux x86_64, with uv or with pip:" in captured.err
+    assert f"built {builder.wheel.name}" in captured.err
 
 
 @pytest.mark.parametrize(("words", "shown"), [([], True), (["--no-summary"], False)])
@@ -88,7 +91,7 @@ def test_what_to_do_next_is_shown_for_a_wheel_of_this_machine(
     builder: Builder, capsys: pytest.CaptureFixture[str], words: list[str], *, shown: bool
 ) -> None:
     assert builder.run("build", "arm", *words) == 0
-    assert ("built a.whl" in capsys.readouterr().err) == shown
+    assert (f"built {builder.wheel.name}" in capsys.readouterr().err) == shown
 
 
 def test_two_builds_of_the_same_options_are_compared(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -96,10 +99,10 @@ def test_two_builds_of_the_same_options_are_compared(builder: Builder, capsys: p
     options = BuildOptions(toolchain="debian", locked=True)
     assert [asked.options for asked in builder.builds.asked] == [options]
     assert builder.again == [(builder.base, "x86", options)]
-    assert builder.compared == [(builder.base / "a.whl", SECOND)]
+    assert builder.compared == [(builder.wheel, SECOND)]
     captured = capsys.readouterr()
     assert f"two builds, the same bytes: sha256 {'0' * 64}" in captured.err
-    assert "built a.whl" not in captured.err
+    assert f"built {builder.wheel.name}" not in captured.err
 
 
 def test_the_second_builds_failure_is_the_commands(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -30,11 +31,13 @@ from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.wheel.requirements import MovedRequirement
 from kernel_request import TARGET, environment
 from sample_source import EPOCH, sha256
+from small_wheels import write_wheel
 from wheel_notes import wheel_note
 
 LIBRARIES = (Library(name="_C_NEWER", isa=(), needs=("one", "two")), Library(name="_C_OLDER", isa=(), needs=("one",)))
 CHOOSING = TARGET.model_copy(update={"libraries": LIBRARIES, "chooser": "_C"})
-NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
+TAG = "cp38-abi3-manylinux_2_28_x86_64"
+NAME = f"vllm-0.32.0+cpu-{TAG}.whl"
 INPUTS = Inputs(
     Source("0.32.0", Path("/source"), "digest", EPOCH, "here", "PKG-INFO"),
     PreparedSource("0.32.0", Path("/prepared"), EPOCH, ()),
@@ -88,7 +91,7 @@ class Steps:
     def _package(self, _context: object, package: Package, *, work: Path, out: Path) -> PackagedWheel:
         assert work.parent.is_dir()
         self.packed.append(package)
-        (out / NAME).write_text(f"wheel {len(self.packed)}")
+        write_wheel(out, "vllm", "0.32.0+cpu", {"a.py": f"{len(self.packed)}"}, tag=TAG)
         return PackagedWheel(
             out / NAME,
             sha256(out / NAME),
@@ -132,7 +135,7 @@ def run(steps: Steps, tmp_path: Path, reporter: Reporter) -> BuildContext:
 
 def assembly(**changes: Any) -> Assembly:
     def write_beside(folder: Path) -> None:
-        (folder / "report.html").write_text("a report")
+        (folder / "trace.json").write_text("a trace")
 
     values: dict[str, Any] = {
         "inputs": INPUTS,
@@ -160,7 +163,13 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     built = assemble(run, assembly(audited=("key", "audit")), check=True)
     output = run.paths.dist / "x86" / "0.32.0"
     assert built.path == output / NAME
-    assert sorted(path.name for path in output.iterdir()) == ["operators.json", "record.json", "report.html", NAME]
+    assert sorted(path.name for path in output.iterdir()) == [
+        "operators.json",
+        "record.json",
+        "report.html",
+        "trace.json",
+        NAME,
+    ]
     assert [path.name for path in output.parent.iterdir()] == ["0.32.0"]
     assert list((run.store.root / "work").iterdir()) == []
     assert not steps.loader.open
@@ -169,7 +178,9 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     parts: Any = package.parts
     assert (parts["kernels"], parts["beside"]) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
     found = record(built)
-    assert found["beside"] == ["operators.json", "report.html"]
+    assert found["beside"] == ["operators.json", "report.html", "trace.json"]
+    assert found["logs"] == os.path.relpath(run.logs, output)
+    assert NAME in (output / "report.html").read_text()
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})
     assert {"wheel", "install check"} <= found["seconds"].keys()
     assert "requirement 'a @ https://a' is now 'a==1' in extra 'x'" in story.getvalue()

@@ -18,6 +18,7 @@ from cpuwheels.index.nightly.queue import Made
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.pipeline import build, test_wheel
+from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
 from cpuwheels.verification.parity.results import require_parity
@@ -70,7 +71,9 @@ class WheelMaker:
         if not is_foreign(target) or target.root is not None:
             options = ParityOptions(wheel=finished.path, level=self._level)
             parity = test_wheel.check_wheel(paths, self._matrix, target.id, finished.path, options, reporter)
-            require_parity(parity, write_reports(finished.path.parent, parity))
+            reports = write_reports(finished.path.parent, parity)
+            refresh_if_built(finished.path)
+            require_parity(parity, reports)
         self._time(finished.path, paths, target, reporter)
         published = publish_wheel(
             self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from cpuwheels.kernels.memory.ledger import JobRecord
-from cpuwheels.kernels.report.timeline import largest, read_timeline, slowest
-from cpuwheels.kernels.report.trace import chrome_trace
+from cpuwheels.pipeline.report.timeline import largest, read_timeline, slowest
+from cpuwheels.pipeline.report.trace import chrome_trace
 from ledger_records import RECORDS, job
 
 

@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cpuwheels.kernels.report.timeline import Timeline
+    from cpuwheels.pipeline.report.timeline import Timeline
 
 _MICRO = 1_000_000
 

@@ -1,0 +1,142 @@
+"""The build record read back: what its writer (`cpuwheels.pipeline.build_record`) put into ``record.json``."""
+
+from __future__ import annotations
+
+from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
+
+from pydantic import ConfigDict, Field, ValidationError
+
+from cpuwheels.audit.instructions import Judged  # noqa: TC001
+from cpuwheels.audit.policy import Bundled  # noqa: TC001
+from cpuwheels.core.errors import WheelError
+from cpuwheels.core.models import Strict
+from cpuwheels.kernels.memory.admission import MemoryUse  # noqa: TC001
+from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001
+from cpuwheels.pipeline.built_wheel import RECORD
+from cpuwheels.pipeline.provenance import Provenance
+from cpuwheels.verification.load.install_check import CheckedLibrary  # noqa: TC001
+from cpuwheels.wheel.requirements import MovedRequirement  # noqa: TC001
+
+OPERATORS = "operators.json"
+"""Next to the record: what each library of the installed wheel registers."""
+
+
+class _Part(Strict):
+    # A record of a later version may have more.
+    model_config = ConfigDict(extra="ignore")
+
+
+class WheelRecord(_Part):
+    """The wheel and its audit."""
+
+    file: str
+    sha256: str
+    size: int
+    """Bytes."""
+    tags: tuple[str, ...]
+    policy: str
+    versions: tuple[str, ...]
+    bundled: tuple[Bundled, ...] = ()
+    moved_requirements: tuple[MovedRequirement, ...] = ()
+    instructions: tuple[Judged, ...] = ()
+
+
+class CompilerRecord(_Part):
+    """The compiler and its flags."""
+
+    description: str
+    compile_flags: tuple[str, ...]
+    cxx_flags: tuple[str, ...]
+    link_flags: tuple[str, ...]
+    refused: tuple[str, ...]
+    flags: dict[str, tuple[str, ...]] = Field(default={})
+    """By library or CMake target; none for kernels that were built before these were kept."""
+
+
+class JobsRecord(_Part):
+    """How the kernels were compiled."""
+
+    at_once: int | None = None
+    reason: str = ""
+    compiled_in_this_run: bool
+
+
+class TestedCpu(_Part):
+    """One CPU of the install check."""
+
+    cpu: str
+    emulated: bool = False
+    libraries: tuple[str, ...] = ()
+    chosen: str | None = None
+
+
+class PrecompiledRecord(_Part):
+    """The wheel whose kernels were taken."""
+
+    origin: str = Field(alias="from")
+    wheel: str
+    sha256: str
+
+
+class BuildRecord(Provenance):
+    """All of a ``record.json``."""
+
+    wheel: WheelRecord
+    origin: dict[str, str]
+    install_check: str
+    tried: tuple[TestedCpu, ...]
+    tools: dict[str, str]
+    machine: dict[str, str]
+    built: str
+    """ISO 8601, UTC."""
+    seconds: dict[str, float]
+    notes: tuple[str, ...]
+    logs: str = ""
+    """Folder of the run's logs, relative to the record's."""
+    jobs: JobsRecord
+    compilers: CompilerRecord | None = None
+    memory: MemoryUse | None = None
+    files: tuple[JobRecord, ...] = ()
+    precompiled: PrecompiledRecord | None = None
+
+
+class OperatorList(_Part):
+    """An ``operators.json``."""
+
+    libraries: tuple[CheckedLibrary, ...] = ()
+
+
+def read_record(folder: Path) -> BuildRecord:
+    """Read the record in a folder.
+
+    Raises:
+        WheelError: There is none, or it is of another version of cpuwheels.
+    """
+    try:
+        return BuildRecord.model_validate_json((folder / RECORD).read_bytes())
+    except OSError as error:
+        raise WheelError(
+            f"{RECORD} cannot be read: {error.strerror}", where=folder, next_step="build the wheel again"
+        ) from error
+    except ValidationError as error:
+        raise WheelError(
+            f"{RECORD} is not a build record of this version of cpuwheels",
+            where=folder,
+            output=str(error),
+            next_step="build the wheel again with this version",
+        ) from error
+
+
+def read_operators(folder: Path) -> OperatorList | None:
+    """Read the list of operators in a folder; None if there is none, as the wheel was not installed.
+
+    Raises:
+        WheelError: It is something else.
+    """
+    path = folder / OPERATORS
+    try:
+        return OperatorList.model_validate_json(path.read_bytes()) if path.is_file() else None
+    except ValidationError as error:
+        raise WheelError(
+            f"{OPERATORS} is not a list of operators", where=folder, next_step="build the wheel again"
+        ) from error

@@ -1,0 +1,104 @@
+"""The verdicts on a wheel: its audit, the install check, and what parity and serving found, if they ran."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import ValidationError
+
+from cpuwheels.verification.parity.reports import HTML, JSON
+from cpuwheels.verification.parity.results import Parity
+from cpuwheels.verification.serving.result import SERVE, Served
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.pipeline.recorded_build import BuildRecord
+
+State = Literal["passed", "failed", "open"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One check of a wheel.
+
+    Attributes:
+        name: What was checked.
+        state: ``open`` if it did not run on this wheel.
+        text: The result in a few words.
+        details: More of it, one line each.
+        link: File next to the page that has all of it; empty if there is none.
+    """
+
+    name: str
+    state: State
+    text: str
+    details: tuple[str, ...] = ()
+    link: str = ""
+
+
+def verdicts(record: BuildRecord, folder: Path) -> list[Verdict]:
+    """Return the verdicts on a wheel.
+
+    Args:
+        record: Its build record. A wheel that failed its audit or its install check has none.
+        folder: Where the reports of later tests are; those of another wheel do not count.
+    """
+    return [_audit(record), _install_check(record), _parity(record, folder), _serving(record, folder)]
+
+
+def _audit(record: BuildRecord) -> Verdict:
+    checked = len(record.wheel.instructions)
+    how = f"instructions of {checked} binaries checked" if checked else "instructions not checked"
+    return Verdict("Audit", "passed", f"{record.wheel.policy}; {how}")
+
+
+def _install_check(record: BuildRecord) -> Verdict:
+    if record.install_check != "passed":
+        return Verdict("Install check", "open", "not run: nothing on the building machine runs this wheel")
+    details = tuple(
+        f"{cpu.cpu}: {', '.join(cpu.libraries)}{f'; the chooser loads {cpu.chosen}' if cpu.chosen else ''}"
+        for cpu in record.tried
+    )
+    return Verdict("Install check", "passed", "installed, and each library loaded", details)
+
+
+def _parity(record: BuildRecord, folder: Path) -> Verdict:
+    name, session = "Parity", f"nox -s parity-{record.target}"
+    try:
+        parity = Parity.model_validate_json((folder / JSON).read_bytes())
+    except FileNotFoundError:
+        return Verdict(name, "open", f"not run: {session}")
+    except ValidationError:
+        return Verdict(name, "open", f"{JSON} is of another version of cpuwheels: {session}")
+    if parity.sha256 != record.wheel.sha256:
+        return Verdict(name, "open", f"not run on this wheel, only on an earlier one: {session}")
+    known = {case.known for _, case in parity.cases if case.verdict == "known"}
+    parts = [f"{len(parity.cases)} cases, level {parity.level}"]
+    parts += [f"only {', '.join(parity.only)}"] * bool(parity.only)
+    parts += [f"{len(known)} known upstream faults"] * bool(known)
+    wrong = sorted({row.operator for row in parity.wrong})
+    parts += [f"{len(wrong)} operators wrong"] * bool(wrong)
+    details = (
+        *(f"wrong: {operator}" for operator in wrong),
+        *(f"{library} was not run: {reason}" for library, reason in parity.not_run.items()),
+    )
+    page = HTML if (folder / HTML).is_file() else JSON
+    return Verdict(name, "passed" if parity.passed else "failed", "; ".join(parts), details, page)
+
+
+def _serving(record: BuildRecord, folder: Path) -> Verdict:
+    name, session = "Serving", f"nox -s serve-{record.target}"
+    try:
+        served = Served.model_validate_json((folder / SERVE).read_bytes())
+    except FileNotFoundError:
+        return Verdict(name, "open", f"not run: {session}")
+    except ValidationError:
+        return Verdict(name, "open", f"{SERVE} is of another version of cpuwheels: {session}")
+    if served.sha256 != record.wheel.sha256:
+        return Verdict(name, "open", f"not run on this wheel, only on an earlier one: {session}")
+    right = sum(case.verdict == "right" for case in served.cases)
+    details = tuple(f"{case.name}: {problem}" for case in served.cases for problem in case.problems)
+    text = f"{right} of {len(served.cases)} starts as they should be"
+    return Verdict(name, "passed" if served.right else "failed", text, details, SERVE)

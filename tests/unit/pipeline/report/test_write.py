@@ -1,0 +1,114 @@
+"""The report next to a wheel, written from what lies there, and again when there is more."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.core.errors import StoreError, WheelError
+from cpuwheels.pipeline.build_record import precompiled_record
+from cpuwheels.pipeline.report import write as module
+from cpuwheels.pipeline.report.write import refresh_if_built, refresh_report, write_trace
+from ledger_records import RECORDS
+from recorded_wheel import write_build
+from small_wheels import write_wheel
+
+NOTE = "these kernels were in the store; this is the build that compiled them"
+
+
+def page(folder: Path) -> str:
+    return (folder / "report.html").read_text()
+
+
+def test_it_is_about_the_wheel(tmp_path: Path) -> None:
+    wheel = write_build(tmp_path, facts={"alternates": ("oneDNN 3.7.2 in place of v3.13",)}, notes=("a note",))
+    text = page(tmp_path)
+    for words in (
+        wheel.name,
+        "torch==2.13.0+cpu",
+        "▲</span> oneDNN 3.7.2 in place of v3.13",
+        "a note",
+        "-O3 -mavx512f",
+        "_C::scale",
+        "csrc/cpu/a.cpp",
+        f"uv pip install {wheel.name} --torch-backend cpu",
+        'href="record.json"',
+        'href="../logs/"',
+    ):
+        assert words in text
+    assert "trace.json" not in text
+    assert NOTE not in text
+
+
+def test_whose_build_it_was_is_on_the_page(tmp_path: Path) -> None:
+    write_build(tmp_path)
+    record = json.loads((tmp_path / "record.json").read_text())
+    record["jobs"]["compiled_in_this_run"] = False
+    (tmp_path / "record.json").write_text(json.dumps(record))
+    refresh_report(tmp_path)
+    assert NOTE in page(tmp_path)
+
+
+def test_a_wheel_with_another_ones_kernels_has_a_report_too(tmp_path: Path) -> None:
+    write_build(tmp_path, made=precompiled_record("https://example.org/a.whl", "a.whl", "d" * 64))
+    text = page(tmp_path)
+    assert "those of a.whl from https://example.org/a.whl" in text
+    assert "<svg" not in text
+
+
+def test_the_trace_has_every_job(tmp_path: Path) -> None:
+    write_trace(tmp_path, RECORDS, "title")
+    events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+    assert sum(event["ph"] == "X" for event in events) == len(RECORDS)
+
+
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreError):
+        write_trace(tmp_path / "file", RECORDS, "title")
+
+
+@pytest.mark.parametrize(("content", "what"), [(None, "cannot be read"), ("{}", "not a build record of this version")])
+def test_without_a_record_there_is_no_report(tmp_path: Path, content: str | None, what: str) -> None:
+    if content:
+        (tmp_path / "record.json").write_text(content)
+    with pytest.raises(WheelError, match=what):
+        refresh_report(tmp_path)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_only_a_wheels_own_report_is_written_again(tmp_path: Path) -> None:
+    wheel = write_build(tmp_path)
+    (tmp_path / "report.html").write_text("old")
+    refresh_if_built(tmp_path / "other-1-py3-none-any.whl")
+    assert page(tmp_path) == "old"
+    refresh_if_built(wheel)
+    assert wheel.name in page(tmp_path)
+    refresh_if_built(write_wheel(tmp_path / "alone", "vllm", "1"))
+    assert [path.suffix for path in (tmp_path / "alone").iterdir()] == [".whl"]
+
+
+def test_two_that_write_at_once_write_one_after_the_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_build(tmp_path)
+    running, most = [0], [0]
+
+    def slow(_: object) -> str:
+        running[0] += 1
+        most[0] = max(most[0], running[0])
+        time.sleep(0.05)
+        running[0] -= 1
+        return "a page"
+
+    monkeypatch.setattr(module, "report_page", slow)
+    threads = [threading.Thread(target=refresh_report, args=(tmp_path,)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1]
+    assert page(tmp_path) == "a page"
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
