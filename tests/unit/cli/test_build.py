@@ -81,7 +81,7 @@ def test_the_wheels_path_alone_is_on_stdout(builder: Builder, capsys: pytest.Cap
     assert (asked.target, asked.options, asked.more) == ("x86", BuildOptions(memory="8G"), {})
     captured = capsys.readouterr()
     assert captured.out == f"{builder.wheel}\n"
-    assert f"sha256 {'0' * 64}" in captured.err
+    assert f"  sha256    {'0' * 64}" in captured.err
     assert "Install it on a machine with Linux x86_64, with uv or with pip:" in captured.err
     assert f"built {builder.wheel.name}" in captured.err
 

@@ -37,6 +37,9 @@ TWO = TARGET.model_copy(
 """A target whose libraries are two configurations of upstream's project."""
 
 
+COMPILATIONS = [{"command": "g++ -O3 -c a.cpp", "output": "CMakeFiles/_C.dir/a.cpp.o"}]
+
+
 class Steps:
     """Stands for the parts of the stage: each does what the next one needs, and notes that it was done."""
 
@@ -99,6 +102,7 @@ class Steps:
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
     monkeypatch.setattr(Workspace, "outputs", lambda _: [])
     monkeypatch.setattr(Workspace, "modules", lambda _: ["_C"])
+    monkeypatch.setattr(Workspace, "compilations", lambda _: COMPILATIONS)
     return Steps(tmp_path, monkeypatch)
 
 
@@ -156,6 +160,7 @@ def test_kernels_are_built_once_and_no_folder_stays(stage: Stage, steps: Steps, 
         first.memory,
         first.reads,
     )
+    assert second.flags == first.flags == {"_C_AVX2": ("-O3",)}
     assert len(steps.done) == 2
     assert stage.asked == ["cap", "cache"]
     assert f"kernels {first.key} are in the store; nothing to compile" in story.getvalue()

@@ -167,7 +167,7 @@ def test_without_a_sysroot_the_libraries_are_the_machines_own(stages: Stages) ->
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_the_report_and_the_debug_symbols_go_next_to_the_wheel(stages: Stages, tmp_path: Path, *, debug: bool) -> None:
+def test_the_trace_and_the_debug_symbols_go_next_to_the_wheel(stages: Stages, tmp_path: Path, *, debug: bool) -> None:
     if debug:
         (stages.kernels.folder / "debug").mkdir()
         (stages.kernels.folder / "debug" / "_C.abi3.so.debug").write_text("symbols")
@@ -175,8 +175,8 @@ def test_the_report_and_the_debug_symbols_go_next_to_the_wheel(stages: Stages, t
     (tmp_path / "staged").mkdir()
     assembly.write_beside(tmp_path / "staged")
     names = {path.name for path in (tmp_path / "staged").iterdir()}
-    assert names == {"report.html", "trace.json", *(["debug"] if debug else [])}
-    assert "vLLM 0.32.0 for x86: kernels key" in (tmp_path / "staged" / "report.html").read_text()
+    assert names == {"trace.json", *(["debug"] if debug else [])}
+    assert "vLLM 0.32.0 for x86: kernels key" in (tmp_path / "staged" / "trace.json").read_text()
 
 
 def test_kernels_of_another_wheel_need_no_compiler_and_no_second_audit(stages: Stages, tmp_path: Path) -> None:
