@@ -194,6 +194,7 @@ for _target in _targets():
     )
 
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
+_command("compare", "Compare two builds: files, symbols, flags, times", "compare", tags=["bench"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])
 _command("matrix", "Show the targets of the nightly job; -- --github for GitHub Actions", "matrix", tags=["index"])

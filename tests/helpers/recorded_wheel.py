@@ -51,7 +51,7 @@ def write_build(
     wheel = write_wheel(folder, "vllm", version, files or {"vllm/__init__.py": "1"}, *requires, tag=tag)
     kernels = Kernels("key", folder, ("_C",), tuple(jobs), True, memory, reads=None, flags=flags)  # type: ignore[arg-type]
     listed = [
-        {"name": name, "operators": [{"name": one, "schema": "()"} for one in ones], "not_loaded": ""}
+        {"name": name, "operators": [{"name": one, "schema": f"{one}()"} for one in ones], "not_loaded": ""}
         for name, ones in operators.items()
     ]
     (folder / "operators.json").write_text(json.dumps({"libraries": listed}))

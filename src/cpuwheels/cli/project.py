@@ -63,8 +63,10 @@ def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models."""
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
+    from cpuwheels.pipeline.comparison.result import Comparison
 
-    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check):
+    outputs = {"comparison": Comparison}
+    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check, outputs=outputs):
         print(f"written: {path.relative_to(paths.root)}")
 
 

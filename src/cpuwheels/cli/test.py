@@ -1,7 +1,8 @@
-"""Commands that test a wheel: parity of its kernels, models served from it, and its kernels timed."""
+"""Commands that test a wheel: parity of its kernels, models served from it, its kernels timed, and builds compared."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -193,3 +194,32 @@ def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> Non
             where=report,
             next_step="run it again with more --rounds, and nothing else running, before you believe it",
         )
+
+
+@click.command()
+@click.argument("before", type=click.Path(path_type=Path))
+@click.argument("after", type=click.Path(path_type=Path))
+@click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to AFTER's wheel).")
+def compare(before: Path, after: Path, out: Path | None) -> None:
+    """Compare two builds, each a wheel or the folder of a build.
+
+    Exits with 0 if nothing differs, and with 1 if something does, like diff.
+    """
+    from rich.console import Console
+
+    from cpuwheels.pipeline.comparison.compare import compare as compare_sides
+    from cpuwheels.pipeline.comparison.reports import comparison_table, write_comparison
+    from cpuwheels.pipeline.comparison.side import read_side
+
+    one, other = read_side(before), read_side(after)
+    comparison = compare_sides(one, other)
+    reports = write_comparison(out or other.wheel.parent, comparison)
+    console = Console(highlight=False)
+    for side, wheel in (("before", comparison.before.wheel), ("after", comparison.after.wheel)):
+        console.print(f"{side:7}{wheel}", markup=False, soft_wrap=True)
+    console.print(comparison_table(comparison))
+    notes = Console(stderr=True, highlight=False, soft_wrap=True)
+    for part, why in comparison.not_compared.items():
+        notes.print(f"not compared: {part}: {why}", markup=False)
+    notes.print(f"reports: {', '.join(str(path) for path in reports)}", markup=False)
+    sys.exit(0 if comparison.same else 1)

@@ -160,7 +160,7 @@ def test_kernels_are_built_once_and_no_folder_stays(stage: Stage, steps: Steps, 
         first.memory,
         first.reads,
     )
-    assert second.flags == first.flags == {"_C_AVX2": ("-O3",)}
+    assert second.flags == first.flags == {"_C": ("-O3",)}
     assert len(steps.done) == 2
     assert stage.asked == ["cap", "cache"]
     assert f"kernels {first.key} are in the store; nothing to compile" in story.getvalue()

@@ -1,0 +1,1 @@
+"""Comparing two builds: files, sizes, symbols, operators, metadata, inputs, flags and times."""
