@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import shutil
+from html import unescape
 from pathlib import Path
 
 import pytest
 
+from cpuwheels.pipeline.comparison.result import Comparison
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
@@ -22,6 +25,21 @@ def build(tiny: Tiny, tree: Path) -> tuple[str, dict]:
     return done.stderr, json.loads((Path(done.stdout.strip()).parent / "record.json").read_text())
 
 
+def check_comparison(here: Tiny, first: Path, third: Path) -> None:
+    """Compare two real builds, and one with itself."""
+    done = here.run("compare", first, third)
+    assert done.returncode == 1, done.stderr
+    found = Comparison.model_validate_json((third / "comparison.json").read_text())
+    assert found.not_compared == {}
+    assert "vllm/__init__.py" in {change.path for change in found.files}
+    assert {change.name for change in found.inputs or ()} == {"vLLM"}
+    assert (found.operators, found.flags) == ((), ())
+    assert {binary.path for binary in found.binaries} >= {"vllm/_C.abi3.so", "vllm/_C_AVX2.abi3.so"}
+    assert found.times is not None
+    assert any("ops.cpp" in job.output and job.before and job.after for job in found.times.jobs)
+    assert here.run("compare", first, first).returncode == 0
+
+
 def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "reads")
@@ -29,6 +47,8 @@ def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: P
     (tree / "csrc" / "attention" / "old.cu").write_text("// for another device\n")
     said, first = build(here, tree)
     assert NOTHING not in said
+    (output,) = (here.dist / "x86").glob("[!.]*")
+    shutil.copytree(output, tmp_path / "first")
 
     (tree / "csrc" / "attention" / "old.cu").write_text("// for that device, changed\n")
     (tree / "csrc" / "attention" / "new.cu").write_text("// and one more\n")
@@ -44,6 +64,7 @@ def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: P
     said, third = build(here, tree)
     assert NOTHING not in said
     assert third["kernel_key"] != first["kernel_key"]
+    check_comparison(here, tmp_path / "first", output)
 
     kernel.write_text(text)
     said, fourth = build(here, tree)
@@ -54,6 +75,10 @@ def test_only_what_the_compiler_reads_makes_kernels_anew(tiny: Tiny, tmp_path: P
 def test_the_report_and_what_was_learned(tiny: Tiny, tiny_wheel: Path) -> None:
     page = (tiny_wheel.parent / "report.html").read_text()
     assert "csrc/cpu/ops.cpp" in page
+    assert tiny_wheel.name in page
+    flags = json.loads((tiny_wheel.parent / "record.json").read_text())["compilers"]["flags"]
+    assert "-mavx2" in flags["_C_AVX2"]
+    assert " ".join(flags["_C_AVX2"]) in unescape(page)
     trace = json.loads((tiny_wheel.parent / "trace.json").read_text())
     assert sum(event["ph"] == "X" for event in trace["traceEvents"]) >= 4
     memory = json.loads((tiny_wheel.parent / "record.json").read_text())["memory"]

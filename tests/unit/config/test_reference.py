@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.patch_series import Patch
 from cpuwheels.config.reference import (
     PACKAGES,
     exit_codes_page,
@@ -59,6 +60,14 @@ def test_written_once_and_stale_when_changed(root: Path) -> None:
     assert "exit-codes" not in raised.value.what
     assert "nox -s schema" in raised.value.next_step
     assert len(write_reference(root, matrix, only_check=False)) == 2
+
+
+def test_outputs_of_commands_have_pages_and_schemas_too(root: Path) -> None:
+    files = reference_files(root, load_matrix(root), outputs={"result": Patch})
+    folder = root / "docs" / "reference"
+    assert files[folder / "result.md"].startswith("# `result.json`\n")
+    assert "file" in json.loads(files[folder / "result.schema.json"])["properties"]
+    assert folder / "matrix.md" in files
 
 
 def test_the_readme_keeps_what_is_around_the_table(root: Path) -> None:
