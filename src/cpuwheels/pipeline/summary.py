@@ -48,8 +48,8 @@ def summary_lines(
         "size": format_size(finished.size),
         "tag": ", ".join(record.wheel.tags),
         "sha256": finished.sha256,
-        "torch": f"torch{torch}",
-        "needs": f"{', '.join(finished.versions)}: {finished.policy}",
+        "torch": torch.removeprefix("==") or "any version",
+        "floor": f"{finished.policy} ({', '.join(finished.versions) or 'no symbol versions'})",
         "fallbacks": "; ".join(record.alternates) or "none",
     }.items():
         lines += _fact(name, value, width)

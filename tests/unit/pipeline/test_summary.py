@@ -54,9 +54,9 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
           size      19 MiB
           tag       cp38-abi3-manylinux_2_27_x86_64
           sha256    aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
-          torch     torch==2.13.0+cpu
-          needs     GLIBC_2.27, GLIBCXX_3.4.21:
-                    manylinux_2_27_x86_64
+          torch     2.13.0+cpu
+          floor     manylinux_2_27_x86_64 (GLIBC_2.27,
+                    GLIBCXX_3.4.21)
           fallbacks oneDNN 3.7.2 in place of v3.13
           audit     passed: manylinux_2_27_x86_64; instructions of 1
                     binaries checked
@@ -87,7 +87,7 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
         (
             "arm",
             "manylinux_2_27_aarch64",
-            "torch==2.13.0+cpu",
+            "2.13.0+cpu",
             """\
             Install it on a machine with Linux aarch64, with uv or with pip:
               uv pip install vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_aarch64.whl --torch-backend cpu
@@ -100,7 +100,7 @@ def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
         (
             "macos",
             "macosx_14_0_arm64",
-            "torch==2.13.0",
+            "2.13.0",
             """\
             Install it on a machine with macOS arm64, with uv or with pip:
               uv pip install vllm-0.32.0+cpu-cp38-abi3-macosx_14_0_arm64.whl
