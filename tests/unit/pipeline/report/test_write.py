@@ -6,15 +6,19 @@ import json
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from cpuwheels.cli import main
+from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import StoreError, WheelError
 from cpuwheels.pipeline.build_record import precompiled_record
 from cpuwheels.pipeline.report import write as module
 from cpuwheels.pipeline.report.write import refresh_if_built, refresh_report, write_trace
 from ledger_records import RECORDS
 from recorded_wheel import write_build
+from sample_results import case, library, parity
 from small_wheels import write_wheel
 
 NOTE = "these kernels were in the store; this is the build that compiled them"
@@ -112,3 +116,37 @@ def test_two_that_write_at_once_write_one_after_the_other(tmp_path: Path, monkey
     assert most == [1]
     assert page(tmp_path) == "a page"
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+
+
+def run(*words: str) -> object:
+    with pytest.raises(SystemExit) as raised:
+        main.main(list(words))
+    return raised.value.code
+
+
+def test_parity_writes_it_again(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = write_build(tmp_path)
+    result = parity(library("_C", case("scale[1]"))).model_copy(update={"sha256": file_digest(wheel)})
+    monkeypatch.setattr("cpuwheels.pipeline.test_wheel.check_wheel", lambda *_: result)
+    assert run("--root", str(project_root), "check", "x86", "--wheel", str(wheel)) == 0
+    assert "Parity passed" in page(tmp_path)
+    assert 'href="parity.html"' in page(tmp_path)
+
+
+def test_serving_writes_it_again_before_and_after(
+    tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wheel = write_build(tmp_path)
+    (tmp_path / "serve.json").write_text("of an earlier run")
+    refresh_report(tmp_path)
+    assert "serve.json is of another version" in page(tmp_path)
+    result = SimpleNamespace(model_dump_json=lambda **_: "{}", as_table=lambda: "")
+
+    def serve(*_: object) -> tuple[object, Path]:
+        assert "not run: nox -s serve-x86" in page(tmp_path)
+        return result, tmp_path
+
+    monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", serve)
+    monkeypatch.setattr("cpuwheels.verification.serving.result.require_served", lambda *_: None)
+    assert run("--root", str(project_root), "serve", "x86", "--wheel", str(wheel)) == 0
+    assert "serve.json is of another version" in page(tmp_path)
