@@ -155,28 +155,21 @@ class ServeBench(_Part):
         return [name for load in self.loads for name in load.slower(least)]
 
     def as_table(self, least: float) -> Table:
-        """Return it as a table for the terminal; red where all of an interval is below ``least``."""
+        """Return it as a table for the terminal; red where all of an interval is below ``least``.
+
+        TTFT is the time to the first token, of which a ratio above 1 says that the wheel's comes sooner.
+        """
         title = f"{self.wheel.name}: times as fast as {self.against.name}"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("model", overflow="fold")
-        for heading in ("at once", "measured", "wheel", "other", "ratio", "95 %"):
-            table.add_column(heading, justify="left" if heading == "measured" else "right", no_wrap=True)
+        table.add_column("model, at once", overflow="fold", min_width=10)
+        table.add_column("", no_wrap=True)
+        for heading in ("wheel", "other", "ratio", "95 %"):
+            table.add_column(heading, justify="right", no_wrap=True)
         for load in self.loads:
             speed, first = load.tokens_per_second, load.first_token_seconds
-            head = (load.name, str(load.at_once))
-            table.add_row(
-                *head,
-                "tokens/s",
-                *(f"{median(one):.1f}" for one in (speed.wheel, speed.against)),
-                *_ratio(speed, least),
-            )
-            table.add_row(
-                "",
-                "",
-                "first token, ms",
-                *(f"{median(one) * 1e3:.1f}" for one in (first.wheel, first.against)),
-                *_ratio(first, least),
-            )
+            name = f"{load.name}, {load.at_once}"
+            table.add_row(name, "tokens/s", *_medians(speed, 1), *_ratio(speed, least))
+            table.add_row("", "TTFT, ms", *_medians(first, 1e3), *_ratio(first, least))
         return table
 
 
@@ -187,3 +180,7 @@ def bench_loads(found: Comparison) -> tuple[BenchedLoad, ...]:
 
 def _ratio(one: Compared, least: float) -> tuple[Text, str]:
     return Text(f"{one.ratio:.3f}", style="red" if one.high < least else ""), f"{one.low:.3f} to {one.high:.3f}"
+
+
+def _medians(one: Compared, scale: float) -> tuple[str, str]:
+    return f"{median(one.wheel) * scale:.1f}", f"{median(one.against) * scale:.1f}"
