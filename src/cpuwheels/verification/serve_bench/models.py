@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.serve_bench.load import Load
 
 MADE = ("qwen3-tiny", "qwen3-100m")
-"""The models that resources/bench_models.py makes: of 4.5 and 105 million parameters."""
+"""The models that resources/bench_models.py makes: of 4.6 and 103 million parameters."""
 
 DRAFT = MADE[0]
 """Proposes tokens to the others, as it has the same vocabulary."""
