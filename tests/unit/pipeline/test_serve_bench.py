@@ -128,6 +128,11 @@ def test_each_wheel_has_its_environment_and_its_setting(run: Any, steps: Steps, 
     assert "NOTE" not in story.getvalue()
 
 
+def test_a_library_comes_from_its_own_sides_environment(run: Any, steps: Steps) -> None:
+    run(wheel_preload=("libiomp5.so",), against_preload=("libiomp5.so",), wheel_env=("A=1",))
+    assert steps.preloaded == {"wheel": [MAGIC + b"a.whl"], "against": [MAGIC + b"b.whl"]}
+
+
 def test_one_wheel_in_two_settings_has_one_environment(run: Any, steps: Steps) -> None:
     run(against="a.whl", against_preload=("libiomp5.so",))
     assert steps.made == ["wheel"]
