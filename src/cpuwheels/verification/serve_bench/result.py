@@ -161,15 +161,14 @@ class ServeBench(_Part):
         """
         title = f"{self.wheel.name}: times as fast as {self.against.name}"
         table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("model, at once", overflow="fold", min_width=10)
+        table.add_column("model", overflow="fold", min_width=10)
         table.add_column("", no_wrap=True)
         for heading in ("wheel", "other", "ratio", "95 %"):
             table.add_column(heading, justify="right", no_wrap=True)
         for load in self.loads:
             speed, first = load.tokens_per_second, load.first_token_seconds
-            name = f"{load.name}, {load.at_once}"
-            table.add_row(name, "tokens/s", *_medians(speed, 1), *_ratio(speed, least))
-            table.add_row("", "TTFT, ms", *_medians(first, 1e3), *_ratio(first, least))
+            table.add_row(load.name, "tokens/s", *_medians(speed, 1), *_ratio(speed, least))
+            table.add_row(f"{load.at_once} at once", "TTFT, ms", *_medians(first, 1e3), *_ratio(first, least))
         return table
 
 

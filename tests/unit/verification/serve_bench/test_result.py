@@ -80,4 +80,6 @@ def test_the_table_fits(width: int) -> None:
     assert max(map(len, lines)) <= width
     (row,) = (line for line in lines if "tokens/s" in line)
     assert row.split()[-7:] == ["tokens/s", "90.0", "100.0", "0.900", "0.900", "to", "0.900"]
-    assert any("TTFT, ms" in line and " 111.1 " in line and " 100.0 " in line for line in lines)
+    assert any(
+        "16 at once" in line and "TTFT, ms" in line and " 111.1 " in line and " 100.0 " in line for line in lines
+    )
