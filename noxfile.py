@@ -156,7 +156,9 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
     """Run the command line and exit with its code, where nox itself would turn any failure into 1."""
     with _environment(session) as (environment, used):
         # The command holds the lock too: it may outlive nox.
-        process = subprocess.Popen([environment / "bin" / "cpuwheels", *arguments], cwd=ROOT, pass_fds=[used])
+        command = [environment / "bin" / "cpuwheels", "--root", ROOT, *arguments]
+        # Paths that are given, and commands of a bisection, mean the folder in which nox was started.
+        process = subprocess.Popen(command, cwd=session.invoked_from, pass_fds=[used])
         while True:
             try:
                 code = process.wait()

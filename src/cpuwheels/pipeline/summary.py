@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.report.write import PAGE
 from cpuwheels.pipeline.built_wheel import RECORD
@@ -46,16 +47,18 @@ def summary_lines(
 def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool) -> list[str]:
     # On macOS PyPI's torch is the CPU build.
     labelled = target.system == "Linux"
-    following = {f"parity-{target.id}": "check its kernels", f"serve-{target.id}": "serve small models from it"}
+    following = {"check": "check its kernels", "serve": "serve small models from it"}
     if foreign:
         system = "macOS" if target.system == "Darwin" else target.system
         where, wheel = f"Install it on a machine with {system} {target.machine}:", finished.path.name
-        del following[f"serve-{target.id}"]
+        del following["serve"]
         if target.root is None:  # nor can it be emulated
             following = {}
     else:
         where, wheel = "Install it:", _shown(finished.path, here)
-    sessions = [f"{_INDENT}nox -s {session:14} {does}" for session, does in following.items()]
+    commands = {command_line(command, target.id): does for command, does in following.items()}
+    width = max(map(len, commands), default=0)
+    sessions = [f"{_INDENT}{line:{width}}  {does}" for line, does in commands.items()]
     return [where, f"{_INDENT}{file_command(wheel, labelled=labelled)}", *(["Next:", *sessions] if sessions else [])]
 
 
