@@ -56,9 +56,7 @@ def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool
             following = {}
     else:
         where, wheel = "Install it:", _shown(finished.path, here)
-    commands = {command_line(command, target.id): does for command, does in following.items()}
-    width = max(map(len, commands), default=0)
-    sessions = [f"{_INDENT}{line:{width}}  {does}" for line, does in commands.items()]
+    sessions = [f"{_INDENT}{command_line(command, target.id):21} {does}" for command, does in following.items()]
     return [where, f"{_INDENT}{file_command(wheel, labelled=labelled)}", *(["Next:", *sessions] if sessions else [])]
 
 
