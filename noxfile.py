@@ -244,6 +244,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/bench.py", *session.posargs)
 
 
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Build the sdist and the wheel of this project and check them; -- --dev for a commit without a tag."""
+    _install(session, "dev")
+    session.run("python", ".ci/release.py", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Check style: ruff for Python, clang-format for C, schemas up to date."""
