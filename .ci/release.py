@@ -189,7 +189,9 @@ def smoke_test(wheel: Path, version: str, source: Path, folder: Path) -> None:
     for words, (code, text) in answers.items():
         done = subprocess.run([command, *words], cwd=work, capture_output=True, text=True, check=False)
         if done.returncode != code or text not in done.stdout + done.stderr:
-            raise ReleaseError(f"cpuwheels {' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}")
+            raise ReleaseError(
+                f"cpuwheels {' '.join(words)}: exit status {done.returncode}\n{done.stdout}{done.stderr}"
+            )
     require_files(data, source)
 
 
@@ -199,7 +201,9 @@ def require_files(data: Path, source: Path) -> None:
     Raises:
         ReleaseError: It has not.
     """
-    wanted = {name: (source / name).read_bytes() for name in _git(source, "ls-files", "-z", *PACKAGED).split("\0") if name}
+    wanted = {
+        name: (source / name).read_bytes() for name in _git(source, "ls-files", "-z", *PACKAGED).split("\0") if name
+    }
     there = (path for path in data.rglob("*") if path.is_file() and path.suffix != ".pyc")
     found = {path.relative_to(data).as_posix(): path.read_bytes() for path in there}
     if wrong := sorted(name for name in wanted.keys() | found.keys() if wanted.get(name) != found.get(name)):
@@ -231,7 +235,8 @@ def _run(command: list[str | Path], cwd: Path, umask: int = -1, **variables: str
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    return subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
+    command = ["git", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True).stdout.strip()
 
 
 if __name__ == "__main__":
