@@ -120,12 +120,12 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
     with contextlib.ExitStack() as files:
         with (ENVIRONMENTS / "making").open("w") as making:
             if not _lock(making, fcntl.LOCK_EX):
-                session.log("waiting for another nox, which makes the environment")
+                _report(session, "waiting for another nox, which makes the environment")
                 fcntl.flock(making, fcntl.LOCK_EX)
             used = files.enter_context(chosen.with_suffix(".used").open("w"))
             _lock(used, fcntl.LOCK_SH)
             if not (chosen / MARKER).is_file():
-                session.log("making the environment of the commands, once for all of them")
+                _report(session, "making the environment of the commands, once for all of them")
                 shutil.rmtree(chosen, ignore_errors=True)
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
@@ -133,6 +133,12 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
             for other in ENVIRONMENTS.glob("*.used"):
                 _remove_unused(other)
         yield chosen, used.fileno()
+
+
+def _report(session: nox.Session, message: str) -> None:
+    """Print a line, unless the command is to print results and errors alone."""
+    if not {"-q", "--quiet"} & set(session.posargs):
+        session.log(message)
 
 
 def _remove_unused(used: Path) -> None:
