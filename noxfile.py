@@ -120,12 +120,12 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
     with contextlib.ExitStack() as files:
         with (ENVIRONMENTS / "making").open("w") as making:
             if not _lock(making, fcntl.LOCK_EX):
-                session.log("waiting for another nox, which makes the environment")
+                _report(session, "waiting for another nox, which makes the environment")
                 fcntl.flock(making, fcntl.LOCK_EX)
             used = files.enter_context(chosen.with_suffix(".used").open("w"))
             _lock(used, fcntl.LOCK_SH)
             if not (chosen / MARKER).is_file():
-                session.log("making the environment of the commands, once for all of them")
+                _report(session, "making the environment of the commands, once for all of them")
                 shutil.rmtree(chosen, ignore_errors=True)
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
@@ -133,6 +133,12 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
             for other in ENVIRONMENTS.glob("*.used"):
                 _remove_unused(other)
         yield chosen, used.fileno()
+
+
+def _report(session: nox.Session, message: str) -> None:
+    """Print a line, unless the command is to print results and errors alone."""
+    if not {"-q", "--quiet"} & set(session.posargs):
+        session.log(message)
 
 
 def _remove_unused(used: Path) -> None:
@@ -156,7 +162,9 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
     """Run the command line and exit with its code, where nox itself would turn any failure into 1."""
     with _environment(session) as (environment, used):
         # The command holds the lock too: it may outlive nox.
-        process = subprocess.Popen([environment / "bin" / "cpuwheels", *arguments], cwd=ROOT, pass_fds=[used])
+        command = [environment / "bin" / "cpuwheels", "--root", ROOT, *arguments]
+        # Paths that are given, and commands of a bisection, mean the folder in which nox was started.
+        process = subprocess.Popen(command, cwd=session.invoked_from, pass_fds=[used])
         while True:
             try:
                 code = process.wait()
@@ -242,6 +250,13 @@ def bench(session: nox.Session) -> None:
     """Build with and without steering, and compare time, memory and size; hours (docs/benchmark.md)."""
     _install(session, "bench")
     session.run("python", "benchmarks/bench.py", *session.posargs)
+
+
+@nox.session(default=False)
+def release(session: nox.Session) -> None:
+    """Build the sdist and the wheel of this project and check them; -- --dev for a commit without a tag."""
+    _install(session, "dev")
+    session.run("python", ".ci/release.py", *session.posargs)
 
 
 @nox.session

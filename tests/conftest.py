@@ -17,6 +17,7 @@ import pytest
 from rich.console import Console
 
 from contexts import build_context
+from cpuwheels.config import paths
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.matrix import load_matrix
@@ -39,6 +40,16 @@ for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
 @pytest.fixture
 def project_root() -> Path:
     return ROOT
+
+
+@pytest.fixture
+def packaged(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder with the project's files in an installed package, which this code takes for its own."""
+    package = tmp_path_factory.mktemp("site-packages") / "cpuwheels"
+    shutil.copytree(ROOT / "locks", package / "data" / "locks")
+    shutil.copyfile(ROOT / "matrix.yaml", package / "data" / "matrix.yaml")
+    monkeypatch.setattr(paths, "PACKAGE", package)
+    return package / "data"
 
 
 @pytest.fixture

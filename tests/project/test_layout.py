@@ -203,6 +203,13 @@ def test_the_digest_of_the_code_changes_with_the_files_there(package: Path, name
     assert len({before, added, digest_now()}) == 3
 
 
+def test_the_projects_files_in_an_installed_package_are_no_code(package: Path) -> None:
+    before = digest_now()
+    (package / "data" / "tests" / "parity").mkdir(parents=True)
+    (package / "data" / "tests" / "parity" / "conftest.py").write_text("")
+    assert digest_now() == before
+
+
 def test_the_digest_of_the_code_is_read_once(package: Path) -> None:
     before = digests.code_digest()
     (package / "core" / "new.py").write_text("")

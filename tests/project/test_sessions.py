@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.errors import MemoryCapError, StoppedError
+from cpuwheels.core.errors import MemoryCapError, PublishError, StoppedError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,11 +46,12 @@ class Copy:
         self._git("add", "--all")
         self._git("-c", "user.name=t", "-c", "user.email=t@t", "commit", "--quiet", "--allow-empty", "--message=x")
 
-    def start(self, *arguments: str) -> subprocess.Popen[str]:
-        """Start nox in a process group of its own."""
+    def start(self, *arguments: str, cwd: Path | None = None) -> subprocess.Popen[str]:
+        """Start nox in a process group of its own, in another folder than the project's if one is given."""
+        noxfile = ["-f", str(self.folder / "noxfile.py")] if cwd else []
         return subprocess.Popen(
-            [sys.executable, "-m", "nox", *arguments],
-            cwd=self.folder,
+            [sys.executable, "-m", "nox", *noxfile, *arguments],
+            cwd=cwd or self.folder,
             env=os.environ | {"NO_COLOR": "1"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -58,9 +59,9 @@ class Copy:
             start_new_session=True,
         )
 
-    def run(self, *arguments: str) -> tuple[int, str, str]:
+    def run(self, *arguments: str, cwd: Path | None = None) -> tuple[int, str, str]:
         """Run nox; its exit code, standard output and standard error."""
-        process = self.start(*arguments)
+        process = self.start(*arguments, cwd=cwd)
         out, err = process.communicate(timeout=300)
         return process.returncode, out, err
 
@@ -121,6 +122,36 @@ def test_the_exit_code_is_the_commands_own(copy: Copy) -> None:
     code, out, err = copy.run("-s", "build-x86", "--", "--memory", "banana")
     assert (code, out) == (MemoryCapError.exit_code, "")
     assert err.startswith("error: --memory: 'banana'")
+
+
+def test_paths_mean_the_folder_in_which_nox_was_started(copy: Copy, tmp_path: Path) -> None:
+    code, out, err = copy.run("-s", "serve-index", "--", "--index", "wheels", cwd=tmp_path)
+    assert (code, out) == (PublishError.exit_code, "")
+    assert f"where: {tmp_path / 'wheels'}\n" in err
+    # The project is still the noxfile's.
+    code, out, err = copy.run("-s", "check-index", cwd=tmp_path)
+    assert (code, out) == (PublishError.exit_code, "")
+    assert str(copy.folder / "dist" / "index") in err
+    assert copy.run("-s", "matrix", cwd=tmp_path)[0] == 0
+
+
+def test_the_command_of_a_bisection_is_run_where_nox_was_started(copy: Copy, tmp_path: Path) -> None:
+    ends = ["--target", "x86", "--good", "a", "--bad", "b", "--repo", str(copy.folder)]
+    code, _, err = copy.run("-s", "bisect", "--", *ends, "--run", "./repro.sh", cwd=tmp_path)
+    assert code == UsageError.exit_code
+    assert f"commands run in {tmp_path}" in err
+    (tmp_path / "repro.sh").touch(0o755)
+    code, _, err = copy.run("-s", "bisect", "--", *ends, "--run", "./repro.sh", cwd=tmp_path)
+    assert code != UsageError.exit_code, "the command is found, the ends are not"
+    assert "repro.sh" not in err
+
+
+def test_a_quiet_command_prints_its_result_alone(copy: Copy) -> None:
+    for environment in copy.environments():
+        (environment / "cpuwheels-installed.txt").unlink()
+    code, out, err = copy.run("-s", "matrix", "--", "-q")
+    assert (code, err) == (0, "")
+    assert "x86: " in out
 
 
 def test_an_environment_that_was_not_finished_is_made_anew(copy: Copy) -> None:

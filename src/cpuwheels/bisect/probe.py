@@ -22,6 +22,7 @@ from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import clock
 from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.verbosity import is_quiet
 from cpuwheels.environment.test_env import complete_environment, layered_environment
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.wheel_install import install_wheel
@@ -51,7 +52,11 @@ class Prober:
         self._wheels, self._judge = wheels, judge
         self._folder, self._reporter = folder, reporter
         # Only one at a time can have a live line.
-        self._console = reporter.console if at_once == 1 else Console(stderr=True, force_terminal=False, soft_wrap=True)
+        self._console = (
+            reporter.console
+            if at_once == 1
+            else Console(stderr=True, force_terminal=False, soft_wrap=True, quiet=is_quiet())
+        )
         self._announced: set[str] = set()
         self._ahead = Prefetch(self._get_ahead)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.bisect.state import FORMAT
+from cpuwheels.config.installation import command_line
 from cpuwheels.kernels.fingerprint import PARTS
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Outcome:
             ends += ["--repo", str(self.clone)]
         if not question.first_parent:
             ends.append("--all-parents")
-        return f"nox -s bisect -- --target {question.target} {shlex.join(ends)}"
+        return command_line("bisect", "", f"--target {question.target} {shlex.join(ends)}")
 
     def as_json(self) -> dict[str, Any]:
         """Return the result for ``result.json``."""

@@ -87,7 +87,7 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
 
-    matrix = load_matrix(paths.root)
+    matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, console = Reporter(name), Console()
     outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)

@@ -123,7 +123,7 @@ def develop(
     from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.develop import develop as install_checkout
 
-    matrix = load_matrix(paths.root)
+    matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, chosen = Reporter(name), BuildOptions(**options)
     used = install_checkout(paths, matrix, name, checkout, chosen, reporter, python=python, requirements=requirements)
@@ -146,7 +146,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     from cpuwheels.pipeline.build import build as build_wheel
     from cpuwheels.pipeline.summary import summary_lines
 
-    reporter, matrix = Reporter(target), load_matrix(paths.root)
+    reporter, matrix = Reporter(target), load_matrix(paths.matrix)
     finished = build_wheel(paths, matrix, target, options, reporter)
     print(finished.path, flush=True)
     if summary:

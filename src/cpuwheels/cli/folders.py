@@ -1,13 +1,15 @@
-"""The folders of a run, from the options in front of a command; looked up when the command needs them."""
+"""Options that every command has, in front of it or behind it: its folders, and how much is printed."""
 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from cpuwheels.core.verbosity import Verbosity, set_verbosity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Folders:
-    """The values of ``--root``, ``--dist`` and ``--cache``; None for an option that is not given.
+    """The values of ``--root``, ``--matrix``, ``--dist`` and ``--cache``; None for an option that is not given.
 
     Nothing is looked up before it is needed: help, and a command that is given its folder, need no project.
     """
@@ -25,31 +27,20 @@ class Folders:
     root: Path | None = None
     dist: Path | None = None
     cache: Path | None = None
+    matrix: Path | None = None
 
     def paths(self) -> Paths:
-        """Return the folders of a run, the project's from the working folder upwards if it is not given.
-
-        Raises:
-            UsageError: No folder there has a matrix.yaml.
-        """
-        from cpuwheels.config.paths import Paths
+        """Return the folders of a run, as `resolve_paths` finds them from the working folder."""
+        from cpuwheels.config.paths import resolve_paths
         from cpuwheels.core.store import default_root
 
         cache = self.cache.resolve() if self.cache else default_root()
-        return Paths(root=self._project(), cache=cache, dist=self.output())
+        given = {"root": self.root, "matrix": self.matrix, "dist": self.dist}
+        return resolve_paths(Path.cwd(), cache, **{name: path and path.resolve() for name, path in given.items()})
 
     def output(self) -> Path:
-        """Return where finished wheels appear.
-
-        Raises:
-            UsageError: As for `paths`, if ``--dist`` is not given.
-        """
-        return self.dist.resolve() if self.dist else self._project() / "dist"
-
-    def _project(self) -> Path:
-        from cpuwheels.config.paths import find_root
-
-        return self.root.resolve() if self.root else find_root(Path.cwd())
+        """Return where finished wheels appear."""
+        return self.paths().dist
 
 
 def pass_paths(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -61,3 +52,35 @@ def pass_paths(command: Callable[..., Any]) -> Callable[..., Any]:
         return command(folders.paths(), *arguments, **options)
 
     return run
+
+
+def shared_options() -> list[click.Option]:
+    """Return the options; what is given behind a command replaces what is given in front of it."""
+
+    def folder(name: str, text: str) -> click.Option:
+        path = click.Path(path_type=Path)
+        return click.Option([name], type=path, help=text, expose_value=False, callback=_keep_folder)
+
+    def switch(names: list[str], text: str) -> click.Option:
+        return click.Option(names, is_flag=True, help=text, expose_value=False, callback=_keep_verbosity)
+
+    return [
+        folder("--matrix", "Another matrix.yaml (default: the working folder's, else the project's)."),
+        folder("--dist", "Where finished wheels appear (default: dist/)."),
+        folder("--cache", "The stores (default: CPUWHEELS_CACHE)."),
+        folder("--root", "The folder with the project's files (default: the checkout's, else this package's own)."),
+        switch(["-q", "--quiet"], "Print only results and errors."),
+        switch(["-v", "--verbose"], "Print also commands and what the stores have."),
+    ]
+
+
+def _keep_folder(context: click.Context, option: click.Parameter, value: Path | None) -> None:
+    folders = context.ensure_object(Folders)
+    if value is not None:
+        context.obj = replace(folders, **{str(option.name): value})
+
+
+def _keep_verbosity(context: click.Context, option: click.Parameter, value: bool) -> None:
+    del context
+    if value:
+        set_verbosity(Verbosity.QUIET if option.name == "quiet" else Verbosity.VERBOSE)

@@ -43,7 +43,7 @@ def publish(
     from cpuwheels.index.publish_wheel import publish_wheel
 
     bucket = open_bucket(index or str(paths.dist / FOLDER))
-    published = publish_wheel(bucket, wheel, load_matrix(paths.root), commit=commit, target=target, nightly=nightly)
+    published = publish_wheel(bucket, wheel, load_matrix(paths.matrix), commit=commit, target=target, nightly=nightly)
     entry, listed = published.entry, ", ".join(published.views)
     state = "published" if published.new else "was there already"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
@@ -93,7 +93,7 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
 
     reporter = Reporter("nightly")
     bucket = open_bucket(index or str(paths.dist / FOLDER))
-    summary = run_nightly(paths, load_matrix(paths.root), bucket, NightlyOptions(**options), reporter)
+    summary = run_nightly(paths, load_matrix(paths.matrix), bucket, NightlyOptions(**options), reporter)
     folder = paths.dist / NIGHTLY
     write_files(folder, {"summary.md": summary.as_markdown(), "summary.json": summary.as_json()})
     if step := os.environ.get(STEP_SUMMARY):

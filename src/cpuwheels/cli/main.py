@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import signal
 import sys
 from pathlib import Path
@@ -13,27 +12,40 @@ import click
 
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
-from cpuwheels.cli.folders import Folders
+from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.test import check, compare, kernel_bench, serve
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.verbosity import Verbosity, set_verbosity
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--root", type=click.Path(path_type=Path), help="The project's folder, with matrix.yaml.")
-@click.option("--dist", type=click.Path(path_type=Path), help="Where finished wheels appear (default: dist/).")
-@click.option("--cache", type=click.Path(path_type=Path), help="The stores (default: CPUWHEELS_CACHE).")
-@click.version_option(package_name="cpuwheels", message="%(prog)s %(version)s")
+def _print_version(context: click.Context, _option: click.Parameter, value: bool) -> None:
+    if value and not context.resilient_parsing:
+        from cpuwheels.config.installation import version_text
+
+        click.echo(f"cpuwheels {version_text()}")
+        context.exit()
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]}, params=shared_options())
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Print the version, and a checkout's commit.",
+)
 @click.pass_context
-def cli(context: click.Context, root: Path | None, dist: Path | None, cache: Path | None) -> None:
+def cli(context: click.Context) -> None:
     """Build tested, reproducible CPU wheels of vLLM."""
-    context.obj = Folders(root, dist, cache)
+    context.ensure_object(Folders)
 
 
 for _command in (
@@ -55,12 +67,13 @@ for _command in (
     schema,
     lock,
 ):
+    _command.params += shared_options()
     cli.add_command(_command)
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0, or the code of the error's class (docs/reference/exit-codes.md)."""
-    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    set_verbosity(Verbosity.NORMAL)
     try:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False)

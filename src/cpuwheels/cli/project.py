@@ -21,7 +21,7 @@ def matrix(paths: Paths, github: bool) -> None:
     """Show the targets that a nightly job builds, and where."""
     from cpuwheels.config.matrix import load_matrix
 
-    targets = [target for target in load_matrix(paths.root).targets if target.is_ready and target.runner]
+    targets = [target for target in load_matrix(paths.matrix).targets if target.is_ready and target.runner]
     if github:
         rows = [{"target": target.id, "runner": target.runner} for target in targets]
         print(json.dumps({"include": rows}, separators=(",", ":")))
@@ -41,7 +41,7 @@ def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
     from cpuwheels.doctor import check
     from cpuwheels.doctor.diagnose import diagnose
 
-    configured = load_matrix(paths.root)
+    configured = load_matrix(paths.matrix)
     wanted = configured.buildable(target) if target else default_target(configured)
     found = diagnose(paths, configured, wanted)
     if as_json:
@@ -65,8 +65,9 @@ def schema(paths: Paths, only_check: bool) -> None:
     from cpuwheels.config.reference import write_reference
     from cpuwheels.pipeline.comparison.result import Comparison
 
+    paths.require_checkout("schema")
     outputs = {"comparison": Comparison}
-    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check, outputs=outputs):
+    for path in write_reference(paths.root, load_matrix(paths.matrix), only_check=only_check, outputs=outputs):
         print(f"written: {path.relative_to(paths.root)}")
 
 
@@ -80,7 +81,8 @@ def lock(paths: Paths) -> None:
     from cpuwheels.fetch.debian.mirrors import mirrors
     from cpuwheels.fetch.debian.resolve import relock
 
-    sources = mirrors(load_matrix(paths.root).debian.mirrors, os.environ)
+    paths.require_checkout("lock")
+    sources = mirrors(load_matrix(paths.matrix).debian.mirrors, os.environ)
     for path in sorted((paths.root / "locks").glob("*.yaml")):
         found = relock(path, sources)
         print(f"{path.name}: {len(found.packages)} packages")

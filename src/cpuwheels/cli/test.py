@@ -83,7 +83,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     reporter, console = Reporter(target), Console()
     other = read_parity(chosen.compare) if chosen.compare else None
     wheel = chosen.wheel or newest_wheel(paths, target)
-    parity = check_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    parity = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     reports = write_reports(chosen.out or wheel.parent, parity)
     refresh_if_built(wheel)
     console.print(parity_table(parity))
@@ -138,12 +138,14 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     from cpuwheels.verification.serving.result import SERVE, require_served
 
     chosen = ServeOptions(**options)
+    if chosen.relock:
+        paths.require_checkout("serve --relock")
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
     folder = chosen.out or wheel.parent
     with storage_errors(folder):
         (folder / SERVE).unlink(missing_ok=True)  # of another run, not of this one
     refresh_if_built(wheel)
-    served, logs = serve_wheel(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    served, logs = serve_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
     refresh_if_built(wheel)
     Console().print(served.as_table())
@@ -181,7 +183,7 @@ def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> Non
 
     chosen = SpeedOptions(**options)
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
-    result = compare_speed(paths, load_matrix(paths.root), target, wheel, chosen, reporter)
+    result = compare_speed(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(chosen.out or wheel.parent, {SPEED: result.as_text()})
     Console().print(result.as_table(chosen.least))
     for line in result.as_lines():

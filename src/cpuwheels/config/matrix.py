@@ -223,10 +223,13 @@ class Matrix(Strict):
         return target
 
 
-def load_matrix(root: Path) -> Matrix:
-    """Read ``matrix.yaml`` from the project's folder.
+def load_matrix(place: Path) -> Matrix:
+    """Read the configuration.
+
+    Args:
+        place: The file, or the folder with ``matrix.yaml``.
 
     Raises:
         MatrixError: It is missing or does not fit the model.
     """
-    return load_yaml(root / "matrix.yaml", Matrix)
+    return load_yaml(place / "matrix.yaml" if place.is_dir() else place, Matrix)

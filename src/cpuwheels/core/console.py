@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.core.units import format_size
+from cpuwheels.core.verbosity import is_quiet
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -103,12 +104,13 @@ class Reporter:
 
     Args:
         target: Id shown in front of every line, so that parallel targets can be told apart.
-        console: Where to write; standard error by default, so that results can go to standard output.
+        console: Where to write; standard error by default, so that results can go to standard output; nothing
+            is written there if the run is quiet.
     """
 
     def __init__(self, target: str, console: Console | None = None) -> None:
         self.target = target
-        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True)
+        self.console = console or Console(stderr=True, highlight=False, soft_wrap=True, quiet=is_quiet())
         self.timings: dict[str, float] = {}
         self.announcements: list[str] = []
         self._live: Live | None = None

@@ -20,6 +20,8 @@ KEY_LENGTH = 24
 
 _CHUNK = 1 << 20
 _CODE = ("*.py", "*.j2")
+_DATA = "data"
+"""Folder of an installed package with the project's files: no code of this program, and not there in a checkout."""
 
 
 def file_digest(path: Path | str) -> str:
@@ -107,7 +109,8 @@ def code_digest() -> str:
 
 @functools.cache
 def _code_digest(package: Path) -> str:
-    files = {path.relative_to(package).as_posix(): path for pattern in _CODE for path in package.rglob(pattern)}
+    found = (path.relative_to(package) for pattern in _CODE for path in package.rglob(pattern))
+    files = {path.as_posix(): package / path for path in found if path.parts[0] != _DATA}
     return text_digest(json.dumps({name: file_digest(path) for name, path in sorted(files.items())}))
 
 

@@ -55,6 +55,12 @@ class UsageError(CpuwheelsError):
     exit_code = 2
 
 
+class CheckoutError(CpuwheelsError):
+    """The command writes into the project's files, and there is no checkout of the project to write into."""
+
+    exit_code = 50
+
+
 class MatrixError(CpuwheelsError):
     """A configuration file (matrix, patch series, lock) does not fit its model."""
 

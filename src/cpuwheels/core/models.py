@@ -40,7 +40,7 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
         raise MatrixError(
             f"cannot read {path.name}: {error.strerror}",
             where=path,
-            next_step="run from the project's folder or pass --root",
+            next_step="correct its path; --root names the folder with the project's files, --matrix a matrix",
         ) from error
     except UnicodeDecodeError as error:
         raise MatrixError(f"{path.name} is not UTF-8 text", where=path, next_step="save it as UTF-8") from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import ctypes
+import logging
 import os
 import shlex
 import signal
@@ -22,6 +23,8 @@ from cpuwheels.core.filesystem import storage_errors
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
+
+log_commands = logging.getLogger(__name__)
 
 TAIL_LINES = 30
 _GRACE_SECONDS = 10
@@ -218,7 +221,9 @@ def _started(
     stdin: int = subprocess.DEVNULL,
 ) -> subprocess.Popen[str]:
     """Write a command into its log and start it in a process group of its own."""
-    stream.write(f"$ {shlex.join(command)}\n")
+    line = shlex.join(command)
+    log_commands.info("$ %s", line)
+    stream.write(f"$ {line}\n")
     stream.flush()
     try:
         return subprocess.Popen(

@@ -144,7 +144,9 @@ class Store:
         """
         with self.lock(kind, key):
             if found := self.find(kind, key, of=of):
+                log.info("store: %s/%s is there", kind, key)
                 return found
+            log.info("store: making %s/%s", kind, key)
             fresh = self.path(kind, f".new-{key}")
             with storage_errors(self.root):
                 remove_tree(fresh)

@@ -250,7 +250,8 @@ def install_stub(site_packages: Path, torch: ForeignTorch) -> None:
     libraries = torch.folder.with_name("torch.libs")
     if libraries.is_dir():
         (site_packages / libraries.name).symlink_to(libraries)
-    shutil.copytree(Path(__file__).parent / "resources" / "torch_stub", site_packages / "torch")
+    stub = Path(__file__).parent / "resources" / "torch_stub"
+    shutil.copytree(stub, site_packages / "torch", ignore=shutil.ignore_patterns("__pycache__"))
     text = f'"""What it was built for."""\n\n__version__ = "{torch.version}"\ncuda = hip = xpu = None\n'
     (site_packages / "torch" / "version.py").write_text(text, encoding="utf-8")
 

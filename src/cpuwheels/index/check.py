@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.commit_pages import Commits, Day, Row, day_of, read_page, rows_of
 from cpuwheels.index.entry import VARIANT, read_entry
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 class Remedy(Enum):
     """The remedy for a fault, as a next step."""
 
-    REPAIR = "write these pages anew: nox -s check-index -- --repair"
+    REPAIR = f"write these pages anew: {command_line('check-index', '', '--repair')}"
     PUBLISH = "publish again, from their files, the wheels that are named"
     PAGE = "remove the damaged page, then publish its wheels again from their files"
     FILE = "publish again the wheel whose file is listed nowhere, or remove the file"
-    FIRST = "publish a wheel: nox -s publish -- WHEEL"
+    FIRST = f"publish a wheel: {command_line('publish', '', 'WHEEL')}"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Strict
 from cpuwheels.index.commit_pages import NEWEST, Day, merged, read_page
@@ -65,7 +66,7 @@ def read_commit_page(bucket: Bucket, path: str, model: type[Page]) -> Page:
     try:
         return read_page(model, bucket.read(path))
     except ValueError as error:
-        next_step = "write it anew: nox -s check-index -- --repair"
+        next_step = f"write it anew: {command_line('check-index', '', '--repair')}"
         raise damaged(bucket, path, error, next_step=next_step) from error
 
 

@@ -7,6 +7,7 @@ import http.server
 import sys
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import PublishError
 
 if TYPE_CHECKING:
@@ -29,7 +30,9 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
     """
     if not (folder / "index.json").is_file():
         raise PublishError(
-            "there is no index", where=folder, next_step="publish a wheel into it first: nox -s publish -- WHEEL"
+            "there is no index",
+            where=folder,
+            next_step=f"publish a wheel into it first: {command_line('publish', '', 'WHEEL')}",
         )
     handler = functools.partial(_Handler, directory=str(folder))
     try:

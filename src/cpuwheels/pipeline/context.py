@@ -42,4 +42,6 @@ def open_context(
         store.remove_stale_work()
     logs = new_logs(paths, target.id)
     reporter.info(f"logs: {logs}")
+    if paths.other_matrix:
+        reporter.info(f"configuration: {paths.other_matrix}")
     return BuildContext(paths, matrix, target, options, store, reporter, logs)

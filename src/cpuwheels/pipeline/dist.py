@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, sync_folder
 
@@ -93,6 +94,6 @@ def newest_wheel(paths: Paths, target: str) -> Path:
         raise WheelError(
             f"there is no wheel for target {target} in {paths.dist}",
             where=paths.dist / target,
-            next_step=f"build one with nox -s build-{target}, or name one with --wheel",
+            next_step=f"build one with {command_line('build', target)}, or name one with --wheel",
         )
     return found[0]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.process import relay
 from cpuwheels.core.store import MOVABLE, Store
+from cpuwheels.core.verbosity import verbosity_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +66,7 @@ def rebuilt(paths: Paths, target: str, options: BuildOptions, reporter: Reporter
                 sys.executable,
                 "-m",
                 "cpuwheels",
+                *verbosity_arguments(),
                 *elsewhere.as_arguments(),
                 "build",
                 target,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.units import format_size
 from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.recorded_build import read_record
@@ -66,16 +67,16 @@ _VERDICTS = {"Audit": "audit", "Install check": "loads", "Parity": "parity", "Se
 
 
 def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool, labelled: bool) -> list[str]:
-    following = {f"parity-{target.id}": "check its kernels", f"serve-{target.id}": "serve small models from it"}
+    following = {"check": "check its kernels", "serve": "serve small models from it"}
     if foreign:
         system = "macOS" if target.system == "Darwin" else target.system
         where, wheel = f"Install it on a machine with {system} {target.machine}", finished.path.name
-        del following[f"serve-{target.id}"]
+        del following["serve"]
         if target.root is None:  # nor can it be emulated
             following = {}
     else:
         where, wheel = "Install it", _shown(finished.path, here)
-    sessions = [f"{_INDENT}nox -s {session:14} {does}" for session, does in following.items()]
+    sessions = [f"{_INDENT}{command_line(command, target.id):21} {does}" for command, does in following.items()]
     return [
         f"{where}, with uv or with pip:",
         f"{_INDENT}{file_command(wheel, labelled=labelled)}",

@@ -2,31 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from cpuwheels.cli.folders import Folders
-from cpuwheels.core.errors import UsageError
+from cpuwheels.config.paths import Paths, project_files
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import pytest
 
 
-def test_what_is_given_needs_no_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_relative_folders_are_below_the_working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Folders(dist=tmp_path / "out").output() == tmp_path / "out"
-    with pytest.raises(UsageError, match=r"no matrix\.yaml"):
-        Folders().output()
-    with pytest.raises(UsageError, match=r"no matrix\.yaml"):
-        Folders(dist=tmp_path / "out").paths()
+    given = Folders(root=Path("r"), dist=Path("d"), cache=Path("c"), matrix=Path("m"))
+    assert given.paths() == Paths(tmp_path / "r", tmp_path / "c", tmp_path / "d", tmp_path / "m")
+    assert given.output() == tmp_path / "d"
 
 
-def test_the_project_is_found_from_the_working_folder_upwards(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "matrix.yaml").touch()
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
+def test_without_options_the_working_folder_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CPUWHEELS_CACHE", str(tmp_path / "stores"))
-    paths = Folders().paths()
-    assert (paths.root, paths.cache, paths.dist) == (tmp_path, tmp_path / "stores", tmp_path / "dist")
-    assert Folders(root=tmp_path / "other", cache=tmp_path / "c").paths().root == tmp_path / "other"
+    assert Folders().paths() == Paths(project_files(), tmp_path / "stores", tmp_path / "dist")

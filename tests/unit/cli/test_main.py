@@ -15,8 +15,11 @@ import pytest
 
 from cpuwheels.cli import build, main
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.paths import Paths, find_root
-from cpuwheels.core.errors import CompileError, PublishError, UsageError
+from cpuwheels.config.paths import Paths, project_files
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.digests import tree_digest
+from cpuwheels.core.errors import CheckoutError, CompileError, MatrixError, PublishError, UsageError, WheelError
+from cpuwheels.core.process import run
 from loopback import Answer, Server
 
 if TYPE_CHECKING:
@@ -54,12 +57,59 @@ def test_options_reach_the_build(asked: list[tuple[object, ...]], tmp_path: Path
 def test_without_options_the_matrix_and_the_machine_decide(
     asked: list[tuple[object, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "matrix.yaml").write_text("")
-    (tmp_path / "below").mkdir()
-    monkeypatch.chdir(tmp_path / "below")
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CPUWHEELS_CACHE", str(tmp_path / "stores"))
     assert code_of("build", TARGET) == 0
-    assert asked == [(Paths(tmp_path, tmp_path / "stores", tmp_path / "dist"), TARGET, BuildOptions())]
+    assert asked == [(Paths(project_files(), tmp_path / "stores", tmp_path / "dist"), TARGET, BuildOptions())]
+
+
+@pytest.mark.parametrize("before", [0, 1, 4])
+def test_shared_options_are_taken_before_and_behind_the_command(
+    asked: list[tuple[object, ...]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = [("--root", "r"), ("--matrix", "m.yaml"), ("--cache", "c"), ("--dist", "d")]
+    front, behind = ([word for pair in part for word in pair] for part in (pairs[:before], pairs[before:]))
+    assert code_of(*front, "build", TARGET, *behind) == 0
+    paths = Paths(tmp_path / "r", tmp_path / "c", tmp_path / "d", tmp_path / "m.yaml")
+    assert asked == [(paths, TARGET, BuildOptions())]
+
+
+def test_the_option_behind_the_command_wins(asked: list[tuple[object, ...]], tmp_path: Path) -> None:
+    assert code_of("--root", str(tmp_path), "build", TARGET, "--root", str(tmp_path / "other")) == 0
+    (((paths, *_)),) = asked
+    assert isinstance(paths, Paths)
+    assert paths.root == tmp_path / "other"
+
+
+@pytest.mark.parametrize(
+    ("line", "stage", "command"),
+    [
+        ("build x86", True, False),
+        ("-q build x86", False, False),
+        ("build x86 --quiet", False, False),
+        ("-v build x86", True, True),
+        ("build x86 --verbose", True, True),
+        ("-q build x86 -v", True, True),
+    ],
+)
+def test_quiet_and_verbose(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd, line: str, stage: bool, command: bool
+) -> None:
+    def work(*_: object, **__: object) -> None:
+        reporter = Reporter("x86")
+        with reporter.stage("source", "for the test"):
+            run(["true", "argument"], log=tmp_path / "log")
+            reporter.announce("a note")
+        print("result")
+        raise CompileError("it failed")
+
+    monkeypatch.setattr(build, "build_target", work)
+    assert code_of(*line.split()) == CompileError.exit_code
+    out, err = capfd.readouterr()
+    assert out == "result\n"
+    assert "error: it failed" in err
+    assert ("source" in err, "a note" in err, "$ true argument" in err) == (stage, stage, command)
 
 
 def test_what_verify_passes_on_is_what_was_chosen() -> None:
@@ -107,14 +157,37 @@ def test_a_wrong_command_line_is_a_usage_error(tmp_path: Path, arguments: list[s
     assert words in capsys.readouterr().err
 
 
-def test_outside_of_any_project_that_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+def test_every_command_works_in_any_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
-    assert code_of("build", TARGET) == UsageError.exit_code
-    message = capsys.readouterr().err
-    assert "no matrix.yaml" in message
-    assert "--root" in message
-    with pytest.raises(UsageError):
-        find_root(tmp_path)
+    assert code_of("matrix") == 0
+    assert "x86: " in capsys.readouterr().out
+    assert code_of("check", TARGET) == WheelError.exit_code
+    assert str(tmp_path / "dist" / TARGET) in capsys.readouterr().err
+
+
+def test_a_matrix_of_ones_own(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = (project_root / "matrix.yaml").read_text()
+    (tmp_path / "matrix.yaml").write_text(text.replace("x86-64 Linux", "the working folder's"))
+    (tmp_path / "other.yaml").write_text(text.replace("x86-64 Linux", "the option's"))
+    assert code_of("matrix") == 0
+    assert "the working folder's" in capsys.readouterr().out
+    assert code_of("matrix", "--matrix", "other.yaml") == 0
+    assert "the option's" in capsys.readouterr().out
+    assert code_of("matrix", "--matrix", "no.yaml") == MatrixError.exit_code
+    assert "cannot read no.yaml" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("line", ["schema", "lock", "serve x86 --relock"])
+def test_what_writes_into_the_project_needs_a_checkout(
+    packaged: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, line: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    monkeypatch.chdir(tmp_path / "work")
+    before = tree_digest(packaged)
+    assert code_of(*line.split()) == CheckoutError.exit_code
+    assert "in a checkout" in capsys.readouterr().err
+    assert tree_digest(packaged) == before
 
 
 @pytest.mark.parametrize(
@@ -122,8 +195,10 @@ def test_outside_of_any_project_that_is_told(tmp_path: Path, monkeypatch: pytest
     [
         ("--help", 0, "Usage: cpuwheels"),
         ("build --help", 0, "Usage: cpuwheels build"),
-        ("--version", 0, f"cpuwheels {importlib.metadata.version('cpuwheels')}"),
+        ("--version", 0, f"cpuwheels {importlib.metadata.version('cpuwheels')} (commit "),
+        ("serve-index", PublishError.exit_code, "there is no index"),
         ("serve-index --index wheels", PublishError.exit_code, "there is no index"),
+        ("check-index", PublishError.exit_code, "index.json"),
         ("check-index --index wheels", PublishError.exit_code, "index.json"),
     ],
 )
@@ -134,15 +209,6 @@ def test_what_needs_no_project(
     assert code_of(*line.split()) == code
     captured = capsys.readouterr()
     assert words in captured.out + captured.err
-
-
-@pytest.mark.parametrize(
-    "line", ["matrix", "doctor", "schema", "nightly", "check x86", "publish x.whl", "serve-index", "check-index"]
-)
-def test_what_needs_a_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys, line: str) -> None:
-    monkeypatch.chdir(tmp_path)
-    assert code_of(*line.split()) == UsageError.exit_code
-    assert "no matrix.yaml" in capsys.readouterr().err
 
 
 def test_an_error_is_one_message_and_its_own_code(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import PreflightError
 from cpuwheels.core.process import how_ended, run
@@ -44,5 +45,6 @@ def require_products(python: str | Path, env: Mapping[str, str], log: Path) -> N
         where=python,
         log=log,
         output=done.output,
-        next_step=f"see what nox -s doctor says of AMX; try {VARIABLE}=AVX512_CORE_BF16 or AVX2, which torch obeys too",
+        next_step=f"see what {command_line('doctor')} says of AMX; "
+        f"try {VARIABLE}=AVX512_CORE_BF16 or AVX2, which torch obeys too",
     )

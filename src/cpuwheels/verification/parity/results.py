@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import ParityError, UsageError
 
 if TYPE_CHECKING:
@@ -188,7 +189,7 @@ def read_parity(path: Path) -> Parity:
         raise UsageError(
             f"{path} is not a parity.json of format {FORMAT}",
             where="--compare",
-            next_step="give the parity.json next to another wheel; nox -s parity-x86 writes it",
+            next_step=f"give the parity.json next to another wheel; {command_line('check', 'x86')} writes it",
         ) from error
 
 

@@ -1,0 +1,50 @@
+"""How this program is installed, as people see it: its version, and the form of its commands."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import subprocess
+from pathlib import Path
+
+from cpuwheels.config.paths import is_packaged, project_files
+
+_SESSIONS = {"check": "parity"}
+"""Commands whose session has another name."""
+
+
+def command_line(command: str, target: str = "", *options: str) -> str:
+    """Return how a command is run: by a session of nox in a checkout, else by itself.
+
+    Args:
+        command: Its name on the command line.
+        target: Target id, if the command has one session for each target.
+        options: Its other arguments.
+    """
+    if is_packaged():
+        return " ".join(filter(None, ["cpuwheels", command, target, *options]))
+    session = "-".join(filter(None, [_SESSIONS.get(command, command), target]))
+    return " ".join(["nox", "-s", session, *(["--", *options] if options else [])])
+
+
+def version_text() -> str:
+    """Return the version, and the commit if this code is a checkout's."""
+    version = importlib.metadata.version("cpuwheels")
+    commit = "" if is_packaged() else _commit(project_files())
+    return f"{version} ({commit})" if commit else version
+
+
+def _commit(folder: Path) -> str:
+    """Return a checkout's commit and whether files differ from it; empty for a folder that is no checkout's top."""
+
+    def git(*arguments: str) -> str:
+        command = ["git", "-C", str(folder), *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
+        except (OSError, subprocess.SubprocessError):
+            return ""
+
+    top = git("rev-parse", "--show-toplevel")
+    if not top or Path(top) != folder.resolve():
+        return ""
+    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    return f"commit {git('rev-parse', 'HEAD')}{changed}"
