@@ -193,6 +193,7 @@ for _target in _targets():
         tags=["bench"],
     )
 
+_command("serve-bench", "Serve models from two wheels in turn and time the answers", "serve-bench", tags=["bench"])
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])

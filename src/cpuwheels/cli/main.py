@@ -16,6 +16,7 @@ from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.folders import Folders
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
+from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.test import check, kernel_bench, serve
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
@@ -42,6 +43,7 @@ for _command in (
     check,
     serve,
     kernel_bench,
+    serve_bench,
     bisect,
     nightly,
     publish,

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
+Speculation = Literal["none", "ngram", "draft"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -233,3 +234,40 @@ class ServeOptions:
     out: Path | None = None
     locked: bool = False
     relock: bool = False
+
+
+@dataclass(frozen=True)
+class ServeBenchOptions:
+    """What the user may choose for a comparison of two servers.
+
+    Attributes:
+        against: The other wheel: a file, or a requirement that the package index meets.
+        wheel: The wheel, likewise; the target's newest when None.
+        models: Models that are made on the spot, or folders of models.
+        speculations: What proposes tokens; each model is served with each.
+        dtype: Data type of the models.
+        at_once: Requests under way at once; each server gets all of these loads.
+        rounds: How often both sides are started and loaded.
+        env: Variables of both sides.
+        wheel_env: Variables of the wheel's side.
+        against_env: Variables of the other side.
+        wheel_preload: Libraries preloaded on the wheel's side: paths, or names of files.
+        against_preload: The same of the other side.
+        least: Smallest ratio that is not a failure.
+        out: Folder of ``serve-bench.json``; next to the wheel when None.
+    """
+
+    against: str
+    wheel: str | None = None
+    models: tuple[str, ...] = ("qwen3-tiny", "qwen3-100m")
+    speculations: tuple[Speculation, ...] = ("none",)
+    dtype: str = "bfloat16"
+    at_once: tuple[int, ...] = (1, 16)
+    rounds: int = FEWEST_ROUNDS
+    env: tuple[str, ...] = ()
+    wheel_env: tuple[str, ...] = ()
+    against_env: tuple[str, ...] = ()
+    wheel_preload: tuple[str, ...] = ()
+    against_preload: tuple[str, ...] = ()
+    least: float = LEAST_RATIO
+    out: Path | None = None

@@ -212,7 +212,7 @@ class UnusableWheelError(CpuwheelsError):
 
 
 class SlowerError(CpuwheelsError):
-    """An operator is slower than in the wheel it is compared with."""
+    """An operator or a server is slower than that of the wheel it is compared with."""
 
     exit_code = 36
 

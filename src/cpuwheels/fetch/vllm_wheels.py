@@ -43,15 +43,15 @@ def indexed_wheels(page: str, target: Target, reporter: Reporter, *, setting: st
     return [file for _, file in sorted(found, key=lambda one: one[0], reverse=True) if file.sha256 is not None]
 
 
-def wheel_version(name: str, target: Target) -> Version | None:
-    """Return the version of a file, if it is a wheel of vLLM for a target."""
+def wheel_version(name: str, target: Target, project: str = PROJECT) -> Version | None:
+    """Return the version of a file, if it is a wheel of vLLM, or another project, for a target."""
     try:
-        project, version, _, tags = parse_wheel_filename(name)
+        found, version, _, tags = parse_wheel_filename(name)
     except InvalidWheelFilename:
         return None
     system = "macosx" if target.system == "Darwin" else "linux"
     fits = any(system in tag.platform and tag.platform.endswith(f"_{target.machine}") for tag in tags)
-    return version if project == PROJECT and fits else None
+    return version if found == project and fits else None
 
 
 def fetch_wheel(file: IndexFile, store: Store, reporter: Reporter) -> Path:

@@ -71,7 +71,7 @@ def serve_wheel(
         require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
     limit = hold_onednn_back(reporter, cpu)
     began, started = datetime.now(UTC), time.monotonic()
-    with context.store.scratch("wheel") as work, _variables(work, limit) as env:
+    with context.store.scratch("wheel") as work, server_variables(work, limit) as env:
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
@@ -150,7 +150,7 @@ def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> 
 
 
 @contextmanager
-def _variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
+def server_variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
     """Yield the environment of every process, with which nothing is written to the user's folders.
 
     vLLM's sockets are in the temporary folder, and their paths may have 107 characters (unix(7)), so its path is short.

@@ -9,7 +9,7 @@ from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.options import ServeOptions
 from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
-from cpuwheels.pipeline.serve_wheel import _variables, check_options, chosen_models
+from cpuwheels.pipeline.serve_wheel import server_variables, check_options, chosen_models
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import OnednnLimit
@@ -64,7 +64,7 @@ def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path, monkeypa
 
 
 def test_nothing_is_written_to_the_users_folders(tmp_path: Path) -> None:
-    with _variables(tmp_path, OnednnLimit("AVX2", "asked for", from_user=True)) as env:
+    with server_variables(tmp_path, OnednnLimit("AVX2", "asked for", from_user=True)) as env:
         assert env["HOME"].startswith(str(tmp_path))
         assert env["ONEDNN_MAX_CPU_ISA"] == "AVX2"
         assert env["TMPDIR"] == env["VLLM_RPC_BASE_PATH"]
