@@ -18,7 +18,11 @@ if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry, Speed, TestResult
 
 MARKS: dict[TestResult, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
-WORDS: dict[TestResult, str] = {"passed": "every result was right", "failed": "a result was wrong", "not run": "not tested"}
+WORDS: dict[TestResult, str] = {
+    "passed": "every result was right",
+    "failed": "a result was wrong",
+    "not run": "not tested",
+}
 SERVED: dict[TestResult, str] = {
     "passed": "every answer was right",
     "failed": "an answer was wrong, or the server failed",

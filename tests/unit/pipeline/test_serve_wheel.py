@@ -9,7 +9,7 @@ from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.options import ServeOptions
 from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
-from cpuwheels.pipeline.serve_wheel import server_variables, check_options, chosen_models
+from cpuwheels.pipeline.serve_wheel import check_options, chosen_models, server_variables
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import OnednnLimit

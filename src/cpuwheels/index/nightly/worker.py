@@ -59,8 +59,8 @@ class WheelMaker:
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
 
-        A wheel that cannot run here, not even emulated, is published without a test, and its page says so. One for another
-        machine is not served.
+        A wheel that cannot run here, not even emulated, is published without a test, and its page says so. One for
+        another machine is not served.
 
         Raises:
             ParityError: A result is wrong; the reports are next to the wheel.
@@ -144,9 +144,7 @@ class WheelMaker:
 
     def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
         missing = Missing(
-            state="wrong" if isinstance(error, WRONG) else "failed",
-            reason=error.what,
-            tried=stamp(datetime.now(UTC)),
+            state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what, tried=stamp(datetime.now(UTC))
         )
         commit = commit_of(job)
         version = "" if commit else job.source
