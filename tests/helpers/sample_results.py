@@ -1,8 +1,9 @@
-"""Makes results of parity."""
+"""Makes results of parity and of serving."""
 
 from __future__ import annotations
 
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
+from cpuwheels.verification.serving.result import Answer, Case, Exchange, Question, Served
 
 
 def case(
@@ -55,4 +56,41 @@ def parity(*libraries: LibraryResult, level: str = "full", wheel: str = "vllm-0.
         seconds=61.5,
         libraries=libraries,
         not_run={"_C_AVX512": "this CPU lacks avx512f"},
+    )
+
+
+def answered(*, right: bool, failure: str = "") -> Case:
+    """Return the case of a server that was asked one question."""
+    asked = Question(kind="completion", text="x", prompt=(5, 6), answer=(1, 2, 3), lead=0.2)
+    said = Answer(prompt=(5, 6), answer=(1, 2, 3 if right else 4), text="?")
+    return Case(
+        model="opt",
+        dtype="bfloat16",
+        library="_C",
+        wanted="",
+        started=30.0,
+        seconds=40.0,
+        exchanges=(Exchange(question=asked, answer=said),),
+        failure=failure,
+        log="serve-opt.log",
+    )
+
+
+def serving(*cases: Case, wheel: str = "vllm-0.32.0+cpu.whl", sha256: str = "0" * 64) -> Served:
+    """Return what was found by serving a wheel."""
+    return Served(
+        wheel=wheel,
+        sha256=sha256,
+        version="0.32.0+cpu",
+        torch="2.13.0+cpu",
+        python="3.11",
+        machine="a CPU",
+        requirements="locks/serve/x86-0.32.0.txt",
+        requirements_sha256="0" * 64,
+        lacks=("torchvision",),
+        moved=("triton==3.8.0+cpu",),
+        memory_utilization=0.2,
+        began="2026-11-24T00:00:00+00:00",
+        seconds=60.0,
+        cases=cases,
     )

@@ -16,10 +16,11 @@ from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.prefetch import Prefetch
 from cpuwheels.bisect.probe_log import probe_story
 from cpuwheels.bisect.search import Verdict
+from cpuwheels.bisect.serve_predicates import ServePredicate
 from cpuwheels.bisect.state import Probe
 from cpuwheels.bisect.wheels import UNBUILDABLE
 from cpuwheels.config.host import is_foreign, markers
-from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.options import SLOWER, BuildOptions
 from cpuwheels.core.console import clock
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.verbosity import is_quiet
@@ -122,17 +123,17 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
         wheels: Gets the good end's wheel for a speed comparison.
     """
     matrix = wheels.matrix
+
+    def good(reporter: Reporter) -> Path:
+        return wheels.get(question.good, reporter).path
+
+    if options.serve:
+        return ServePredicate(options.serve, options.slower, good, wheels.paths, matrix, target.id)
     if options.parity:
         return ParityPredicate(options.parity, options.level, wheels.paths, matrix, target.id)
     if options.bench:
         return SpeedPredicate(
-            options.bench,
-            options.slower,
-            options.library,
-            lambda reporter: wheels.get(question.good, reporter).path,
-            wheels.paths,
-            matrix,
-            target.id,
+            options.bench, options.slower or SLOWER, options.library, good, wheels.paths, matrix, target.id
         )
 
     def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:

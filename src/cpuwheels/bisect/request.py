@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.state import Question
+from cpuwheels.config.options import SLOWER
 from cpuwheels.core.capture import capture
 from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline.reuse.donor import check_request
+from cpuwheels.pipeline.serve_wheel import chosen_models
 
 if TYPE_CHECKING:
     from cpuwheels.config.options import BisectOptions
@@ -25,17 +27,22 @@ def check_options(options: BisectOptions) -> None:
     Raises:
         UsageError: They do not.
     """
-    ways = [name for name in ("run", "parity", "bench") if getattr(options, name)]
+    ways = [name for name in ("run", "parity", "bench", "serve") if getattr(options, name)]
     if len(ways) != 1:
         raise UsageError(
             f"{len(ways)} ways to test a commit are given, one is needed",
-            where="--run, --parity, --bench",
-            next_step="give a command with --run, or an operator with --parity or --bench",
+            where="--run, --parity, --bench, --serve",
+            next_step="give a command with --run, an operator with --parity or --bench, or a model with --serve",
         )
-    if options.bench and options.jobs > 1:
+    if options.slower and not (options.bench or options.serve):
         raise UsageError(
-            "speeds cannot be compared side by side", where="--jobs", next_step="leave it out with --bench"
+            "only speeds can be slower", where="--slower", next_step="give it with --bench or --serve, or leave it out"
         )
+    timed = options.bench or (options.serve and options.slower)
+    if timed and options.jobs > 1:
+        raise UsageError("speeds cannot be compared side by side", where="--jobs", next_step="leave it out")
+    if options.serve:
+        chosen_models([options.serve])
     if options.run:
         _check_command(options.run)
     if options.kernels_from:
@@ -76,7 +83,9 @@ def make_question(
     elif options.parity:
         judge = {"parity": options.parity, "level": options.level}
     elif options.bench:
-        judge = {"bench": options.bench, "slower": options.slower, "library": options.library}
+        judge = {"bench": options.bench, "slower": options.slower or SLOWER, "library": options.library}
+    elif options.serve:
+        judge = {"serve": options.serve, **({"slower": options.slower} if options.slower else {})}
     build = replace(options.build, source=None, sha256=None, repo=None, memory=None)
     return Question(
         target=target,

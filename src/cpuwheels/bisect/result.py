@@ -76,11 +76,13 @@ class Outcome:
         parents = before.get(first, ())
         ends = ["--good", parents[0] if parents else question.good, "--bad", last]
         judge = question.judge
-        for name in ("run", "parity", "bench"):
+        for name in ("run", "parity", "bench", "serve"):
             if name in judge:
                 ends += [f"--{name}", str(judge[name])]
-        if "bench" in judge:
-            ends += ["--slower", f"{judge['slower']:g}", "--library", str(judge["library"])]
+        if "slower" in judge:
+            ends += ["--slower", f"{judge['slower']:g}"]
+        if "library" in judge:
+            ends += ["--library", str(judge["library"])]
         if "parity" in judge:
             ends += ["--level", str(judge["level"])]
         if "timeout" in judge:

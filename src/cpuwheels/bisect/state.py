@@ -39,7 +39,7 @@ class Question(Strict):
     first_parent: bool
     repository: str
     judge: dict[str, str | float]
-    """How a wheel is tested: ``run``, ``parity`` or ``bench`` with what belongs to it."""
+    """How a wheel is tested: ``run``, ``parity``, ``bench`` or ``serve`` with what belongs to it."""
     options: tuple[str, ...] = ()
     """Options of the builds that change the wheel."""
 

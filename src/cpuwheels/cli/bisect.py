@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import BisectOptions, Level, ToolchainChoice
+from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
@@ -22,7 +22,8 @@ class _Bisect(TypedDict):
     run: str | None
     parity: str | None
     bench: str | None
-    slower: float
+    serve: str | None
+    slower: float | None
     library: str
     level: Level
     branch: str
@@ -54,12 +55,12 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--run", help="Shell command that decides: 0 good, 125 skip, other codes up to 127 bad.")
 @click.option("--parity", help="Operator whose results decide.")
 @click.option("--bench", help="Operator whose speed decides, compared with the good end's.")
+@click.option("--serve", metavar="MODEL|SCRIPT", help="Model whose answers decide, or a script that asks a server.")
 @click.option(
     "--slower",
     type=_ABOVE_ONE,
-    default=1.2,
-    show_default=True,
-    help="With --bench: from how many times the good end's time a commit is bad.",
+    help=f"From how many times the good end's time a commit is bad; {SLOWER:g} with --bench. "
+    "With --serve speed decides only if this is given.",
 )
 @click.option("--library", default="_C", show_default=True, help="With --bench: the kernel library.")
 @click.option("--level", type=_LEVELS, default="smoke", show_default=True, help="With --parity: how many cases.")

@@ -112,7 +112,7 @@ def serve_bench(paths: Paths, /, target: str | None, **options: Unpack[_ServeBen
     from cpuwheels.verification.serve_bench.result import SERVE_BENCH
 
     chosen = ServeBenchOptions(**options)
-    matrix = load_matrix(paths.root)
+    matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, wheel = Reporter(name), chosen.wheel or str(newest_wheel(paths, name))
     found = compare(paths, matrix, name, wheel, chosen, reporter)

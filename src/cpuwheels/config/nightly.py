@@ -17,6 +17,8 @@ class Nightly(Strict):
     """Branch whose newest commit is built."""
     parity: Literal["smoke", "full", "deep"] = "full"
     """How many cases of each operator are tested before a wheel is published."""
+    serve: tuple[str, ...] = ("qwen3",)
+    """Models that a server with the wheel has to answer from before it is published; none if it is not served."""
     speed_rounds: int = Field(default=9, ge=0)
     """How often the kernels are timed against the previous wheel's, if they differ; 0 for never."""
     attempts: int = Field(default=3, ge=1)

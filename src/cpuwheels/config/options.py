@@ -16,6 +16,9 @@ Speculation = Literal["none", "ngram", "draft"]
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
 
+SLOWER = 1.2
+"""How many times as long as at the good end is too slow, if a bisection is not told otherwise."""
+
 LEAST_RATIO = 0.97
 """Smallest ratio of an operator that is not a slowdown, unless the user gives another."""
 
@@ -99,7 +102,8 @@ class BisectOptions:
         run: Shell command that decides.
         parity: Operator whose results decide.
         bench: Operator whose speed decides.
-        slower: How many times as long as at the good end is too slow.
+        serve: Model whose answers decide, or a script that asks a server.
+        slower: How many times as long as at the good end is too slow; with ``serve`` speed decides only if it is given.
         library: Kernel library whose speed decides.
         level: How many cases of the operator decide.
         branch: Where dates are looked up.
@@ -122,7 +126,8 @@ class BisectOptions:
     run: str | None = None
     parity: str | None = None
     bench: str | None = None
-    slower: float = 1.2
+    serve: str | None = None
+    slower: float | None = None
     library: str = "_C"
     level: Level = "smoke"
     branch: str = "main"

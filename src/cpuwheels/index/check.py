@@ -162,7 +162,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
+    given = {"uploaded", "parity", "served", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:
             yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)

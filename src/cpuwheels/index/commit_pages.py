@@ -11,7 +11,7 @@ from packaging.version import Version
 from pydantic import Field, ValidationError
 
 from cpuwheels.core.models import Strict
-from cpuwheels.index.entry import Entry, Parity, Speed  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.entry import Entry, Speed, TestResult  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import wheel_path
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ class Wheel(Strict):
     """Path below the index's root."""
     sha256: str
     size: int
-    parity: Parity
+    parity: TestResult
+    served: TestResult = "not run"
     kernels: str = ""
     """Key of its kernels."""
     speed: Speed | None = None
@@ -41,7 +42,7 @@ class Missing(Strict):
     """A wheel that could not be published."""
 
     state: Literal["failed", "wrong"]
-    """It could not be made, or a kernel gave wrong results."""
+    """It could not be made, or a test of it failed."""
     reason: str
     tried: str
     """When: ISO 8601, UTC."""
@@ -138,6 +139,7 @@ def row_of(entry: Entry) -> Row:
         sha256=entry.sha256,
         size=entry.size,
         parity=entry.parity,
+        served=entry.served,
         kernels=entry.kernels,
         speed=entry.speed,
         beside=entry.beside,

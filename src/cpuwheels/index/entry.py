@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 VARIANT = "cpu"
 """Name of the wheels' device in URLs and in ``metadata.json``, as https://wheels.vllm.ai has it."""
 
-Parity = Literal["passed", "failed", "not run"]
-"""The result of the kernels' parity."""
+TestResult = Literal["passed", "failed", "not run"]
+"""The result of a test of the wheel as a whole."""
 
 
 class Speed(Strict):
@@ -68,7 +68,10 @@ class Entry(Strict):
     """The age of its source: ISO 8601, UTC."""
     uploaded: str
     """When it was published: likewise (PEP 700)."""
-    parity: Parity = "not run"
+    parity: TestResult = "not run"
+    """Whether its kernels compute what they should."""
+    served: TestResult = "not run"
+    """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
     """None if it was not measured."""
     beside: tuple[str, ...] = Field(default=())

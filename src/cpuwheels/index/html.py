@@ -9,15 +9,25 @@ from cpuwheels.index.installs import installs_of, newest_installs
 from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML as PARITY
+from cpuwheels.verification.serving.result import SERVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cpuwheels.index.commit_pages import Commits, Wheel
-    from cpuwheels.index.entry import Entry, Parity, Speed
+    from cpuwheels.index.entry import Entry, Speed, TestResult
 
-MARKS: dict[Parity, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
-WORDS: dict[Parity, str] = {"passed": "every result was right", "failed": "a result was wrong", "not run": "not tested"}
+MARKS: dict[TestResult, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
+WORDS: dict[TestResult, str] = {
+    "passed": "every result was right",
+    "failed": "a result was wrong",
+    "not run": "not tested",
+}
+SERVED: dict[TestResult, str] = {
+    "passed": "every answer was right",
+    "failed": "an answer was wrong, or the server failed",
+    "not run": "not tested",
+}
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 
@@ -43,6 +53,7 @@ def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
             report=_report,
             parity_report=PARITY,
             speed_report=SPEED,
+            serve_report=SERVE,
         )
     )
     return {HTML: text}
@@ -69,6 +80,7 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             made=first.made,
             entries=listed,
             words=WORDS,
+            served=SERVED,
             link=lambda entry: link(view, wheel_path(entry)),
             speed=speed_words,
             report=lambda entry, name: link(view, beside_path(entry, name)),

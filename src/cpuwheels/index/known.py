@@ -64,6 +64,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "commit": entry.commit or known.commit,
         "beside": tuple(sorted({*kept, *entry.beside})),
         "parity": known.parity if entry.parity == "not run" else entry.parity,
+        "served": known.served if entry.served == "not run" else entry.served,
         # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
     }

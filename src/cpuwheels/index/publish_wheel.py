@@ -8,6 +8,7 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import Speed, read_entry
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
+from cpuwheels.verification.serving.result import SERVE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,7 +38,7 @@ def publish_wheel(
         nightly: Whether it becomes the newest of its target.
 
     Raises:
-        PublishError: It cannot be listed in an index, its parity failed, or it cannot be published.
+        PublishError: It cannot be listed in an index, a test of it failed, or it cannot be published.
         MatrixError: There is no such target.
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)
@@ -49,8 +50,15 @@ def publish_wheel(
             where=wheel.with_name("parity.json"),
             next_step="read its parity.html; a wheel whose parity failed is not published",
         )
+    if found.served == "failed":
+        raise PublishError(
+            f"a server with {wheel.name} does not answer as it should",
+            where=wheel.with_name(SERVE),
+            next_step="read its serve.json; a wheel that does not serve is not published",
+        )
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    entry = entry.model_copy(update={"parity": found.parity, "speed": speed, "beside": tuple(sorted(found.files))})
+    tested = {"parity": found.parity, "served": found.served, "speed": speed}
+    entry = entry.model_copy(update={**tested, "beside": tuple(sorted(found.files))})
     return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly))

@@ -13,13 +13,14 @@ from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import read_parity
+from cpuwheels.verification.serving.result import SERVE, Served
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.index.entry import Parity
+    from cpuwheels.index.entry import TestResult
 
-NAMES = (RECORD, "report.html", "operators.json", JSON, HTML, SPEED)
+NAMES = (RECORD, "report.html", "operators.json", JSON, HTML, SPEED, SERVE)
 
 
 @dataclass(frozen=True)
@@ -29,11 +30,13 @@ class Reports:
     Attributes:
         files: Content by name.
         parity: The result of its parity.
+        served: The result of serving it.
         speed: The result of a comparison with another wheel.
     """
 
     files: dict[str, bytes]
-    parity: Parity
+    parity: TestResult
+    served: TestResult
     speed: Speed | None
 
 
@@ -47,7 +50,8 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
     Raises:
         PublishError: A report cannot be read.
     """
-    parity: Parity = "not run"
+    parity: TestResult = "not run"
+    served: TestResult = "not run"
     speed = None
     try:
         files = {name: path.read_bytes() for name in NAMES if (path := wheel.with_name(name)).is_file()}
@@ -57,6 +61,12 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
                 parity = "passed" if found.passed else "failed"
             else:
                 files = {name: content for name, content in files.items() if name not in {JSON, HTML}}
+        if SERVE in files:
+            answers = Served.model_validate_json(files[SERVE])
+            if answers.sha256 == sha256:
+                served = "passed" if answers.right else "failed"
+            else:
+                del files[SERVE]
         if SPEED in files:
             speed = _speed(files[SPEED], sha256)
             if speed is None:
@@ -65,7 +75,7 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    return Reports(files, parity, speed)
+    return Reports(files, parity, served, speed)
 
 
 def _speed(report: bytes, sha256: str) -> Speed | None:

@@ -16,6 +16,7 @@ from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement, Predicate, nothing
 from cpuwheels.bisect.probe import Prober, make_predicate
 from cpuwheels.bisect.search import Verdict
+from cpuwheels.bisect.serve_predicates import ServePredicate
 from cpuwheels.bisect.state import Question
 from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.matrix import load_matrix
@@ -137,6 +138,14 @@ def test_a_speed_is_compared_with_the_good_ends(wheels: Wheels, builds: Builds, 
     found = predicate(wheels, bench="rms_norm", slower=1.5, library="_C_AVX2")
     assert isinstance(found, SpeedPredicate)
     assert (found.operator, found.slower, found.library, found.target) == ("rms_norm", 1.5, "_C_AVX2", "x86")
+    assert found.good(reporter) == wheels.paths(OTHER).dist / "a.whl"
+    assert builds.sources == [OTHER]
+
+
+def test_a_server_decides(wheels: Wheels, builds: Builds, reporter: Reporter) -> None:
+    found = predicate(wheels, serve="opt", slower=1.5)
+    assert isinstance(found, ServePredicate)
+    assert (found.model, found.slower, found.target) == ("opt", 1.5, "x86")
     assert found.good(reporter) == wheels.paths(OTHER).dist / "a.whl"
     assert builds.sources == [OTHER]
 

@@ -20,7 +20,16 @@ def options(**given: Any) -> BisectOptions:
 
 
 @pytest.mark.parametrize(
-    "given", [{"run": "true"}, {"run": "A=1 python -c 'x'"}, {"run": "$HOME/x"}, {"parity": "a"}, {"bench": "a"}]
+    "given",
+    [
+        {"run": "true"},
+        {"run": "A=1 python -c 'x'"},
+        {"run": "$HOME/x"},
+        {"parity": "a"},
+        {"bench": "a"},
+        {"serve": "opt"},
+        {"serve": "opt", "slower": 1.3},
+    ],
 )
 def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
     check_options(options(**given))
@@ -32,6 +41,9 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
         ({}, "0 ways to test"),
         ({"run": "true", "parity": "a"}, "2 ways to test"),
         ({"bench": "a", "jobs": 2}, "cannot be compared side by side"),
+        ({"serve": "opt", "slower": 1.3, "jobs": 2}, "cannot be compared side by side"),
+        ({"run": "true", "slower": 1.3}, "only speeds can be slower"),
+        ({"serve": "not/there"}, "not/there is not the folder of a model"),
         ({"run": "if true"}, "the shell cannot read the command"),
         ({"run": "./not/there"}, "the command ./not/there is not there"),
         ({"run": "A=1 ./not/there 'x'"}, "the command ./not/there is not there"),
@@ -59,6 +71,9 @@ def test_a_program_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
             {"run": "true", "timeout": 5.0, "requirements": "none"},
         ),
         ({"parity": "a", "level": "full"}, {"parity": "a", "level": "full"}),
+        ({"bench": "a"}, {"bench": "a", "slower": 1.2, "library": "_C"}),
+        ({"serve": "opt"}, {"serve": "opt"}),
+        ({"serve": "opt", "slower": 1.5}, {"serve": "opt", "slower": 1.5}),
         ({"bench": "a", "slower": 1.5}, {"bench": "a", "slower": 1.5, "library": "_C"}),
     ],
 )

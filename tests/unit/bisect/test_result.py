@@ -112,6 +112,7 @@ def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> 
     [
         ({"parity": "rms_norm", "level": "full"}, "--parity rms_norm --level full"),
         ({"bench": "rms_norm", "slower": 1.2, "library": "_C"}, "--bench rms_norm --slower 1.2 --library _C"),
+        ({"serve": "opt", "slower": 1.3}, "--serve opt --slower 1.3"),
     ],
 )
 def test_the_line_says_who_judged(tmp_path: Path, judge: dict[str, str | float], words: str) -> None:

@@ -21,6 +21,7 @@ from cpuwheels.index.publish import Publication, note_missing, publish
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.verification.parity.reports import write_reports
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
+from sample_results import answered, serving
 
 COMMIT = "c" * 40
 
@@ -91,6 +92,7 @@ def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None,
         ("target", "arm", ["was built for target x86, not arm"]),
         ("beside", ("record.json", "gone.html"), ["gone.html is missing"]),
         ("parity", "passed", []),  # the wheel does not say
+        ("served", "passed", []),  # likewise
     ],
 )
 def test_what_all_pages_say_of_a_wheel_is_compared_with_the_wheel(
@@ -211,7 +213,31 @@ class TestByHand:
         assert entry.parity == "not run"
         assert entry.beside == ("record.json",)
 
-    @pytest.mark.parametrize("name", ["parity.json", "speed.json"])
+    def serve(self, path: Path, *, right: bool, sha256: str = "") -> None:
+        report = serving(answered(right=right), wheel=path.name, sha256=sha256 or file_digest(path))
+        path.with_name("serve.json").write_text(report.model_dump_json())
+
+    def test_it_is_listed_as_served(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.serve(path, right=True)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.served, entry.beside) == ("passed", ("record.json", "serve.json"))
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    def test_a_wheel_that_does_not_serve_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.serve(path, right=False)
+        with pytest.raises(PublishError, match="does not answer as it should"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert list((tmp_path / "index").iterdir()) == []
+
+    def test_another_wheels_server_does_not_count(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.serve(path, right=False, sha256="0" * 64)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.served, entry.beside) == ("not run", ("record.json",))
+
+    @pytest.mark.parametrize("name", ["parity.json", "speed.json", "serve.json"])
     def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
         path = wheel(tmp_path / "dist")
         path.with_name(name).write_text("{")

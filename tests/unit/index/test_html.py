@@ -29,6 +29,7 @@ def test_a_commit_shows_its_wheels_and_reports() -> None:
     assert page.index("<h2>arm</h2>") < page.index("<h2>x86</h2>")
     assert f'href="../files/{"a" * 16}/record.json"' in page
     assert "every result was right" in page
+    assert page.count('Serving: <span class="not-run">not tested</span>') == 2
     assert COMMIT in page
 
 
@@ -47,7 +48,7 @@ def test_what_others_wrote_is_escaped() -> None:
 
 def test_the_root_shows_speeds_and_leads_to_reports() -> None:
     measured = Speed(against="before.whl", ratio=0.914, slower=("rms_norm", "silu_and_mul"))
-    one = entry(parity="passed", speed=measured, beside=("parity.html", "speed.json"))
+    one = entry(parity="passed", served="passed", speed=measured, beside=("parity.html", "speed.json", "serve.json"))
     arm = entry(
         target="arm",
         filename="vllm-0.32.1.dev5+gccccccccc.cpu-cp38-abi3-manylinux_2_27_aarch64.whl",
@@ -59,6 +60,8 @@ def test_the_root_shows_speeds_and_leads_to_reports() -> None:
     assert f'<a href="{folder}/parity.html"><span class="passed">✓</span></a>' in page
     slower = 'class="failed" title="slower: rms_norm, silu_and_mul"'
     assert f'<a href="{folder}/speed.json" {slower}>0.91\N{MULTIPLICATION SIGN}</a>' in page
+    assert f'<a href="{folder}/serve.json">served</a>' in page
+    assert page.count(">served<") == 1
     assert '<span class="not-run">○</span> 7 B <span class="dim">=</span>' in page
 
 

@@ -99,7 +99,7 @@ def test_other_bytes_under_the_same_name_are_refused(root: Path, tmp_path: Path)
 def test_what_was_said_before_is_kept(root: Path, tmp_path: Path) -> None:
     one = publication(tmp_path / "dist")
     speed = Speed(against="before.whl", ratio=1.5)
-    said = {"parity": "passed", "speed": speed, "beside": ("parity.json", "record.json")}
+    said = {"parity": "passed", "served": "passed", "speed": speed, "beside": ("parity.json", "record.json")}
     first = replace(one, entry=one.entry.model_copy(update=said), reports={"parity.json": b"[]", "record.json": b"{}"})
     publish(Folder(root), first)
     assert publish(Folder(root), one).entry == first.entry

@@ -6,7 +6,15 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from cpuwheels.core.errors import CpuwheelsError, DiskFullError, DownloadError, ParityError, SourceError, StoreError
+from cpuwheels.core.errors import (
+    CpuwheelsError,
+    DiskFullError,
+    DownloadError,
+    ParityError,
+    ServeError,
+    SourceError,
+    StoreError,
+)
 from cpuwheels.core.errors import UnsuitableSourceError as Unsuitable
 from cpuwheels.index.nightly.summary import Outcome
 
@@ -18,6 +26,9 @@ if TYPE_CHECKING:
 
 PASSING = (DownloadError, SourceError)
 """Errors that may be gone a moment later: the network."""
+
+WRONG = (ParityError, ServeError)
+"""Errors that mean that a wheel was made, and that a test of it failed."""
 
 MACHINE = (DiskFullError, StoreError)
 """Errors that would stop the next job too."""
@@ -44,7 +55,7 @@ class Maker(Protocol):
         """Do it.
 
         Raises:
-            CpuwheelsError: Any stage's own error; ParityError if a result is wrong.
+            CpuwheelsError: Any stage's own error; one of `WRONG` if a test of the wheel failed.
         """
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
@@ -125,7 +136,7 @@ def _attempted(
             outcome = Outcome(
                 source=job.source,
                 target=job.target,
-                state="wrong" if isinstance(error, ParityError) else "failed",
+                state="wrong" if isinstance(error, WRONG) else "failed",
                 reason=error.what,
                 seconds=round(budget.now() - began, 2),
                 attempts=attempt,

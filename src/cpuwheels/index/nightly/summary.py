@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 State = Literal["published", "there", "wrong", "failed", "postponed"]
-"""Published now, published before, a kernel gave wrong results, could not be made, or left for the next run."""
+"""Published now, published before, a test of it failed, could not be made, or left for the next run."""
 
 FAULTS: frozenset[State] = frozenset({"wrong", "failed"})
 

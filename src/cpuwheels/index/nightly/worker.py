@@ -7,21 +7,22 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign
-from cpuwheels.config.options import ParityOptions, SpeedOptions
+from cpuwheels.config.options import ParityOptions, ServeOptions, SpeedOptions
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, ParityError, UsageError
+from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
-from cpuwheels.index.nightly.queue import Made
+from cpuwheels.index.nightly.queue import WRONG, Made
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
-from cpuwheels.pipeline import build, test_wheel
+from cpuwheels.pipeline import build, serve_wheel, test_wheel
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
 from cpuwheels.verification.parity.results import require_parity
+from cpuwheels.verification.serving.result import SERVE, require_served
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,10 +60,12 @@ class WheelMaker:
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
 
-        A wheel that cannot run here, not even emulated, is published without a test, and its page says so.
+        A wheel that cannot run here, not even emulated, is published without a test, and its page says so. One for
+        another machine is not served.
 
         Raises:
             ParityError: A result is wrong; the reports are next to the wheel.
+            ServeError: A server with the wheel does not answer as it should; likewise.
             CpuwheelsError: Any stage's own error.
         """
         paths, target = self._own(job), self._matrix.buildable(job.target)
@@ -74,6 +77,7 @@ class WheelMaker:
             reports = write_reports(finished.path.parent, parity)
             refresh_if_built(finished.path)
             require_parity(parity, reports)
+        self._serve(finished.path, paths, target, reporter)
         self._time(finished.path, paths, target, reporter)
         published = publish_wheel(
             self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True
@@ -81,6 +85,22 @@ class WheelMaker:
         with storage_errors(paths.dist):
             remove_tree(paths.dist)
         return Made(published.entry.filename)
+
+    def _serve(self, wheel: Path, paths: Paths, target: Target, reporter: Reporter) -> None:
+        """Serve models with the wheel and compare the answers.
+
+        Raises:
+            ServeError: The server failed or answers otherwise than transformers.
+            CpuwheelsError: Any stage's own error.
+        """
+        models = self._matrix.nightly.serve
+        if not models or is_foreign(target):
+            return
+        options = ServeOptions(models=models)
+        served, logs = serve_wheel.serve_wheel(paths, self._matrix, target.id, wheel, options, reporter)
+        (report,) = write_files(wheel.parent, {SERVE: served.model_dump_json(indent=1) + "\n"})
+        refresh_if_built(wheel)
+        require_served(served, report, logs)
 
     def _time(self, wheel: Path, paths: Paths, target: Target, reporter: Reporter) -> None:
         """Time the wheel's kernels against those of the wheel before it, if they differ and can be timed here.
@@ -128,9 +148,7 @@ class WheelMaker:
 
     def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
         missing = Missing(
-            state="wrong" if isinstance(error, ParityError) else "failed",
-            reason=error.what,
-            tried=stamp(datetime.now(UTC)),
+            state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what, tried=stamp(datetime.now(UTC))
         )
         commit = commit_of(job)
         version = "" if commit else job.source

@@ -12,11 +12,11 @@ import pytest
 
 from commit_wheels import wheel
 from cpuwheels.config.matrix import Matrix, load_matrix
-from cpuwheels.config.options import BuildOptions, ParityOptions
+from cpuwheels.config.options import BuildOptions, ParityOptions, ServeOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import CompileError, ParityError, PublishError, UsageError
+from cpuwheels.core.errors import CompileError, ParityError, PublishError, ServeError, UsageError
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly import worker as module
 from cpuwheels.index.nightly.plan import Job
@@ -27,7 +27,7 @@ from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from fake_builds import PLACE, Builds
-from sample_results import case, library, parity
+from sample_results import answered, case, library, parity, serving
 
 MADE = "2026-11-22T10:00:00Z"
 
@@ -46,6 +46,8 @@ class Night:
         self.problem = ""
         self.speed_error: UsageError | None = None
         self.checked: list[ParityOptions] = []
+        self.answer_right = True
+        self.served: list[ServeOptions] = []
         self.timed: list[tuple[bytes, int]] = []
         self.builds.wheel = lambda paths, options: wheel(
             paths.dist, int(options.source or "", 16), kernels=self.kernels.get(int(options.source or "", 16), "k")
@@ -53,6 +55,7 @@ class Night:
         monkeypatch.setattr(PLACE, self.builds)
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.check_wheel", self._check)
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.compare_speed", self._time)
+        monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", self._serve)
 
     @property
     def maker(self) -> WheelMaker:
@@ -67,6 +70,10 @@ class Night:
         self.checked.append(options)
         found = parity(library("_C", case("scale[1]", problem=self.problem)))
         return found.model_copy(update={"wheel": path.name, "sha256": file_digest(path)})
+
+    def _serve(self, _paths: object, _matrix: object, _name: str, path: Path, options: ServeOptions, *_: object):
+        self.served.append(options)
+        return serving(answered(right=self.answer_right), wheel=path.name, sha256=file_digest(path)), path.parent
 
     def _time(self, paths: Paths, _matrix: object, _name: str, path: Path, options: Any, *_: object) -> SpeedResult:
         assert options.against.is_relative_to(paths.dist)
@@ -96,7 +103,10 @@ def test_a_wheel_is_built_tested_and_published_and_nothing_else_stays(night: Nig
     (options,) = night.checked
     assert (options.level, options.emulation) == ("deep", True)
     latest = night.latest()
-    assert (latest["filename"], latest["commit"], latest["parity"]) == (made.wheel, f"{1:040x}", "passed")
+    assert night.served == [ServeOptions(models=night.matrix.nightly.serve)]
+    assert (latest["filename"], latest["commit"]) == (made.wheel, f"{1:040x}")
+    assert (latest["parity"], latest["served"]) == ("passed", "passed")
+    assert {"parity.json", "serve.json"} < set(latest["beside"])
     assert list(night.paths.dist.iterdir()) == []
 
 
@@ -108,6 +118,21 @@ def test_a_wheel_with_wrong_results_is_not_published(night: Night) -> None:
     assert list(night.paths.dist.rglob("parity.html"))
 
 
+def test_a_wheel_that_does_not_serve_is_not_published(night: Night) -> None:
+    night.answer_right = False
+    with pytest.raises(ServeError, match="opt bfloat16"):
+        night.maker.make(job())
+    assert not (night.index / "latest").exists()
+    assert list(night.paths.dist.rglob("serve.json"))
+
+
+def test_without_models_nothing_is_served(night: Night) -> None:
+    nightly = night.matrix.nightly.model_copy(update={"serve": ()})
+    night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+    night.maker.make(job())
+    assert (night.served, night.latest()["served"]) == ([], "not run")
+
+
 @pytest.mark.parametrize(("root", "tested"), [(None, False), ("root-arm64", True)])
 def test_a_wheel_for_another_machine_is_tested_if_that_can_be_emulated(
     night: Night, monkeypatch: pytest.MonkeyPatch, root: str | None, *, tested: bool
@@ -117,6 +142,7 @@ def test_a_wheel_for_another_machine_is_tested_if_that_can_be_emulated(
     night.matrix = night.matrix.model_copy(update={"targets": tuple(targets)})
     night.maker.make(job())
     assert len(night.checked) == tested
+    assert night.served == []
     assert night.latest()["parity"] == ("passed" if tested else "not run")
     night.kernels[2] = "others"
     night.maker.make(job(2))

@@ -1,0 +1,100 @@
+"""The verdict of a server: its answers against transformers', and its speed against the good end's."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cpuwheels.bisect.kernel_predicates import speed_verdict
+from cpuwheels.bisect.predicates import Judgement, nothing
+from cpuwheels.bisect.search import Verdict
+from cpuwheels.config.options import FEWEST_ROUNDS, ServeBenchOptions, ServeOptions
+from cpuwheels.pipeline import serve_bench, serve_wheel
+from cpuwheels.verification.benchmark.ratio import Ratio
+from cpuwheels.verification.serving.case import MADE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+
+ROUNDS = (FEWEST_ROUNDS, 3 * FEWEST_ROUNDS, 9 * FEWEST_ROUNDS)
+"""Starts of both servers before a verdict on speed: three times as many each time there is none yet."""
+
+SIZED = "qwen3-100m"
+"""The model that is timed in place of one that is made on the spot: those are too small to tell a kernel's speed."""
+
+
+@dataclass(frozen=True)
+class ServePredicate:
+    """A server with the wheel.
+
+    Attributes:
+        model: A model that is made on the spot, or a model's folder.
+        slower: The multiple of the good end's time from which it is too slow; None if the answers alone decide.
+        good: Returns the good end's wheel.
+        paths: Returns the folders for a commit's run.
+        matrix: The configuration.
+        target: Target id.
+    """
+
+    model: str
+    slower: float | None
+    good: Callable[[Reporter], Path]
+    paths: Callable[[str], Paths]
+    matrix: Matrix
+    target: str
+
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
+        """Serve the model: a wrong token, a server that does not start, dies or does not end, or a slowdown is bad.
+
+        Raises:
+            CpuwheelsError: Any stage's own error.
+        """
+        if self.slower is None:
+            waiting()
+        options = ServeOptions(models=(self.model,))
+        served, _ = serve_wheel.serve_wheel(self.paths(commit), self.matrix, self.target, wheel, options, reporter)
+        wrong = [f"{case.name}: {problem}" for case in served.cases for problem in case.problems]
+        if wrong or not served.right:
+            return Judgement(Verdict.BAD, wrong[0] if wrong else "nothing was answered")
+        answers = f"{sum(len(case.exchanges) for case in served.cases)} answers are right"
+        if self.slower is None:
+            return Judgement(Verdict.GOOD, answers)
+        speed = self._compare(wheel, commit, folder, reporter, self.slower)
+        return Judgement(speed.verdict, f"{answers}, {speed.reason}")
+
+    def _compare(self, wheel: Path, commit: str, folder: Path, reporter: Reporter, slower: float) -> Judgement:
+        """Load both servers in turn, with more rounds as long as there is no verdict on every load.
+
+        The good end itself is compared with a copy of itself.
+        """
+        against = self.good(reporter)
+        if against == wheel:
+            against = folder / "copy" / wheel.name
+            against.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(wheel, against)
+        said, timed = "", SIZED if self.model in MADE else self.model
+        for rounds in ROUNDS:
+            options = ServeBenchOptions(against=str(against), models=(timed,), rounds=rounds)
+            result = serve_bench.serve_bench(
+                self.paths(commit), self.matrix, self.target, str(wheel), options, reporter
+            )
+            speeds = [load.tokens_per_second for load in result.loads]
+            verdicts = {speed_verdict(Ratio(one.ratio, one.low, one.high), slower) for one in speeds}
+            slowest = min(speeds, key=lambda one: one.ratio)
+            said = (
+                f"{1 / slowest.ratio:.3f} times as long for a token as the good end "
+                f"({1 / slowest.high:.3f} to {1 / slowest.low:.3f}, {rounds} rounds)"
+            )
+            if Verdict.BAD in verdicts:
+                return Judgement(Verdict.BAD, said)
+            if None not in verdicts:
+                return Judgement(Verdict.GOOD, said)
+        return Judgement(Verdict.SKIP, f"{said}: too close to {slower:g} to tell")
