@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cpuwheels.config.paths import Paths
+    from cpuwheels.core.store import Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Folders:
 
         cache = self.cache.resolve() if self.cache else default_root()
         return Paths(root=self._project(), cache=cache, dist=self.output())
+
+    def store(self) -> Store:
+        """Return the stores; no project is needed for them."""
+        from cpuwheels.core.store import Store, default_root
+
+        return Store(self.cache.resolve() if self.cache else default_root())
 
     def output(self) -> Path:
         """Return where finished wheels appear.

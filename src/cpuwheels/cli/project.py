@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.runtime import RuntimeOptions, check_runtime, refuse_without_runtime, runtime_options
 
 if TYPE_CHECKING:
+    from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
 
 
@@ -33,14 +35,26 @@ def matrix(paths: Paths, github: bool) -> None:
 @click.command()
 @click.argument("target", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-@pass_paths
-def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
-    """Check everything a build of TARGET needs before it starts."""
+@click.option("--runtime", is_flag=True, help="Check what serving needs; TARGET is then a wheel or an environment.")
+@runtime_options
+@click.pass_obj
+def doctor(
+    folders: Folders, /, target: str | None, as_json: bool, runtime: bool, **options: Unpack[RuntimeOptions]
+) -> None:
+    """Check everything a build of TARGET needs before it starts.
+
+    With --runtime: which kernels vLLM would run on this machine, with which settings, and what would fail. TARGET is
+    then a wheel of vLLM, or an environment that it is installed in.
+    """
+    if runtime:
+        sys.exit(check_runtime(folders, target, options, as_json=as_json))
+    refuse_without_runtime(options)
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.doctor import check
     from cpuwheels.doctor.diagnose import diagnose
 
+    paths = folders.paths()
     configured = load_matrix(paths.root)
     wanted = configured.buildable(target) if target else default_target(configured)
     found = diagnose(paths, configured, wanted)
