@@ -77,8 +77,10 @@ def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models."""
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
+    from cpuwheels.doctor.runtime.report import Report
 
-    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check):
+    outputs = {"doctor-runtime": Report}
+    for path in write_reference(paths.root, load_matrix(paths.root), only_check=only_check, outputs=outputs):
         print(f"written: {path.relative_to(paths.root)}")
 
 

@@ -75,6 +75,9 @@ class Choice(Strict):
 def choose(machine: Machine, package: Package) -> Choice:
     """Return what vLLM loads: as vLLM itself chooses on x86, or as the package's chooser does elsewhere."""
     amx = judge_amx(machine, package)
+    if not _is_for(machine, package):
+        fault = f"the package is for {', '.join(package.platforms)}"
+        return Choice(library="", reason="", fault=fault, candidates=(), amx=amx)
     if package.chooser:
         return _by_chooser(machine, package, amx)
     if machine.architecture == "x86_64" and package.picks:
@@ -87,6 +90,11 @@ def choose(machine: Machine, package: Package) -> Choice:
         candidates=(Candidate(name="_C", present=present, missing=()),),
         amx=amx,
     )
+
+
+def _is_for(machine: Machine, package: Package) -> bool:
+    endings = (machine.architecture, "universal2", "any")
+    return not package.platforms or any(tag.endswith(endings) for tag in package.platforms)
 
 
 def _by_vllm(machine: Machine, package: Package, amx: Amx) -> Choice:

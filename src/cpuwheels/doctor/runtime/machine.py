@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import cached_property
 
+from pydantic import Field
+
 from cpuwheels.core.models import Strict
 from cpuwheels.toolchain.native_helpers import CpuFeatures  # noqa: TC001  (pydantic reads the annotation)
 
@@ -39,7 +41,7 @@ class Probe(Strict):
     """Bytes of ``/dev/shm``; None if there is none."""
     libraries: tuple[str, ...] = ()
     """OpenMP runtimes and tcmallocs that the dynamic linker finds, by soname."""
-    environ: dict[str, str] = {}
+    environ: dict[str, str] = Field(default_factory=dict)
     """Variables that change what vLLM does; of ``LD_PRELOAD`` the names of the files."""
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cpuwheels.doctor.runtime.findings import Status
     from cpuwheels.doctor.runtime.machine import Machine
 
+_SHARED = "/dev/shm"  # noqa: S108  (a name)
 _LEAST_SHARED = 1 << 30
 """Bytes of ``/dev/shm`` below which workers may not find room for what they exchange; Docker's default is 64 MiB."""
 
@@ -83,14 +84,14 @@ def _control_groups(machine: Machine) -> list[Finding]:
                     "memory limit",
                     "advice",
                     f"{detail}; vLLM reads the limit of the root of the control groups and does not see this one",
-                    "set VLLM_CPU_KVCACHE_SPACE as below; the share of RAM would be taken of the whole machine's",
+                    "set VLLM_CPU_KVCACHE_SPACE as above; the share of RAM would be taken of the whole machine's",
                 )
             )
     if machine.quota is not None:
         detail = f"{machine.quota:g} CPUs' worth of time (cgroup v{machine.cgroup})"
         if machine.quota < len(machine.allowed):
             detail += f" on {len(machine.allowed)} CPUs; vLLM does not see that and starts a thread for each core"
-            step = "set VLLM_CPU_OMP_THREADS_BIND as below, or give the container CPUs of its own (--cpuset-cpus)"
+            step = "set VLLM_CPU_OMP_THREADS_BIND as above, or give the container CPUs of its own (--cpuset-cpus)"
             found.append(_finding("CPU quota", "advice", detail, step))
         else:
             found.append(_finding("CPU quota", "ok", detail))
@@ -124,7 +125,7 @@ def _programs(machine: Machine) -> list[Finding]:
         return [_finding("lscpu", "fail", detail, "install util-linux")]
     if not machine.probe.compiler:
         detail = "no C++ compiler: torch.compile cannot be used, and vLLM's start fails unless it is switched off"
-        step = "install g++, or serve with --enforce-eager as below"
+        step = "install g++, or serve with --enforce-eager as above"
         return [_finding("C++ compiler", "advice", detail, step)]
     return [_finding("C++ compiler", "ok", f"{machine.probe.compiler}, for torch.compile")]
 
@@ -133,5 +134,5 @@ def _shared(machine: Machine, workers: int) -> list[Finding]:
     size = machine.probe.shared_memory
     if workers == 1 or size is None or size >= _LEAST_SHARED:
         return []
-    detail = f"/dev/shm has {format_size(size)}; {workers} workers exchange what they compute there"
-    return [_finding("shared memory", "advice", detail, "run the container with --shm-size=4g")]
+    detail = f"{format_size(size)}, where {workers} workers exchange what they compute"
+    return [_finding(_SHARED, "advice", detail, "run the container with --shm-size=4g")]

@@ -99,7 +99,7 @@ def _model(path: Path, config: dict[str, Any]) -> Model:
     layers, heads = _first(config, _LAYERS), _first(config, _HEADS)
     if not layers or not heads:
         raise ValueError("it has no number of layers or heads")
-    rank, rope = config.get("kv_lora_rank"), config.get("qk_rope_head_dim")
+    rank, rope = int(config.get("kv_lora_rank") or 0), int(config.get("qk_rope_head_dim") or 0)
     mla = bool(rank and rope and config.get("model_type") not in _NOT_MLA)
     head_size = int(config.get("head_dim") or int(config["hidden_size"]) // heads)
     window, window_layers, state_layers = _kinds(config, layers)
@@ -112,9 +112,9 @@ def _model(path: Path, config: dict[str, Any]) -> Model:
         layers=layers,
         heads=heads,
         kv_heads=1 if mla else _first(config, _KV_HEADS) or heads,
-        head_size=int(rank) + int(rope) if mla else head_size,
+        head_size=rank + rope if mla else head_size,
         mla=mla,
-        value_size=int(rank) if mla else head_size,
+        value_size=rank if mla else head_size,
         sparse=config.get("index_topk") is not None,
         window=window,
         window_layers=window_layers,

@@ -218,8 +218,9 @@ def _variables(envs: str, resources: str) -> set[str]:
     """Return the keys of ``environment_variables``, and the variable for memory nodes."""
     found = set(re.findall(r'^DEVICE_CONTROL_ENV_VAR = "(\w+)"', resources, re.MULTILINE))
     for node in ast.parse(envs).body:
-        target = node.target if isinstance(node, ast.AnnAssign) else None
-        if isinstance(target, ast.Name) and target.id == "environment_variables" and isinstance(node.value, ast.Dict):
+        if not isinstance(node, ast.AnnAssign) or not isinstance(node.target, ast.Name):
+            continue
+        if node.target.id == "environment_variables" and isinstance(node.value, ast.Dict):
             found |= {str(key.value) for key in node.value.keys if isinstance(key, ast.Constant)}
     return found
 

@@ -27,6 +27,7 @@ def package_findings(machine: Machine, package: Package) -> list[Finding]:
     found = [_version(package), _platform(machine, package), _python(machine, package), *_cpu_build(machine, package)]
     if package.installed and not package.installed.torch:
         found.append(_finding("vLLM", "torch", "fail", "not installed", "install the wheel with its requirements"))
+    found += _environment(machine)
     if machine.is_linux:
         found += [_openmp(machine, package), _allocator(machine, package)]
     return found
@@ -61,21 +62,29 @@ def _platform(machine: Machine, package: Package) -> Finding:
 def _unfit(machine: Machine, tag: str) -> str:
     """Return why a platform tag does not fit; empty if it does."""
     if linux := _LINUX_TAG.fullmatch(tag):
-        if not machine.is_linux or linux[4] != machine.architecture:
-            return f"{tag} is for Linux on {linux[4]}; this is {machine.probe.system} on {machine.architecture}"
         needs = (int(linux[1]), int(linux[2])) if linux[1] else _OLD_NAMES[linux[3]]
-        if machine.probe.glibc is None:
-            return f"{tag} needs the GNU C library; this system has another one"
-        if version_number(machine.probe.glibc)[:2] < needs:
-            return f"{tag} needs glibc {needs[0]}.{needs[1]}; this system has {machine.probe.glibc}"
-        return ""
+        return _unfit_linux(machine, tag, linux[4], needs)
     if mac := _MACOS_TAG.fullmatch(tag):
-        if machine.is_linux or mac[3] not in {machine.architecture, "universal2"}:
-            return f"{tag} is for macOS on {mac[3]}; this is {machine.probe.system} on {machine.architecture}"
-        if version_number(machine.probe.macos or "0")[:1] < (int(mac[1]),):
-            return f"{tag} needs macOS {mac[1]}; this is {machine.probe.macos}"
-        return ""
+        return _unfit_macos(machine, tag, mac[3], int(mac[1]))
     return "" if tag == "any" else f"{tag} is not known"
+
+
+def _unfit_linux(machine: Machine, tag: str, architecture: str, needs: tuple[int, int]) -> str:
+    if not machine.is_linux or architecture != machine.architecture:
+        return f"{tag} is for Linux on {architecture}; this is {machine.probe.system} on {machine.architecture}"
+    if machine.probe.glibc is None:
+        return f"{tag} needs the GNU C library; this system has another one"
+    if version_number(machine.probe.glibc)[:2] < needs:
+        return f"{tag} needs glibc {needs[0]}.{needs[1]}; this system has {machine.probe.glibc}"
+    return ""
+
+
+def _unfit_macos(machine: Machine, tag: str, architecture: str, oldest: int) -> str:
+    if machine.is_linux or architecture not in {machine.architecture, "universal2"}:
+        return f"{tag} is for macOS on {architecture}; this is {machine.probe.system} on {machine.architecture}"
+    if version_number(machine.probe.macos or "0")[:1] < (oldest,):
+        return f"{tag} needs macOS {oldest}; this is {machine.probe.macos}"
+    return ""
 
 
 def _python(machine: Machine, package: Package) -> Finding:
@@ -93,6 +102,13 @@ def _cpu_build(machine: Machine, package: Package) -> list[Finding]:
         return []
     detail = f"version {package.version} has no 'cpu' in it, so vLLM finds no platform"
     return [_finding("vLLM", "CPU build", "fail", detail, "export VLLM_TARGET_DEVICE=cpu, or install a CPU build")]
+
+
+def _environment(machine: Machine) -> list[Finding]:
+    """List the variables that are set already: they count unless the lines that are pasted replace them."""
+    found = {name: value for name, value in machine.probe.environ.items() if name.isupper() and name != _PRELOAD}
+    listed = ", ".join(f"{name}={value}" for name, value in sorted(found.items()))
+    return [_finding("vLLM", "environment", "info", f"sets {listed}")] if listed else []
 
 
 def _openmp(machine: Machine, package: Package) -> Finding:
@@ -154,7 +170,7 @@ def _amx(choice: Choice) -> Finding:
             "Kernels", name, "advice", amx.detail, "install cpuwheels with a C compiler, which makes isaprobe"
         )
     detail = f"{amx.detail}; products in bfloat16 and float16 end the process"
-    step = "serve in float32 with the settings below, or use a wheel of this project, or another machine"
+    step = "serve in float32 with the settings above, or use a wheel of this project, or another machine"
     return _finding("Kernels", name, "advice", detail, step)
 
 
@@ -162,10 +178,10 @@ def _bfloat16(machine: Machine, choice: Choice) -> list[Finding]:
     if machine.has_bfloat16 or not choice.library or machine.architecture not in {"x86_64", "aarch64"}:
         return []
     if machine.architecture == "aarch64":
-        detail = "this CPU has no instructions for it (as Graviton 2): float32 is computed faster if it fits"
+        detail = "this CPU has no instructions for it (as Graviton 2): it is converted to float32 and back"
     else:
-        detail = "this CPU has no AVX512-BF16: results are cut off instead of rounded (docs/findings.md), and slower"
-    step = "serve in float32 if there is memory for it; --dtype below is chosen so"
+        detail = "this CPU has no AVX512-BF16: results are cut off instead of rounded (docs/findings.md)"
+    step = "serve in float32 if there is memory for it; --dtype above is chosen so"
     return [_finding("Kernels", "bfloat16", "advice", detail, step)]
 
 
@@ -178,5 +194,6 @@ def _zen(machine: Machine, package: Package) -> list[Finding]:
     if "zen" not in package.extras:
         return [_finding("Kernels", name, "info", "this package has no extra for zentorch")]
     detail = "AVX-512 on an AMD CPU: vLLM can compute with zentorch, which is an extra"
-    step = "install the wheel with its extra: uv pip install 'vllm[zen] @ …' --torch-backend cpu"
+    what = "vllm[zen]" if package.installed else f"{package.name}[zen]"
+    step = f"install the extra: uv pip install '{what}' --torch-backend cpu"
     return [_finding("Kernels", name, "advice", detail, step)]

@@ -91,7 +91,7 @@ def _line(console: Console, status: Status, name: str, detail: str) -> None:
 
 
 def _explanations(report: Report) -> list[tuple[str, str]]:
-    """Return what the settings leave to be understood: names that mean something else on a CPU, and names of the past."""
+    """Return what is to be understood: a name that means something else on a CPU, and one of the past."""
     found = []
     settings, package = report.settings, report.package
     if settings.cache is not None:

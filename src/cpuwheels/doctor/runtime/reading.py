@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.doctor.runtime.machine import Cpu, HugePages, Machine, MemoryLimit, Node
@@ -11,6 +10,7 @@ from cpuwheels.kernels.memory.cgroups import ROOT, cpu_quotas, groups, memory_gr
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from cpuwheels.doctor.runtime.machine import Probe
 

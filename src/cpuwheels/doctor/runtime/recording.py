@@ -31,7 +31,9 @@ _MEMORY_LINES = re.compile(
     r"^(?:Node \d+ )?(?:MemTotal|MemFree|(?:Ina|A)ctive\(file\)|SReclaimable|HugePages_Total):.*$", re.MULTILINE
 )
 _STAT_LINES = re.compile(r"^(?:total_)?inactive_file .*$", re.MULTILINE)
-_CPUINFO_LINES = re.compile(r"^(?:vendor_id|model name|flags|features|CPU (?:implementer|part))\s*:.*$", re.M | re.I)
+_CPUINFO_LINES = re.compile(
+    r"^(?:vendor_id|model name|flags|features|CPU (?:implementer|part))\s*:.*$", re.MULTILINE | re.IGNORECASE
+)
 
 _GROUP_FILES = {
     "memory": {
@@ -104,7 +106,7 @@ def _control_groups(root: Path) -> dict[str, str]:
 def _numbered(chain: list[Group], base: str, names: tuple[str, ...]) -> dict[str, str]:
     """Return the files of a chain of groups, its own group first, under numbers in place of names."""
     depth = len(chain) - 1
-    found = {}
+    found: dict[str, str] = {}
     for place, group in enumerate(chain):
         folder = "/".join([base, *map(str, range(1, depth - place + 1))])
         texts = {name: read_or_nothing(group.folder / name) for name in names}

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.models import Strict
 from cpuwheels.doctor.runtime.choice import Choice, choose
 from cpuwheels.doctor.runtime.findings import EXIT_CODES, Finding, Verdict, verdict_of
-from cpuwheels.doctor.runtime.machine import Machine
+from cpuwheels.doctor.runtime.machine import Machine  # noqa: TC001
 from cpuwheels.doctor.runtime.machine_checks import machine_findings
-from cpuwheels.doctor.runtime.model import Model
+from cpuwheels.doctor.runtime.model import Model  # noqa: TC001
 from cpuwheels.doctor.runtime.model_checks import model_findings
-from cpuwheels.doctor.runtime.package import Package
+from cpuwheels.doctor.runtime.package import Package  # noqa: TC001
 from cpuwheels.doctor.runtime.package_checks import kernel_findings, package_findings
 from cpuwheels.doctor.runtime.settings import Setting, Settings, Wish, plan
 
