@@ -184,7 +184,8 @@ def reserved_cores(machine: Machine, workers: int) -> int:
     vLLM keeps one for each worker, on IBM Z one, and warns if there are to be less.
     """
     least = 1 if machine.architecture == "s390x" else workers
-    return max(least, 2) if machine.cores >= _MANY_CORES else least
+    cores = machine.cores if machine.quota is None else min(machine.cores, machine.quota)
+    return max(least, 2) if cores >= _MANY_CORES else least
 
 
 def block_size(choice: Choice, model: Model | None) -> int:
