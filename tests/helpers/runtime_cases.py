@@ -17,12 +17,7 @@ MACHINES = ROOT / "tests" / "data" / "machines"
 NAMES = sorted(path.stem for path in MACHINES.glob("*.txt"))
 
 VARIABLES = frozenset(
-    {
-        "CPU_VISIBLE_MEMORY_NODES",
-        "VLLM_CPU_KVCACHE_SPACE",
-        "VLLM_CPU_NUM_OF_RESERVED_CPU",
-        "VLLM_CPU_OMP_THREADS_BIND",
-    }
+    {"CPU_VISIBLE_MEMORY_NODES", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU", "VLLM_CPU_OMP_THREADS_BIND"}
 )
 HEADS = frozenset({32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512})
 
@@ -114,9 +109,7 @@ def machine(name: str, **probe: Any) -> Machine:
     return found.model_copy(update={"probe": found.probe.model_copy(update=probe)})
 
 
-def report(
-    on: str | Machine, package: Package | None = None, model: Model | None = QWEN3, **wish: Any
-) -> Report:
+def report(on: str | Machine, package: Package | None = None, model: Model | None = QWEN3, **wish: Any) -> Report:
     """Return the report of a machine, with the package for its kind unless another one is given."""
     place = machine(on) if isinstance(on, str) else on
     return make_report(place, package or PACKAGES[place.architecture], model, Wish(**wish))

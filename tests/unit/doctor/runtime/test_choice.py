@@ -23,8 +23,7 @@ def with_amx(amx):
 
 
 @pytest.mark.parametrize(
-    ("features", "library"),
-    [((), "_C"), (("avx512_bf16",), "_C_AVX512"), (("avx512_bf16", "avx512vl"), "_C_AVX2")],
+    ("features", "library"), [((), "_C"), (("avx512_bf16",), "_C_AVX512"), (("avx512_bf16", "avx512vl"), "_C_AVX2")]
 )
 def test_x86_is_asked_as_vllm_asks(features, library):
     found = choose(lacking("virtual-machine", *features), X86)

@@ -29,12 +29,7 @@ EXPECTED = {
     ),
     "graviton2": ("_C_NEON", {**USUAL, SPACE: "7"}, {**SERVED, "--dtype": "float32"}, {"bfloat16": "advice"}),
     "graviton3": ("_C_BF16", USUAL, SERVED, {}),
-    "z15": (
-        "_C_Z15",
-        {SPACE: "2", BIND: "auto", RESERVED: "1"},
-        {**SERVED, "--tensor-parallel-size": "2"},
-        {},
-    ),
+    "z15": ("_C_Z15", {SPACE: "2", BIND: "auto", RESERVED: "1"}, {**SERVED, "--tensor-parallel-size": "2"}, {}),
     "m1": ("_C", USUAL, {**SERVED, "--dtype": "float16"}, {}),
     "virtual-machine": ("_C", USUAL, SERVED, {}),
     "virtual-machine-without-palette": ("_C", USUAL, SERVED, {"AMX": "advice"}),
