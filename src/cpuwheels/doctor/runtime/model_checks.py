@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cpuwheels.doctor.runtime.package import Package
     from cpuwheels.doctor.runtime.settings import Settings, Wish
 
+_NEEDED = "memory needed"
 _LATENT, _LATENT_VALUE = 576, 512
 """Sizes that the plain kernel for latent attention has (csrc/cpu/mla_decode.cpp)."""
 
@@ -77,10 +78,10 @@ def _memory(machine: Machine, model: Model, settings: Settings) -> Finding:
         parts += f"; the states of {model.state_layers} layers are not counted"
     worst = min((_room(machine, rank.memory, settings) for rank in settings.ranks), default=0)
     if need <= worst:
-        return _finding("memory", "ok", f"{parts}; {format_size(worst)} is free")
+        return _finding(_NEEDED, "ok", f"{parts}; {format_size(worst)} is free")
     node = f" on memory node {settings.ranks[0].memory}" if len(machine.nodes) > 1 else ""
     detail = f"{parts}; {format_size(worst)} is free{node}"
-    return _finding("memory", "fail", detail, _smaller(settings, worst))
+    return _finding(_NEEDED, "fail", detail, _smaller(settings, worst))
 
 
 def _room(machine: Machine, node_id: int, settings: Settings) -> int:

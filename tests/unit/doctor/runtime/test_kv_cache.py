@@ -70,3 +70,19 @@ def test_layers_with_a_state_take_none():
 @pytest.mark.parametrize(("size", "gib"), [(1, 1), (8192, 1), (8193, 2)])
 def test_the_variable_takes_whole_gib(size, gib):
     assert cache(LLAMA, length=size).gib == gib
+
+
+@pytest.mark.parametrize(
+    ("changes", "length", "tokens"),
+    [
+        ({"layers": 2}, 512, 1_048_576),
+        ({"layers": 7, "window": 256, "window_layers": 6}, 4096, 459_649),
+        ({"layers": 25, "window": 128, "window_layers": 12}, 4096, 103_219),
+        ({"layers": 3, "window": 512, "window_layers": 3}, 4096, 1_065_155),
+        ({"layers": 3, "mla": True, "head_size": 576, "kv_heads": 1}, 4096, 310_656),
+    ],
+)
+def test_tokens_in_a_gib_are_those_of_vllms_own_functions(changes, length, tokens):
+    """Results of `get_kv_cache_capacity` of vLLM 0.32.0 with the same layers in 1 GiB."""
+    made = model(**({"kv_heads": 2, "head_size": 64} | changes))
+    assert cache(made, length=length).tokens_in(GIB) == tokens
