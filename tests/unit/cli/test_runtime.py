@@ -73,7 +73,8 @@ def test_the_newest_wheel_is_found_outside_a_project(doctor, wheel):
     assert f"wheel: {wheel.name}" in doctor("--runtime", "--machine", HERE).output
 
 
-def test_an_active_environment_comes_first(doctor, wheel, tmp_path, monkeypatch):
+@pytest.mark.usefixtures("wheel")
+def test_an_active_environment_comes_first(doctor, tmp_path, monkeypatch):
     site = tmp_path / "env" / "lib" / "python3.12" / "site-packages"
     for name, text in FILES.items():
         (site / name).parent.mkdir(parents=True, exist_ok=True)

@@ -37,7 +37,7 @@ def test_without_a_compiler_nothing_is_compiled():
 
 @pytest.mark.parametrize(("size", "advised"), [(64 << 20, True), (4 << 30, False), (None, False)])
 def test_workers_need_shared_memory(size, advised):
-    assert ("/dev/shm" in statuses(report(machine(SERVER, shared_memory=size)))) is advised  # noqa: S108
+    assert ("/dev/shm" in statuses(report(machine(SERVER, shared_memory=size)))) is advised
 
 
 def test_a_limit_that_vllm_does_not_see():

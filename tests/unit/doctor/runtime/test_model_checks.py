@@ -46,8 +46,8 @@ def test_what_is_advised_fits(requests):
     found = report("container-2-cpus", model=model(weight_bytes=2 * GIB), **asked)
     assert statuses(found)["memory needed"] == "fail"
     step = detail(found, "memory needed")
-    asked |= {"requests": int(value[1]) for value in [re.search(r"--requests (\d+)", step)] if value}
-    asked |= {"length": int(value[1]) for value in [re.search(r"--max-model-len (\d+)", step)] if value}
+    names = {"requests": "requests", "max-model-len": "length"}
+    asked |= {names[name]: int(value) for name, value in re.findall(r"--(requests|max-model-len) (\d+)", step)}
     assert "memory needed" not in statuses(report("container-2-cpus", model=model(weight_bytes=2 * GIB), **asked))
 
 

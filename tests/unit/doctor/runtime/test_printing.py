@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from itertools import pairwise
 
 import pytest
 from rich.console import Console
@@ -29,7 +30,7 @@ def test_a_terminal_is_never_overrun(name, width):
 
 def test_groups_settings_lines_to_paste_problems_and_the_verdict_last():
     shown = lines(report(machine("container-2-cpus", lscpu=False)))
-    headings = [line for before, line in zip(shown, shown[1:], strict=False) if not before and line[:1].isalpha()]
+    headings = [line for before, line in pairwise(shown) if not before and line[:1].isalpha()]
     assert headings == ["Machine", "vLLM", "Kernels", "Model", "Settings", "To paste", "Advice", "What will fail"]
     assert shown[-1] == "✗ vLLM will not serve here like this (_C)"
     assert "✗ lscpu: see below" in shown

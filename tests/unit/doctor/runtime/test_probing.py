@@ -60,4 +60,4 @@ def test_without_programs_there_is_neither_compiler_nor_lscpu(monkeypatch, tmp_p
     assert found.compiler == ""
     assert found.lscpu is (platform.system() == "Darwin")
     assert found.total_memory > found.available_memory > 0
-    assert Path("/dev/shm").exists() is (found.shared_memory is not None)  # noqa: S108
+    assert Path("/dev/shm").exists() is (found.shared_memory is not None)

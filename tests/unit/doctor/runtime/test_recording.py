@@ -24,7 +24,7 @@ def test_a_record_of_a_recorded_machine_is_the_same_machine(name, tmp_path):
 
 
 def unnamed(found):
-    """Return a machine without the features that no check reads, and without the names of its control groups."""
+    """Return a machine without the name of its control group, which a record replaces."""
     limit = found.limit.model_copy(update={"file": ""}) if found.limit else None
     return found.model_copy(update={"limit": limit})
 
