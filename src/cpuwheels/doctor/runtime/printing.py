@@ -73,8 +73,14 @@ def _problems(console: Console, title: str, findings: Iterable[Finding]) -> None
     for finding in found:
         _line(console, finding.status, finding.name, finding.detail)
         if finding.next_step:
-            step = Text(f"next: {finding.next_step}", style="italic")
-            console.print(Padding(step, (0, 0, 0, 4)) if console.is_terminal else Text("    ") + step, soft_wrap=True)
+            _step(console, Text(f"next: {finding.next_step}", style="italic"))
+
+
+def _step(console: Console, text: Text) -> None:
+    if console.is_terminal:
+        console.print(Padding(text, (0, 0, 0, 4)), highlight=False)
+    else:
+        console.print(Text("    ") + text, soft_wrap=True, highlight=False)
 
 
 def _line(console: Console, status: Status, name: str, detail: str) -> None:

@@ -25,7 +25,11 @@ def lines(found, width=60, *, terminal=True):
 @pytest.mark.parametrize("name", ["container-2-cpus", "server-2-sockets-6-nodes"])
 def test_a_terminal_is_never_overrun(name, width):
     found = report(name, model=LARGE)
-    assert max(map(len, lines(found, width))) <= width
+    shown = lines(found, width)
+    assert max(map(len, shown)) <= width
+    text = "".join("".join(shown).split())
+    parts = [part for finding in found.findings for part in (finding.detail, finding.next_step)]
+    assert [part for part in parts if "".join(part.split()) not in text] == []
 
 
 def test_groups_settings_lines_to_paste_problems_and_the_verdict_last():
