@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 from pydantic import Field
 
 from cpuwheels.core.models import Strict
@@ -139,7 +137,7 @@ class Machine(Strict):
         cores = [cpu.core for cpu in self.cpus]
         return max(map(cores.count, set(cores)), default=1)
 
-    @cached_property
+    @property
     def usable_nodes(self) -> tuple[Node, ...]:
         """Memory nodes that this process may use and that have CPUs for it."""
         with_cpus = {cpu.node for cpu in self.allowed}

@@ -21,11 +21,11 @@ _NEEDED = "memory needed"
 _LATENT, _LATENT_VALUE = 576, 512
 """Sizes that the plain kernel for latent attention has (csrc/cpu/mla_decode.cpp)."""
 
-_OPERATOR_OF = {"awq": WNA16, "gptq": WNA16, "auto-round": WNA16, "fp8": FP8}
-"""What a way of quantising needs on x86 and IBM Z (vllm/model_executor/kernels/linear)."""
+_WITH_WNA16 = ("awq", "gptq", "auto-round")
+"""Ways of quantising whose products are `WNA16` (vllm/model_executor/kernels/linear/mixed_precision/cpu.py)."""
 
-_OTHERS = ("bitsandbytes", "mxfp4", "modelopt")
-"""Ways of quantising that vLLM has no kernels for on a CPU."""
+_OTHERS = ("bitsandbytes", "gguf", "deepspeedfp")
+"""Ways of quantising that vLLM has no kernels for on a CPU (its docs/features/quantization/README.md)."""
 
 
 def model_findings(
@@ -172,10 +172,15 @@ def _quantisation(machine: Machine, package: Package, choice: Choice, model: Mod
         return []
     if method.startswith(_OTHERS):
         return [_finding(name, "fail", f"{method}: vLLM has no kernels for it on CPUs", "use another way, such as AWQ")]
-    operator = next((one for key, one in _OPERATOR_OF.items() if method.startswith(key)), None)
-    if operator is None or not choice.library or operator in package.operators.get(choice.library, ()):
+    has = package.operators.get(choice.library, frozenset())
+    if method.startswith("fp8") and (FP8 not in has or choice.amx.state == "none"):
+        detail = (
+            f"{method}: vLLM's kernels for it need AMX; without them it has torch's, and none for blocks of weights"
+        )
+        return [_finding(name, "advice", detail, "use a CPU with AMX, or weights in bfloat16 or int8")]
+    if not method.startswith(_WITH_WNA16) or not choice.library or WNA16 in has:
         return [_finding(name, "ok", method)]
-    detail = f"{method} needs the operator {operator}, which {choice.library} does not have: an AttributeError"
-    with_it = sorted(library for library, found in package.operators.items() if operator in found)
+    detail = f"{method} needs the operator {WNA16}, which {choice.library} does not have: an AttributeError"
+    with_it = sorted(library for library, found in package.operators.items() if WNA16 in found)
     step = f"use a CPU for {' or '.join(with_it)}" if with_it else f"use another machine than {machine.architecture}"
     return [_finding(name, "fail", detail, f"{step}, or weights that are not quantised")]

@@ -54,6 +54,19 @@ def test_cores_kept_free(name, workers, cores):
     assert reserved_cores(machine(name), workers) == cores
 
 
+def test_the_share_of_memory_is_of_the_limit():
+    assert options(report("container-2-cpus", model=None))["--gpu-memory-utilization"] == "0.84"
+
+
+def test_float32_has_to_fit_the_limit():
+    held = machine("container-2-cpus")
+    cpu = held.probe.cpu.model_copy(update={"features": held.probe.cpu.features - {"avx512_bf16"}})
+    plain = held.model_copy(update={"probe": held.probe.model_copy(update={"cpu": cpu})})
+    large = QWEN3.model_copy(update={"weight_bytes": 3 << 30})
+    assert report(plain, model=large).settings.dtype == "bfloat16"
+    assert report(plain.model_copy(update={"limit": None}), model=large).settings.dtype == "float32"
+
+
 def test_the_share_of_memory_is_what_is_free():
     half = machine("graviton3")
     node = half.nodes[0].model_copy(update={"available": half.nodes[0].total // 2})
