@@ -18,6 +18,7 @@ from cpuwheels.audit.linux import check_floor
 from cpuwheels.config.matrix import Library, Target, load_matrix
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.elf import read_elf
+from cpuwheels.doctor.runtime.chooser_table import read_table
 from cpuwheels.kernels.isa_dispatch import build_chooser
 from cpuwheels.verification.load.loader import Loader, Module
 from extension import compile_extension
@@ -153,6 +154,12 @@ def test_needs_are_told(package: Package) -> None:
         0,
         ["loaded _C_AVX2", "('avx2', 'no_such_feature')"],
     )
+
+
+def test_the_table_can_be_read_without_loading(package: Package, target: Target) -> None:
+    with (package.folder / "_C.abi3.so").open("rb") as stream:
+        found = read_table(stream, "_C")
+    assert [(one.name, one.needs) for one in found] == [(one.name, one.needs) for one in target.libraries]
 
 
 def test_all_symbols_are_looked_for_on_loading(package: Package) -> None:

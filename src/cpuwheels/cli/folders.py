@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cpuwheels.config.paths import Paths
+    from cpuwheels.core.store import Store
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,12 @@ class Folders:
         cache = self.cache.resolve() if self.cache else default_root()
         given = {"root": self.root, "matrix": self.matrix, "dist": self.dist}
         return resolve_paths(Path.cwd(), cache, **{name: path and path.resolve() for name, path in given.items()})
+
+    def store(self) -> Store:
+        """Return the stores; no project is needed for them."""
+        from cpuwheels.core.store import Store, default_root
+
+        return Store(self.cache.resolve() if self.cache else default_root())
 
     def output(self) -> Path:
         """Return where finished wheels appear."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Unpack
 
 import click
 
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.runtime import RuntimeOptions, check_runtime, refuse_without_runtime, runtime_options
 
 if TYPE_CHECKING:
+    from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
 
 
@@ -33,14 +35,26 @@ def matrix(paths: Paths, github: bool) -> None:
 @click.command()
 @click.argument("target", required=False)
 @click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
-@pass_paths
-def doctor(paths: Paths, target: str | None, as_json: bool) -> None:
-    """Check everything a build of TARGET needs before it starts."""
+@click.option("--runtime", is_flag=True, help="Check what serving needs; TARGET is then a wheel or an environment.")
+@runtime_options
+@click.pass_obj
+def doctor(
+    folders: Folders, /, target: str | None, as_json: bool, runtime: bool, **options: Unpack[RuntimeOptions]
+) -> None:
+    """Check everything a build of TARGET needs before it starts.
+
+    With --runtime: which kernels vLLM would run on this machine, with which settings, and what would fail. TARGET is
+    then a wheel of vLLM, or an environment that it is installed in.
+    """
+    if runtime:
+        sys.exit(check_runtime(folders, target, options, as_json=as_json))
+    refuse_without_runtime(options)
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.doctor import check
     from cpuwheels.doctor.diagnose import diagnose
 
+    paths = folders.paths()
     configured = load_matrix(paths.matrix)
     wanted = configured.buildable(target) if target else default_target(configured)
     found = diagnose(paths, configured, wanted)
@@ -63,10 +77,11 @@ def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models."""
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
+    from cpuwheels.doctor.runtime.report import Report
     from cpuwheels.pipeline.comparison.result import Comparison
 
     paths.require_checkout("schema")
-    outputs = {"comparison": Comparison}
+    outputs = {"comparison": Comparison, "doctor-runtime": Report}
     for path in write_reference(paths.root, load_matrix(paths.matrix), only_check=only_check, outputs=outputs):
         print(f"written: {path.relative_to(paths.root)}")
 

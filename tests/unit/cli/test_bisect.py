@@ -53,6 +53,7 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "run": "true",
         "parity": "rms_norm",
         "bench": "silu",
+        "serve": "opt",
         "slower": 1.5,
         "library": "_C_AVX2",
         "level": "deep",

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+ROOT = Path("/")
 
 _NO_LIMIT_V1 = 1 << 60
 """cgroup v1 writes "no limit" as the largest multiple of the page size below 2**63."""
@@ -54,12 +55,13 @@ class CpuQuota:
     file: Path
 
 
-def groups(controller: str, proc: Path = PROC) -> list[Group]:
+def groups(controller: str, proc: Path = PROC, root: Path = ROOT) -> list[Group]:
     """List the groups of a controller from this process's own up to the highest one that can be seen.
 
     Args:
         controller: ``memory`` or ``cpu``, as cgroup v1 names it; cgroup v2 groups hold all of them.
         proc: The proc file system.
+        root: Where the groups are mounted: the machine's root, or the folder of a recorded machine.
     """
     mounts = _mounts(read_or_nothing(proc / "self/mountinfo"))
     found = []
@@ -70,15 +72,15 @@ def groups(controller: str, proc: Path = PROC) -> list[Group]:
             continue
         for mount in mounts:
             if mount.unified == unified and (unified or controller in mount.controllers):
-                found += [Group(unified, folder) for folder in mount.chain(path)]
+                found += [Group(unified, root / folder.relative_to(ROOT)) for folder in mount.chain(path)]
                 break
     return found
 
 
-def memory_groups(proc: Path = PROC) -> list[MemoryGroup]:
+def memory_groups(proc: Path = PROC, root: Path = ROOT) -> list[MemoryGroup]:
     """List the memory limits that hold for this process, its own group's first."""
     found = []
-    for group in groups("memory", proc):
+    for group in groups("memory", proc, root):
         # Above memory.high the kernel throttles until nothing gets done: a limit like memory.max.
         names = ("memory.max", "memory.high") if group.unified else ("memory.limit_in_bytes",)
         for name in names:
@@ -88,10 +90,10 @@ def memory_groups(proc: Path = PROC) -> list[MemoryGroup]:
     return found
 
 
-def cpu_quotas(proc: Path = PROC) -> list[CpuQuota]:
+def cpu_quotas(proc: Path = PROC, root: Path = ROOT) -> list[CpuQuota]:
     """List the limits on CPU time that hold for this process."""
     found = []
-    for group in groups("cpu", proc):
+    for group in groups("cpu", proc, root):
         if group.unified:
             file = group.folder / "cpu.max"
             quota, _, period = read_or_nothing(file).strip().partition(" ")
