@@ -16,6 +16,7 @@ from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.load.install_check import check_install
 from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.wheel.components import with_components
 from cpuwheels.wheel.overlay import parts_of
 from cpuwheels.wheel.upstream_package import upstream_package
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.package_wheel import PackagedWheel
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.pipeline.test_environment import InstallEnvironment
+    from cpuwheels.wheel.components import Components
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Assembly:
         manifest: What its kernels are made from; written into the wheel.
         kernels: Folder with the kernels as they are in the wheel.
         beside: Name in the wheel → extension module that is not one of them.
+        components: The libraries in the wheel and their licences.
         policy: What the binaries are audited against.
         audited: Key and result of an audit, if there was one; otherwise they are audited.
         features: What this machine's CPU has.
@@ -55,6 +58,7 @@ class Assembly:
     manifest: KernelManifest
     kernels: Path
     beside: Mapping[str, Path]
+    components: Components
     policy: AuditPolicy
     audited: tuple[str, Audited] | None
     features: frozenset[str]
@@ -116,11 +120,12 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
             environment=inputs.environment,
             work=work / "package",
         )
+        licenses = work / "licenses"
         parts = parts_of(
-            package.project,
+            with_components(package.project, assembly.components, package.licenses, licenses),
             package=package.files,
             kernels=assembly.kernels,
-            licenses=package.licenses,
+            licenses=licenses,
             beside=assembly.beside,
         )
         built = package_wheel(

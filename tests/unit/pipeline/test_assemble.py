@@ -27,6 +27,7 @@ from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.onednn_isa import OnednnLimit
+from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
 from kernel_request import TARGET, environment
 from sample_source import EPOCH, sha256
@@ -74,6 +75,7 @@ class Steps:
         steps: dict[str, Callable[..., Any]] = {
             "install_environment": lambda *_: self.installation,
             "upstream_package": lambda *_, **__: SimpleNamespace(project="vllm", files={}, licenses={}),
+            "with_components": lambda project, *_: project,
             "parts_of": lambda *_, **given: given,
             "package_wheel": self._package,
             "check_install": self._check,
@@ -140,6 +142,7 @@ def assembly(**changes: Any) -> Assembly:
         "manifest": SimpleNamespace(modules=("_C_NEWER", "_C_OLDER", "spinloop")),
         "kernels": Path("/kernels"),
         "beside": {"vllm/_C.abi3.so": Path("/chooser")},
+        "components": Components((), Path("/licences")),
         "policy": "the policy",
         "audited": None,
         "features": frozenset({"one"}),
