@@ -11,6 +11,7 @@ from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, package_wheel
+from cpuwheels.pipeline.pylock import write_pylock
 from cpuwheels.pipeline.test_environment import install_environment
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.pipeline.test_environment import InstallEnvironment
     from cpuwheels.wheel.components import Components
+    from cpuwheels.wheel.core_metadata import Project
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,11 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
             staging(context.paths, name, version) as staged,
             _installation(context, assembly, work) if check else nullcontext() as installation,
         ):
-            built = _packed(context, assembly, work, staged)
+            built, project = _packed(context, assembly, work, staged)
             tried = _checked(context, assembly, built, installation) if check else []
             assembly.write_beside(staged)
+            if check:
+                write_pylock(context, project, assembly.inputs.environment, built, staged)
             write_record(
                 staged / RECORD,
                 provenance=assembly.provenance,
@@ -110,7 +114,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
         return read_built(output)
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> tuple[PackagedWheel, Project]:
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
@@ -146,7 +150,7 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
             )
-    return built
+    return built, parts.project
 
 
 @contextmanager

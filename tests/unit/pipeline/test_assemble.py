@@ -76,7 +76,8 @@ class Steps:
             "install_environment": lambda *_: self.installation,
             "upstream_package": lambda *_, **__: SimpleNamespace(project="vllm", files={}, licenses={}),
             "with_components": lambda project, *_: project,
-            "parts_of": lambda *_, **given: given,
+            "parts_of": lambda project, **given: SimpleNamespace(project=project, **given),
+            "write_pylock": self._lock,
             "package_wheel": self._package,
             "check_install": self._check,
             "require_chosen": self._chosen,
@@ -101,6 +102,12 @@ class Steps:
             (),
             (MovedRequirement("a @ https://a", "a==1", "x"),),
         )
+
+    def _lock(
+        self, _context: object, project: object, _environment: object, wheel: PackagedWheel, folder: Path
+    ) -> None:
+        assert (project, wheel.path.parent) == ("vllm", folder)
+        (folder / "pylock.toml").write_text(wheel.sha256)
 
     def _check(self, wheel: Path, **given: Any) -> Any:
         assert self.loader.open
@@ -163,16 +170,22 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     built = assemble(run, assembly(audited=("key", "audit")), check=True)
     output = run.paths.dist / "x86" / "0.32.0"
     assert built.path == output / NAME
-    assert sorted(path.name for path in output.iterdir()) == ["operators.json", "record.json", "report.html", NAME]
+    assert sorted(path.name for path in output.iterdir()) == [
+        "operators.json",
+        "pylock.toml",
+        "record.json",
+        "report.html",
+        NAME,
+    ]
     assert [path.name for path in output.parent.iterdir()] == ["0.32.0"]
     assert list((run.store.root / "work").iterdir()) == []
     assert not steps.loader.open
     (package,) = steps.packed
     assert (package.epoch, package.policy, package.audited) == (EPOCH, "the policy", ("key", "audit"))
     parts: Any = package.parts
-    assert (parts["kernels"], parts["beside"]) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
+    assert (parts.kernels, parts.beside) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
     found = record(built)
-    assert found["beside"] == ["operators.json", "report.html"]
+    assert found["beside"] == ["operators.json", "pylock.toml", "report.html"]
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})
     assert {"wheel", "install check"} <= found["seconds"].keys()
     assert "requirement 'a @ https://a' is now 'a==1' in extra 'x'" in story.getvalue()
