@@ -93,12 +93,12 @@ def renamed_metadata(metadata: bytes, name: str, version: str) -> bytes:
     head, separator, description = metadata.decode().partition("\n\n")
     lines = []
     for line in head.split("\n"):
-        field, _, value = line.partition(": ")
+        field, colon, value = line.partition(": ")
         if field in {"Name", "Version"}:
             value = {"Name": name, "Version": version}[field]
         elif field == "Requires-Dist":
             value = _public(value)
-        lines.append(f"{field}: {value}" if _ else line)
+        lines.append(f"{field}: {value}" if colon else line)
     written = "\n".join(lines) + separator + description
     try:
         Metadata.from_email(written, validate=True)
