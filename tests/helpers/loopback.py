@@ -53,7 +53,10 @@ class Server:
                 server.asked.append(self.path)
                 self._send(server._next(self.path))
 
-            def _send(self, answer: Answer) -> None:
+            def do_HEAD(self) -> None:
+                self._send(server._next(self.path), head=True)
+
+            def _send(self, answer: Answer, *, head: bool = False) -> None:
                 body, headers = answer.body, dict(answer.headers)
                 if answer.compresses and "gzip" in self.headers.get("Accept-Encoding", ""):
                     body, headers["Content-Encoding"] = gzip.compress(body), "gzip"
@@ -70,7 +73,8 @@ class Server:
                     self.send_header(name, value)
                 self.send_header("Content-Length", str(answer.announced or len(body)))
                 self.end_headers()
-                self.wfile.write(body)
+                if not head:
+                    self.wfile.write(body)
                 self.wfile.flush()
                 if answer.held_open:
                     server._ended.wait()

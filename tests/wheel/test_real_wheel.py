@@ -20,6 +20,16 @@ VERSION = "0.32.0"
 TARGET = "x86"
 OTHER_MODULES = ("fs_io_C", "spinloop")
 OPERATORS = {"_C": 90, "_C_AVX512": 58, "_C_AVX2": 50}
+LIBRARIES = {"libcpuwheels_dnnl.so", "libnuma.so.1", "libtcmalloc_minimal.so"}
+TERMS = {
+    "oneDNN/LICENSE": "Apache License",
+    "oneDNN/THIRD-PARTY-PROGRAMS": "MITSUNARI Shigeo",
+    "gperftools/COPYING": "Google Inc.",
+    "GCC-runtime/copyright": "GCC RUNTIME LIBRARY EXCEPTION",
+    "GCC-runtime/GPL-3": "GNU GENERAL PUBLIC LICENSE",
+    "numactl/copyright": "Andi Kleen",
+    "numactl/LGPL-2.1": "GNU LESSER GENERAL PUBLIC LICENSE",
+}
 
 pytestmark = pytest.mark.slow
 
@@ -60,6 +70,20 @@ def test_nothing_is_wrong_with_it(wheel: Path) -> None:
         forbidden_paths=(str(ROOT), str(Path.home() / ".cache")),
     )
     assert validate_wheel(wheel, expected) == []
+
+
+def test_each_library_in_it_is_listed_with_its_licence(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        info = f"vllm-{VERSION}+cpu.dist-info"
+        note = json.loads(archive.read(f"{info}/cpuwheels.json"))
+        texts = {name for each in note["components"] for name in each["texts"]}
+        words = {name: archive.read(f"{info}/licenses/{name}").decode() for name in texts}
+        held = {name.rpartition("/")[2] for name in archive.namelist() if name.rpartition("/")[2].startswith("lib")}
+    assert {each["name"] for each in note["components"]} == {"oneDNN", "gperftools", "GCC runtime", "numactl"}
+    assert sum(any(file.startswith(soname.partition(".")[0]) for soname in LIBRARIES) for file in held) == len(held)
+    assert {soname for each in note["components"] for soname in each["libraries"]} == LIBRARIES
+    for name, word in TERMS.items():
+        assert word in words[f"third-party/{name}"]
 
 
 def test_the_manifest_beside_it_has_every_operator(wheel: Path) -> None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.audit.licences import licence_faults
 from cpuwheels.core.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.core.macho import is_macho
 from cpuwheels.wheel.canonical import entry_order
@@ -68,6 +69,8 @@ class Entry:
     elf: ElfFacts | None = None
     paths: tuple[str, ...] = ()
     fault: str = ""
+    is_code: bool = False
+    """Whether it is an ELF or a Mach-O file."""
 
     @property
     def is_binary(self) -> bool:
@@ -83,6 +86,8 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
             files = {info.filename: info for info in infos if not info.is_dir()}
             dist_info = dist_info_of(files)
             entries = {name: _read(archive, info, expected.forbidden_paths) for name, info in files.items()}
+            code = [name for name, entry in entries.items() if entry.is_code]
+            unlicensed = list(licence_faults(archive, code))
             text = {
                 name: archive.read(f"{dist_info}/{name}") if f"{dist_info}/{name}" in files else b""
                 for name in ("WHEEL", "METADATA", "RECORD")
@@ -95,6 +100,7 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
         *(f"{name} is missing" for name in expected.modules if name not in files),
+        *unlicensed,
         *binary_faults({name: entry for name, entry in entries.items() if entry.is_binary}, expected),
     ]
 
@@ -196,7 +202,7 @@ def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, forbidden: Sequence[s
     if content.startswith(MAGIC):
         return _read_binary(content, forbidden)
     if is_macho(content):
-        return Entry(content_digest(content), len(content), paths=_held(content, forbidden))
+        return Entry(content_digest(content), len(content), paths=_held(content, forbidden), is_code=True)
     return Entry(content_digest(content), len(content))
 
 
@@ -207,12 +213,12 @@ def _read_binary(content: bytes, forbidden: Sequence[str]) -> Entry:
         try:
             facts = read_elf(io.BytesIO(content))
         except ValueError as error:
-            return Entry(digest, len(content), None, paths, str(error))
+            return Entry(digest, len(content), None, paths, str(error), is_code=True)
         _FACTS[digest] = facts
         if len(_FACTS) > _MOST_FACTS:
             _FACTS.popitem(last=False)
     _FACTS.move_to_end(digest)
-    return Entry(digest, len(content), _FACTS[digest], paths)
+    return Entry(digest, len(content), _FACTS[digest], paths, is_code=True)
 
 
 def _held(content: bytes, forbidden: Sequence[str]) -> tuple[str, ...]:

@@ -72,11 +72,18 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.command()
 @click.argument("target")
 @build_options
+@click.option("--distribution", metavar="NAME", help="Also write the wheel under this project name, as PyPI takes it.")
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
 @pass_paths
-def build(paths: Paths, /, target: str, summary: bool, **options: Unpack[_Options]) -> None:
+def build(paths: Paths, /, target: str, distribution: str | None, summary: bool, **options: Unpack[_Options]) -> None:
     """Build the wheel of TARGET."""
-    build_target(paths, target, BuildOptions(**options), summary=summary)
+    from cpuwheels.pipeline.distribution import check_name, redistribute
+
+    if distribution is not None:
+        check_name(distribution)
+    finished = build_target(paths, target, BuildOptions(**options), summary=summary)
+    if distribution is not None:
+        print(redistribute(finished.path, distribution, finished.path.parent / distribution))
 
 
 @click.command()

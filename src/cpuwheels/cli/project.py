@@ -12,6 +12,8 @@ from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.runtime import RuntimeOptions, check_runtime, refuse_without_runtime, runtime_options
 
 if TYPE_CHECKING:
+    from pydantic import BaseModel
+
     from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
 
@@ -81,7 +83,7 @@ def schema(paths: Paths, only_check: bool) -> None:
     from cpuwheels.pipeline.comparison.result import Comparison
 
     paths.require_checkout("schema")
-    outputs = {"comparison": Comparison, "doctor-runtime": Report}
+    outputs: dict[str, type[BaseModel]] = {"comparison": Comparison, "doctor-runtime": Report}
     for path in write_reference(paths.root, load_matrix(paths.matrix), only_check=only_check, outputs=outputs):
         print(f"written: {path.relative_to(paths.root)}")
 

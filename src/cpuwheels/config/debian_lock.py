@@ -8,6 +8,9 @@ from pydantic import Field
 
 from cpuwheels.core.models import Sha256, Strict, load_yaml
 
+LICENCES = "licenses"
+"""Lock of the packages with licences of what is in a wheel that no other lock has."""
+
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names of architectures that the kernel names differently."""
 

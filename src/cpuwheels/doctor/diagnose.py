@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import uv
 
-from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.debian_lock import LICENCES, load_lock
 from cpuwheels.config.host import check_host, is_foreign, markers, own_target, runs_here, this_machine
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.capture import capture
@@ -115,6 +115,7 @@ def diagnose(
             *_toolchain_needs(context, target, options.toolchain),
             *_helper_needs(context, matrix, target, options.toolchain),
             *_needs(context, request, pins, target, pythons, stored=environment is not None),
+            inputs.debian_need(context, LICENCES, "the licences in the wheel"),
         ]
     except CpuwheelsError as error:
         yield from_error("locks", error)

@@ -49,12 +49,14 @@ class Tcmalloc:
         digest: The sha256 of its sources.
         key: Names the library's bytes: a digest of everything that they depend on.
         file: The library, stripped.
+        source: Its sources, with their licence.
     """
 
     version: str
     digest: str
     key: str
     file: Path
+    source: Path
 
 
 def tcmalloc_digest(matrix: Matrix, target: Target) -> str | None:
@@ -99,7 +101,7 @@ def get_tcmalloc(
             built = get_project(context, project, request, plan, cache())
         _strip(context, request, built / BUILD / f"lib{LIBRARY}.so", folder / FILE)
 
-    return Tcmalloc(pin.version, pin.sha256, key, context.store.get(f"{KIND}-stripped", key, make) / FILE)
+    return Tcmalloc(pin.version, pin.sha256, key, context.store.get(f"{KIND}-stripped", key, make) / FILE, source)
 
 
 def _strip(context: BuildContext, request: KernelRequest, library: Path, stripped: Path) -> None:

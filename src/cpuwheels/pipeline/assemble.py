@@ -12,12 +12,14 @@ from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, package_wheel
+from cpuwheels.pipeline.pylock import write_pylock
 from cpuwheels.pipeline.report.write import PAGE, refresh_report
 from cpuwheels.pipeline.test_environment import install_environment
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.load.install_check import check_install
 from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.wheel.components import with_components
 from cpuwheels.wheel.overlay import parts_of
 from cpuwheels.wheel.upstream_package import upstream_package
 
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.package_wheel import PackagedWheel
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.pipeline.test_environment import InstallEnvironment
+    from cpuwheels.wheel.components import Components
+    from cpuwheels.wheel.core_metadata import Project
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Assembly:
         manifest: What its kernels are made from; written into the wheel.
         kernels: Folder with the kernels as they are in the wheel.
         beside: Name in the wheel → extension module that is not one of them.
+        components: The libraries in the wheel and their licences.
         policy: What the binaries are audited against.
         audited: Key and result of an audit, if there was one; otherwise they are audited.
         features: What this machine's CPU has.
@@ -57,6 +62,7 @@ class Assembly:
     manifest: KernelManifest
     kernels: Path
     beside: Mapping[str, Path]
+    components: Components
     policy: AuditPolicy
     audited: tuple[str, Audited] | None
     features: frozenset[str]
@@ -88,9 +94,11 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
             staging(context.paths, name, version) as staged,
             _installation(context, assembly, work) if check else nullcontext() as installation,
         ):
-            built = _packed(context, assembly, work, staged)
+            built, project = _packed(context, assembly, work, staged)
             tried = _checked(context, assembly, built, installation) if check else []
             assembly.write_beside(staged)
+            if check:
+                write_pylock(context, project, assembly.inputs.environment, built, staged)
             write_record(
                 staged / RECORD,
                 provenance=assembly.provenance,
@@ -110,7 +118,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
         return read_built(output)
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> tuple[PackagedWheel, Project]:
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
@@ -120,11 +128,12 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
             environment=inputs.environment,
             work=work / "package",
         )
+        licenses = work / "licenses"
         parts = parts_of(
-            package.project,
+            with_components(package.project, assembly.components, package.licenses, licenses),
             package=package.files,
             kernels=assembly.kernels,
-            licenses=package.licenses,
+            licenses=licenses,
             beside=assembly.beside,
         )
         built = package_wheel(
@@ -145,7 +154,7 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
             )
-    return built
+    return built, parts.project
 
 
 @contextmanager

@@ -30,10 +30,12 @@ from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
+from cpuwheels.pipeline.reuse.components import donated_components
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
 from cpuwheels.source.request import wanted_source
 from cpuwheels.toolchain.native_helpers import features_here, probe
 from cpuwheels.toolchain.select import check_choice
+from cpuwheels.wheel.components import get_components
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -109,6 +111,10 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     keep_fingerprint(context.store, target.id, inputs.source.folder, kernels)
     title = f"vLLM {inputs.source.version} for {target.id}: kernels {kernels.key}"
 
+    beside = beside_kernels(context, toolchain) | ({TCMALLOC: tcmalloc.file} if tcmalloc else {})
+    modules = [*kernels.folder.glob("*/**/*.so"), *beside.values()]
+    components = get_components(context, toolchain, modules, onednn=inputs.onednn, acl=inputs.acl, tcmalloc=tcmalloc)
+
     def write_beside(folder: Path) -> None:
         with storage_errors(folder):
             if kernels.debug_folder:
@@ -123,6 +129,7 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
         kernels=kernels.key,
         chooser=chooser,
         tcmalloc=tcmalloc,
+        components=components.listed,
     )
     return Assembly(
         inputs=inputs,
@@ -131,7 +138,8 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
             wanted, kernels, chooser_digest(target, root), tcmalloc_digest(context.matrix, target)
         ),
         kernels=kernels.folder,
-        beside=beside_kernels(context, toolchain) | ({TCMALLOC: tcmalloc.file} if tcmalloc else {}),
+        beside=beside,
+        components=components,
         policy=_audit_policy(target, inputs, toolchain, kernels),
         audited=None,
         features=probe(native.isaprobe).features,
@@ -153,6 +161,7 @@ def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> A
         manifest=donor.manifest,
         kernels=folder,
         beside={},
+        components=donated_components(donor, context.store),
         policy=_policy(target, inputs),
         audited=audited,
         features=features_here(context.store),

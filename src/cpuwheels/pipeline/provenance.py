@@ -15,6 +15,7 @@ from cpuwheels.source.acl import NAME as ACL_NAME
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.audit.policy import Audited
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from cpuwheels.source.patched import PreparedSource
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.wheel.components import Component
     from cpuwheels.wheel.requirements import MovedRequirement
 
 NOTE = "cpuwheels.json"
@@ -93,6 +95,20 @@ class TcmallocFacts(VersionFacts):
     """Of the compiled library."""
 
 
+class ComponentFacts(_Facts):
+    """A library in the wheel; see `cpuwheels.wheel.components.Component`."""
+
+    name: str
+    version: str
+    license: str
+    """SPDX expression."""
+    digest: str
+    libraries: tuple[str, ...]
+    """Sonames under which the wheel may hold it; otherwise it is linked into the modules."""
+    texts: dict[str, str]
+    """Licence file below ``.dist-info/licenses`` → digest."""
+
+
 class KernelFacts(_Facts):
     """What the kernels of a wheel are compiled with."""
 
@@ -106,6 +122,8 @@ class KernelFacts(_Facts):
     chooser_key: str | None = None
     """Key of the module that chooses among the kernel libraries, if there is one."""
     tcmalloc: TcmallocFacts | None = None
+    components: tuple[ComponentFacts, ...] = ()
+    """The libraries in the wheel with their licences."""
 
 
 class Provenance(KernelFacts):
@@ -181,6 +199,7 @@ def kernel_facts(
     kernels: str,
     chooser: str | None = None,
     tcmalloc: Tcmalloc | None = None,
+    components: Iterable[Component] = (),
 ) -> KernelFacts:
     """Return what kernels are compiled with.
 
@@ -192,6 +211,7 @@ def kernel_facts(
         kernels: Their key.
         chooser: Key of the module that chooses among them, if there is one.
         tcmalloc: The allocator in the same wheel, if there is one.
+        components: The libraries in that wheel.
     """
     return KernelFacts(
         toolchain=VersionFacts(version=f"{toolchain.family} {toolchain.version}", digest=toolchain.digest),
@@ -202,6 +222,7 @@ def kernel_facts(
         kernel_key=kernels,
         chooser_key=chooser,
         tcmalloc=_tcmalloc_facts(tcmalloc),
+        components=tuple(ComponentFacts.model_validate(vars(each)) for each in components),
     )
 
 

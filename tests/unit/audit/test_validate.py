@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import hashlib
+import json
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -30,6 +32,19 @@ def test_a_bundled_library_and_one_of_torch_are_fine(tmp_path: Path) -> None:
     changes = {
         "demo.libs/libnuma-0123.so.1": Elf(soname="libnuma-0123.so.1").write(),
         "demo/_C.abi3.so": Elf(needed=("libnuma-0123.so.1", "libtorch_cpu.so"), runpath="$ORIGIN/../demo.libs").write(),
+    }
+    wheel = ww.write_good(tmp_path, **changes)
+    unlicensed = "demo.libs/libnuma-0123.so.1 is a library that cpuwheels.json does not list with its licence"
+    assert validate_wheel(wheel, EXPECTED) == [unlicensed]
+    text = {"third/numa": hashlib.sha256(b"terms").hexdigest()}
+    note = {
+        "bundled_libraries": {"demo.libs/libnuma-0123.so.1": "libnuma.so.1"},
+        "components": [{"name": "numactl", "libraries": ["libnuma.so.1"], "texts": text}],
+    }
+    changes |= {
+        "metadata": ww.METADATA.encode() + b"License-File: third/numa\n",
+        f"{ww.INFO}/cpuwheels.json": json.dumps(note).encode(),
+        f"{ww.INFO}/licenses/third/numa": b"terms",
     }
     assert validate_wheel(ww.write_good(tmp_path, **changes), EXPECTED) == []
 

@@ -108,7 +108,7 @@ def fill(world: World, root: Path) -> None:
     """Put everything where the build would look for it."""
     world.put("vllm.tar.gz")
     world.put("simple/cmake/index.html")
-    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
+    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64", "licenses"):
         for package in load_lock(root, lock).packages:
             world.put(f"debian/{package.path}")
     python = f"cp3{sys.version_info.minor}"
@@ -121,6 +121,7 @@ NETWORK = {
     "vLLM 0.32.0 sdist",
     "packages of gcc-14-amd64",
     "packages of sysroot-bullseye-amd64",
+    "packages of licenses",
     "package index",
     "torch 2.13.0+cpu",
     "oneDNN v3.13",
@@ -205,7 +206,7 @@ def test_alternate_for_onednn(examine, world, project_root):
 
 
 def test_what_is_in_the_store_need_not_be_reached(examine, world, paths):
-    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64"):
+    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64", "licenses"):
         for package in load_lock(paths.root, lock).packages:
             (paths.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
     release = world.matrix.release("0.32.0")

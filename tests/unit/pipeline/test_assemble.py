@@ -28,6 +28,7 @@ from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.onednn_isa import OnednnLimit
+from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
 from kernel_request import TARGET, environment
 from sample_source import EPOCH, sha256
@@ -77,7 +78,9 @@ class Steps:
         steps: dict[str, Callable[..., Any]] = {
             "install_environment": lambda *_: self.installation,
             "upstream_package": lambda *_, **__: SimpleNamespace(project="vllm", files={}, licenses={}),
-            "parts_of": lambda *_, **given: given,
+            "with_components": lambda project, *_: project,
+            "parts_of": lambda project, **given: SimpleNamespace(project=project, **given),
+            "write_pylock": self._lock,
             "package_wheel": self._package,
             "check_install": self._check,
             "require_chosen": self._chosen,
@@ -102,6 +105,12 @@ class Steps:
             (),
             (MovedRequirement("a @ https://a", "a==1", "x"),),
         )
+
+    def _lock(
+        self, _context: object, project: object, _environment: object, wheel: PackagedWheel, folder: Path
+    ) -> None:
+        assert (project, wheel.path.parent) == ("vllm", folder)
+        (folder / "pylock.toml").write_text(wheel.sha256)
 
     def _check(self, wheel: Path, **given: Any) -> Any:
         assert self.loader.open
@@ -143,6 +152,7 @@ def assembly(**changes: Any) -> Assembly:
         "manifest": SimpleNamespace(modules=("_C_NEWER", "_C_OLDER", "spinloop")),
         "kernels": Path("/kernels"),
         "beside": {"vllm/_C.abi3.so": Path("/chooser")},
+        "components": Components((), Path("/licences")),
         "policy": "the policy",
         "audited": None,
         "features": frozenset({"one"}),
@@ -165,6 +175,7 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     assert built.path == output / NAME
     assert sorted(path.name for path in output.iterdir()) == [
         "operators.json",
+        "pylock.toml",
         "record.json",
         "report.html",
         "trace.json",
@@ -176,9 +187,9 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     (package,) = steps.packed
     assert (package.epoch, package.policy, package.audited) == (EPOCH, "the policy", ("key", "audit"))
     parts: Any = package.parts
-    assert (parts["kernels"], parts["beside"]) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
+    assert (parts.kernels, parts.beside) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
     found = record(built)
-    assert found["beside"] == ["operators.json", "report.html", "trace.json"]
+    assert found["beside"] == ["operators.json", "pylock.toml", "report.html", "trace.json"]
     assert found["logs"] == os.path.relpath(run.logs, output)
     assert NAME in (output / "report.html").read_text()
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})

@@ -29,6 +29,7 @@ from cpuwheels.pipeline.inputs import Inputs
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
+from cpuwheels.wheel.components import Component, Components
 from kernel_request import TARGET, environment, toolchain
 from ledger_records import RECORDS
 from sample_source import EPOCH, write_tree
@@ -43,6 +44,7 @@ LIMITED = TARGET.model_copy(
     }
 )
 ACL = Acl(Path("/acl"), "v52.6.0", "c" * 40, "pinned", {}, march="armv9-a")
+COMPONENT = Component(name="acl", version="", license="MIT", digest="d", libraries=(), texts={"t": "d"})
 MEMORY = MemoryUse(jobs=2, cap=1000, where="--memory 1000", room=800, how="a group", peak=540)
 
 
@@ -86,6 +88,8 @@ class Stages:
             "keep_fingerprint": lambda *given: self.fingerprints.append(given),
             "find_donor": self._donor,
             "precompiled_binaries": lambda donor, _: (Path("/donor"), ("audit key", f"audit of {donor.origin}")),
+            "get_components": lambda *_, acl, **__: Components((replace(COMPONENT, version=acl.tag),), Path("/texts")),
+            "donated_components": lambda donor, _: Components((), Path(f"/texts of {donor.origin}")),
             "assemble": self._assemble,
         }
         for name, stage in stages.items():
@@ -138,6 +142,8 @@ def test_the_stages_and_their_order(stages: Stages) -> None:
     assert (assembly.provenance.target, assembly.provenance.kernel_key) == ("x86", "key")
     assert assembly.manifest.kernels == "key"
     assert assembly.provenance.acl is not None
+    assert [(one.name, one.version) for one in assembly.provenance.components] == [("acl", "v52.6.0")]
+    assert assembly.components.folder == Path("/texts")
     assert (assembly.provenance.acl.tag, assembly.provenance.acl.version) == (ACL.tag, ACL.commit)
     assert assembly.record["jobs"] == {"at_once": 2, "reason": "CPUs", "compiled_in_this_run": True}
     ((store, target, folder, kernels),) = stages.fingerprints
@@ -184,6 +190,7 @@ def test_kernels_of_another_wheel_need_no_compiler_and_no_second_audit(stages: S
     assembly = stages.run(options=BuildOptions(kernels_from=str(tmp_path / "theirs")))
     assert stages.done == ["wanted", "upstream", "gather the source and its pins", f"donor {tmp_path / 'theirs'}"]
     assert (assembly.kernels, assembly.beside, assembly.manifest) == (Path("/donor"), {}, "their manifest")
+    assert assembly.components.folder == Path("/texts of there")
     assert assembly.audited == ("audit key", "audit of there")
     assert assembly.features == {"stored"}
     assert assembly.provenance.kernel_key == "theirs"

@@ -78,7 +78,7 @@ def test_a_chooser_is_an_input_and_only_where_there_is_one() -> None:
 
 
 def test_so_is_an_allocator() -> None:
-    allocator = Tcmalloc("2.16", "a" * 64, "compiled", Path("/store/libtcmalloc_minimal.so"))
+    allocator = Tcmalloc("2.16", "a" * 64, "compiled", Path("/store/libtcmalloc_minimal.so"), Path("/store/sources"))
     facts = {"version": "2.16", "digest": "a" * 64, "key": "compiled"}
     assert made_from(tcmalloc=allocator).as_dict() == made_from().as_dict() | {"tcmalloc": facts}
 

@@ -55,11 +55,41 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
             f"{package.name} holds a member that may not be unpacked: {error}", where=package, next_step=_REFUSED_NEXT
         ) from error
     except (ArError, tarfile.TarError, lzma.LZMAError, EOFError, zlib.error) as error:
-        raise ToolchainError(
-            f"{package.name} is not a whole Debian package: {error}",
-            where=package,
-            next_step="remove it there, so that it is fetched again",
-        ) from error
+        raise _damaged(package, error) from error
+
+
+def read_member(package: Path, name: str) -> bytes:
+    """Return the content of one regular file in a package.
+
+    Args:
+        package: A ``.deb`` file.
+        name: Path below the root.
+
+    Raises:
+        ToolchainError: It is not a whole Debian package, or has no such file.
+    """
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_data(package))) as tar:
+            for member in tar:
+                if member.isreg() and str(inner_path(member.name, package)) == name:
+                    stream = tar.extractfile(member)
+                    assert stream is not None  # noqa: S101  (a regular file has content)
+                    return stream.read()
+    except (ArError, tarfile.TarError, lzma.LZMAError, EOFError, zlib.error) as error:
+        raise _damaged(package, error) from error
+    raise ToolchainError(
+        f"{package.name} has no {name}",
+        where=package,
+        next_step="see where this version of the package has it, and correct the name in the code",
+    )
+
+
+def _damaged(package: Path, error: Exception) -> ToolchainError:
+    return ToolchainError(
+        f"{package.name} is not a whole Debian package: {error}",
+        where=package,
+        next_step="remove it there, so that it is fetched again",
+    )
 
 
 def _data(package: Path) -> bytes:

@@ -116,6 +116,41 @@ def add_links(root: Path, lock: DebianLock) -> None:
         link.symlink_to(target)
 
 
+def fetch_package(
+    package: DebianPackage,
+    mirrors: Sequence[str],
+    store: Store,
+    on_bytes: Callable[[int, int | None], None] | None = None,
+) -> Path:
+    """Return a package's file from the store, fetching it first if it is not there.
+
+    Args:
+        package: The package.
+        mirrors: Debian mirrors, in order.
+        store: Where it is kept.
+        on_bytes: Called with (bytes so far, bytes in all or None).
+
+    Raises:
+        DownloadError: No mirror has it.
+        DigestMismatchError: A mirror served other bytes than the pinned ones.
+    """
+    urls = mirrored(package.path, mirrors)
+    pinned = Pinned(f"{package.name} {package.version}", urls, package.sha256, package.size)
+    try:
+        return fetch(pinned, store, on_bytes=on_bytes)
+    except DownloadError as error:
+        # A mirror drops a version as soon as a newer one is in the suite.
+        raise DownloadError(
+            error.what,
+            where=error.where,
+            output=error.output,
+            next_step="if it is gone from the mirrors (status 404), Debian has published a newer point "
+            "release: run `nox -s lock`, or set CPUWHEELS_DEBIAN_MIRROR to "
+            "https://snapshot.debian.org/archive/debian/YYYYMMDDT000000Z with the date of the lock; "
+            "else check the network, or name another mirror in CPUWHEELS_DEBIAN_MIRROR",
+        ) from error
+
+
 class _Downloads:
     """Fetches packages in a few threads and hands them out in the lock's order."""
 
@@ -149,18 +184,4 @@ class _Downloads:
             self._reporter.progress(Progress(done, self._total, unit="bytes", detail=package.name))
 
     def _fetch(self, package: DebianPackage) -> Path:
-        urls = mirrored(package.path, self._mirrors)
-        pinned = Pinned(f"{package.name} {package.version}", urls, package.sha256, package.size)
-        try:
-            return fetch(pinned, self._store, on_bytes=lambda done, _: self._show(package, done))
-        except DownloadError as error:
-            # A mirror drops a version as soon as a newer one is in the suite.
-            raise DownloadError(
-                error.what,
-                where=error.where,
-                output=error.output,
-                next_step="if it is gone from the mirrors (status 404), Debian has published a newer point "
-                "release: run `nox -s lock`, or set CPUWHEELS_DEBIAN_MIRROR to "
-                "https://snapshot.debian.org/archive/debian/YYYYMMDDT000000Z with the date of the lock; "
-                "else check the network, or name another mirror in CPUWHEELS_DEBIAN_MIRROR",
-            ) from error
+        return fetch_package(package, self._mirrors, self._store, lambda done, _: self._show(package, done))

@@ -1,0 +1,68 @@
+"""Whether a wheel lists each library that it holds, and has the licence of each one."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import json
+from email.parser import BytesParser
+from typing import TYPE_CHECKING, Any
+
+from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
+
+from cpuwheels.wheel.dist_info import dist_info_of
+
+if TYPE_CHECKING:
+    import zipfile
+    from collections.abc import Iterable, Iterator
+
+NOTE = "cpuwheels.json"
+_MODULES = ("*.abi3.so", "*.cpython-*.so")
+"""File names of extension modules; every other binary is a library."""
+
+
+def licence_faults(archive: zipfile.ZipFile, binaries: Iterable[str]) -> Iterator[str]:
+    """Yield what is wrong with the licences of a wheel.
+
+    Args:
+        archive: The wheel.
+        binaries: Names of its ELF and Mach-O files.
+    """
+    names = set(archive.namelist())
+    info = dist_info_of(names)
+    metadata = BytesParser().parsebytes(archive.read(f"{info}/METADATA") if f"{info}/METADATA" in names else b"")
+    declared = set(metadata.get_all("License-File", []))
+    for name in sorted(declared):
+        if f"{info}/licenses/{name}" not in names:
+            yield f"METADATA names the licence file {name}, which is missing"
+    if (expression := metadata.get("License-Expression")) is not None:
+        try:
+            canonicalize_license_expression(expression)
+        except InvalidLicenseExpression as error:
+            yield f"METADATA has a licence expression that is not one: {error}"
+    note = json.loads(archive.read(f"{info}/{NOTE}")) if f"{info}/{NOTE}" in names else {}
+    components: list[dict[str, Any]] = note.get("components", [])
+    for component in components:
+        yield from _component_faults(archive, component, f"{info}/licenses", declared)
+    listed = {soname for component in components for soname in component["libraries"]}
+    sonames: dict[str, str] = note.get("bundled_libraries", {})
+    for name in sorted(binaries):
+        file = name.rpartition("/")[2]
+        if any(fnmatch.fnmatchcase(file, pattern) for pattern in _MODULES):
+            continue
+        if sonames.get(name, file) not in listed:
+            yield f"{name} is a library that {NOTE} does not list with its licence"
+
+
+def _component_faults(
+    archive: zipfile.ZipFile, component: dict[str, Any], folder: str, declared: set[str]
+) -> Iterator[str]:
+    if not component["texts"]:
+        yield f"{component['name']} has no licence file"
+    for text, digest in component["texts"].items():
+        if f"{folder}/{text}" not in archive.NameToInfo:
+            yield f"the licence {text} of {component['name']} is missing"
+        elif hashlib.sha256(archive.read(f"{folder}/{text}")).hexdigest() != digest:
+            yield f"the licence {text} of {component['name']} has another digest than {NOTE} says"
+        if text not in declared:
+            yield f"METADATA does not name the licence file {text}"

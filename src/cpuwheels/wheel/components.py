@@ -1,0 +1,238 @@
+"""What a wheel contains besides vLLM: libraries next to the modules or linked into them, with their licences.
+
+The texts come from the pinned sources of each library: its own tree, or its Debian package. They go into the wheel as
+its licence files (PEP 639).
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from packaging.licenses import canonicalize_license_expression
+
+from cpuwheels.config.debian_lock import LICENCES, load_lock
+from cpuwheels.core.digests import file_digest, make_key
+from cpuwheels.core.elf import is_elf, read_needed
+from cpuwheels.core.errors import WheelError
+from cpuwheels.fetch.debian.deb import read_member
+from cpuwheels.fetch.debian.mirrors import debian_mirrors
+from cpuwheels.fetch.debian.root import fetch_package
+from cpuwheels.kernels.tcmalloc import FILE as TCMALLOC
+from cpuwheels.source import acl as arm
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianPackage
+    from cpuwheels.kernels.tcmalloc import Tcmalloc
+    from cpuwheels.source.acl import Acl
+    from cpuwheels.source.onednn import OneDnn
+    from cpuwheels.toolchain.result import Toolchain
+    from cpuwheels.wheel.core_metadata import Project
+
+FOLDER = "third-party"
+"""Folder of the texts below the licence files of a wheel."""
+
+KIND = "licences"
+
+_PATTERNS = ("LICEN[CS]E*", "COPYING*", "NOTICE*", "THIRD-PARTY-PROGRAMS*", "LICENSES/*")
+"""Files of a source tree that state its terms."""
+
+_ONEDNN = "Apache-2.0 AND BSD-3-Clause AND BSL-1.0"
+"""Its own licence, that of Xbyak and ittnotify, and Boost's for its hashing."""
+
+_COMMON = "usr/share/common-licenses"
+_DOC = "usr/share/doc/{}/copyright"
+
+
+@dataclass(frozen=True)
+class Component:
+    """A library in a wheel.
+
+    Attributes:
+        name: As its project names it.
+        version: Of its source or package.
+        license: SPDX expression.
+        digest: Of its source, its package or, for a compiler's runtime, of the compiler.
+        libraries: Sonames under which the wheel may hold it; otherwise it is linked into the modules.
+        texts: Licence file of the wheel → digest of its content.
+    """
+
+    name: str
+    version: str
+    license: str
+    digest: str
+    libraries: tuple[str, ...]
+    texts: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Components:
+    """The libraries in a wheel and their licences.
+
+    Attributes:
+        listed: The libraries.
+        folder: Where the texts are, by their names in the wheel.
+    """
+
+    listed: tuple[Component, ...]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class _Packaged:
+    """A licence file of a Debian package."""
+
+    package: DebianPackage
+    member: str
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """A library whose texts are still to be collected: from its tree, or from packages."""
+
+    component: Component
+    texts: Mapping[str, Path | _Packaged]
+
+    @property
+    def digests(self) -> list[str]:
+        packages = sorted(text.package.sha256 for text in self.texts.values() if isinstance(text, _Packaged))
+        return [self.component.name, self.component.digest, *sorted(self.texts), *packages]
+
+
+def get_components(
+    context: BuildContext,
+    toolchain: Toolchain,
+    modules: Iterable[Path],
+    *,
+    onednn: OneDnn | None,
+    acl: Acl | None,
+    tcmalloc: Tcmalloc | None,
+) -> Components:
+    """Return the libraries in a wheel; the texts of their licences are from the store or collected now.
+
+    Args:
+        context: The run.
+        toolchain: Its runtime is in the modules if it has a static C++ library.
+        modules: The extension modules and their libraries: which system libraries they need.
+        onednn: Linked into them, if at all.
+        acl: Likewise.
+        tcmalloc: Next to them, if at all.
+
+    Raises:
+        WheelError: A source tree states no terms.
+        DownloadError: A package is on no mirror and not in the store.
+        ToolchainError: A package has no such text.
+    """
+    wanted = [*_compiled_in(onednn, acl, tcmalloc), *_packaged(context, toolchain, modules)]
+
+    def make(folder: Path) -> None:
+        for each in wanted:
+            for name, text in each.texts.items():
+                path = folder / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(_read(context, text))
+
+    folder = context.store.get(KIND, make_key(layout=1, wanted=[each.digests for each in wanted]), make)
+    listed = (
+        replace(each.component, texts={name: file_digest(folder / name) for name in sorted(each.texts)})
+        for each in wanted
+    )
+    return Components(tuple(listed), folder)
+
+
+def with_components(project: Project, components: Components, own: Path, folder: Path) -> Project:
+    """Return a project's metadata with the licences of the libraries in its wheel.
+
+    Args:
+        project: As its source declares it.
+        components: The libraries.
+        own: Folder with the licence files that the metadata names.
+        folder: Made; all licence files are copied there.
+    """
+    texts = {name for component in components.listed for name in component.texts}
+    for names, place in ((project.license_files, own), (sorted(texts), components.folder)):
+        for name in names:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(place / name, folder / name)
+    files = tuple(dict.fromkeys((*project.license_files, *sorted(texts))))
+    return replace(project, license_files=files, license_expression=_combined(project, components.listed))
+
+
+def _combined(project: Project, components: Iterable[Component]) -> str:
+    """Return the licence expression of the whole wheel; none if its source declares none (PEP 639)."""
+    if not project.license_expression:
+        return ""
+    parts = [f"({project.license_expression})" if " OR " in project.license_expression else project.license_expression]
+    parts += [part for component in components for part in component.license.split(" AND ")]
+    return str(canonicalize_license_expression(" AND ".join(dict.fromkeys(parts))))
+
+
+def _compiled_in(onednn: OneDnn | None, acl: Acl | None, tcmalloc: Tcmalloc | None) -> list[_Wanted]:
+    found = []
+    if onednn is not None:
+        libraries = ("libcpuwheels_dnnl.so",)
+        component = Component("oneDNN", onednn.version, _ONEDNN, onednn.digest, libraries, {})
+        found.append(_of_tree(component, onednn.folder))
+    if acl is not None and acl.folder is not None:
+        commit = acl.commit or ""
+        found.append(_of_tree(Component(arm.NAME, acl.tag, "MIT", commit, (), {}), acl.folder))
+    if tcmalloc is not None:
+        library = TCMALLOC.rpartition("/")[2]
+        component = Component("gperftools", tcmalloc.version, "BSD-3-Clause", tcmalloc.digest, (library,), {})
+        found.append(_of_tree(component, tcmalloc.source))
+    return found
+
+
+def _of_tree(component: Component, folder: Path) -> _Wanted:
+    found = {path for pattern in _PATTERNS for path in folder.glob(pattern) if path.is_file()}
+    if not found:
+        raise WheelError(
+            f"the sources of {component.name} {component.version} state no licence",
+            where=folder,
+            next_step=f"add the name of the file to {__name__}",
+        )
+    return _Wanted(component, {_name(component, str(path.relative_to(folder))): path for path in sorted(found)})
+
+
+def _packaged(context: BuildContext, toolchain: Toolchain, modules: Iterable[Path]) -> list[_Wanted]:
+    """Return what comes from Debian packages: the compiler's runtime, and libnuma."""
+    packages = {package.name: package for package in load_lock(context.root, LICENCES).packages}
+    common, found = packages["base-files"], []
+    if any(part.endswith("libstdc++.a") for part in toolchain.cxx_libraries):
+        spdx = "GPL-3.0-or-later WITH GCC-exception-3.1"
+        component = Component("GCC runtime", toolchain.version, spdx, toolchain.digest, (), {})
+        found.append(_of_package(component, packages["gcc-14-base"], common, "GPL-3"))
+    if context.target.sysroot is not None and any("libnuma.so.1" in _needed(module) for module in modules):
+        sysroot = load_lock(context.root, context.target.sysroot)
+        package = next(package for package in sysroot.packages if package.name == "libnuma1")
+        component = Component("numactl", package.version, "LGPL-2.1-only", package.sha256, ("libnuma.so.1",), {})
+        found.append(_of_package(component, package, common, "LGPL-2.1"))
+    return found
+
+
+def _of_package(component: Component, package: DebianPackage, common: DebianPackage, terms: str) -> _Wanted:
+    texts = {"copyright": _Packaged(package, _DOC.format(package.name)), terms: _Packaged(common, f"{_COMMON}/{terms}")}
+    return _Wanted(component, {_name(component, name): text for name, text in texts.items()})
+
+
+def _name(component: Component, name: str) -> str:
+    # The characters that PEP 639 allows in the path of a licence file.
+    return f"{FOLDER}/{re.sub('[^A-Za-z0-9._-]+', '-', component.name)}/{name}"
+
+
+def _needed(module: Path) -> tuple[str, ...]:
+    with module.open("rb") as stream:
+        return read_needed(stream)[0] if is_elf(stream) else ()
+
+
+def _read(context: BuildContext, text: Path | _Packaged) -> bytes:
+    if isinstance(text, _Packaged):
+        mirrors = debian_mirrors(context)
+        return read_member(fetch_package(text.package, mirrors, context.store), text.member)
+    return text.read_bytes()
