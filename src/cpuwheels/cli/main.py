@@ -14,6 +14,7 @@ import click
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.folders import Folders
+from cpuwheels.cli.image import image
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.test import check, kernel_bench, serve
@@ -42,6 +43,7 @@ for _command in (
     check,
     serve,
     kernel_bench,
+    image,
     bisect,
     nightly,
     publish,

@@ -233,3 +233,22 @@ class ServeOptions:
     out: Path | None = None
     locked: bool = False
     relock: bool = False
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """What the user may choose for container images.
+
+    Attributes:
+        wheels: One for each target; the targets' newest if empty.
+        compiler: Whether they are the flavour with a C++ compiler.
+        check: Whether they are read back, unpacked and run.
+        push: ``REGISTRY/NAME:TAG`` to push them to; nowhere when None.
+        out: Folder of the layout; next to the wheel, or below ``images/`` for several targets, when None.
+    """
+
+    wheels: tuple[Path, ...] = ()
+    compiler: bool = False
+    check: bool = False
+    push: str | None = None
+    out: Path | None = None

@@ -35,6 +35,7 @@ PACKAGES = (
     "audit",
     "verification",
     "pipeline",
+    "image",
     "index",
     "doctor",
     "bisect",
