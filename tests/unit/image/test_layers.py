@@ -102,4 +102,4 @@ def test_a_layer_that_cannot_be_made_is_not_seen(tmp_path: Path) -> None:
 
     with pytest.raises(Exception, match="missing"):
         stored_layer(Store(tmp_path / "store"), "things", EARLIEST, broken)
-    assert [path for path in (tmp_path / "store" / "image-layers").iterdir()] == []
+    assert list((tmp_path / "store" / "image-layers").iterdir()) == []

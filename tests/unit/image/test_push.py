@@ -26,7 +26,7 @@ def test_a_place_in_full_is_taken(place: str) -> None:
     assert check_place(place) == place
 
 
-@pytest.mark.parametrize("place", ["vllm", "vllm:1.0", "ghcr.io/me/vllm", "ghcr.io/me/vllm:1+cpu", "ghcr.io/Me/x:1", ""])
+@pytest.mark.parametrize("place", ["vllm", "vllm:1.0", "ghcr.io/me/vllm", "ghcr.io/me/x:1+cpu", "ghcr.io/Me/x:1", ""])
 def test_a_place_that_lacks_something_is_refused(place: str) -> None:
     with pytest.raises(UsageError, match="names no registry, repository and tag"):
         check_place(place)
@@ -43,9 +43,7 @@ def test_only_this_machine_is_asked_without_tls(host: str, right: bool) -> None:
 def test_oras_copies_the_layout(tmp_path: Path) -> None:
     tools = Recorder()
     push(tools, tmp_path, "1.0", "ghcr.io/me/vllm:1.0", {"DOCKER_CONFIG": "/keys", "OTHER": "x"})  # type: ignore[arg-type]
-    assert tools.calls == [
-        ("oras", "cp", "--no-tty", "--from-oci-layout", f"{tmp_path}:1.0", "ghcr.io/me/vllm:1.0")
-    ]
+    assert tools.calls == [("oras", "cp", "--no-tty", "--from-oci-layout", f"{tmp_path}:1.0", "ghcr.io/me/vllm:1.0")]
     assert tools.env["DOCKER_CONFIG"] == "/keys"
     assert "OTHER" not in tools.env
     push(tools, tmp_path, "1.0", "localhost:5000/vllm:1.0", {})  # type: ignore[arg-type]

@@ -33,7 +33,7 @@ def test_a_package_is_left_out_of_a_lock_with_its_hashes() -> None:
     ("script", "found"),
     [
         (b"#!/store/venv/bin/python\nimport sys\n", b"#!/usr/bin/python3.11\nimport sys\n"),
-        (b"#!/bin/sh\n'''exec' '/a b/python' \"$0\" \"$@\"\n' '''\nimport sys\n", b"#!/usr/bin/python3.11\nimport sys\n"),
+        (b"#!/bin/sh\n'''exec' '/a b/py' \"$0\" \"$@\"\n' '''\nimport sys\n", b"#!/usr/bin/python3.11\nimport sys\n"),
         (b"#!/bin/sh\necho\n", None),
         (b"\x7fELF\x02python", None),
     ],
@@ -59,8 +59,7 @@ def test_an_installed_package_does_not_say_where_it_came_from(tmp_path: Path) ->
     assert script == b"#!/usr/bin/python3.11\nprint()\n"
     digest = base64.urlsafe_b64encode(hashlib.sha256(script).digest()).rstrip(b"=").decode()
     assert (info / "RECORD").read_text() == (
-        f"../../../bin/demo,sha256={digest},{len(script)}\n"
-        "demo-1.0.dist-info/METADATA,,\ndemo-1.0.dist-info/RECORD,,\n"
+        f"../../../bin/demo,sha256={digest},{len(script)}\ndemo-1.0.dist-info/METADATA,,\ndemo-1.0.dist-info/RECORD,,\n"
     )
     assert sorted(path.name for path in info.iterdir()) == ["METADATA", "RECORD"]
 
