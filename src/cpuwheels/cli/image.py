@@ -19,6 +19,8 @@ class _Image(TypedDict):
 
     wheels: tuple[Path, ...]
     compiler: bool
+    zen: bool
+    relock: bool
     check: bool
     push: str | None
     out: Path | None
@@ -34,6 +36,8 @@ class _Image(TypedDict):
     help="A wheel of each target, in their order (default: the newest in dist/).",
 )
 @click.option("--compile", "compiler", is_flag=True, help="With a C++ compiler, for torch.compile.")
+@click.option("--zen", is_flag=True, help="With AMD's zentorch, if its release is for the wheel's torch.")
+@click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
 @click.option(
     "--check", is_flag=True, help="Read it with skopeo, unpack it with umoci, and serve a small model from it."
 )

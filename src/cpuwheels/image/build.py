@@ -78,10 +78,11 @@ def build_images(
     images = {}
     for (name, context), wheel in zip(contexts.items(), wheels, strict=True):
         with reporter.stage("image", f"layers of {wheel.name} for {name}"):
-            images[name] = compose(context, wheel, compiler=options.compiler)
-    flavour = "image-compile" if options.compiler else "image"
-    folder = options.out or (wheels[0].parent if len(targets) == 1 else paths.dist / "images") / flavour
-    tag = _tag(wheels[0], compiler=options.compiler)
+            images[name] = compose(context, wheel, options)
+    flavour = _flavour(options)
+    folder = options.out or (wheels[0].parent if len(targets) == 1 else paths.dist / "images") / f"image{flavour}"
+    # No tag may have a plus.
+    tag = str(parse_wheel_filename(wheels[0].name)[1]).replace("+", "-") + flavour
     written = _write(images, tag, folder, reporter)
     if options.check:
         for (name, context), wheel in zip(contexts.items(), wheels, strict=True):
@@ -107,10 +108,9 @@ def _check_options(targets: Sequence[str], options: ImageOptions) -> None:
         check_place(options.push)
 
 
-def _tag(wheel: Path, *, compiler: bool) -> str:
-    """Return the tag: the wheel's version with a hyphen in place of the plus, which no tag may have."""
-    version = str(parse_wheel_filename(wheel.name)[1]).replace("+", "-")
-    return f"{version}-compile" if compiler else version
+def _flavour(options: ImageOptions) -> str:
+    """Return what is appended to the names of a flavour."""
+    return f"{'-zen' if options.zen else ''}{'-compile' if options.compiler else ''}"
 
 
 def _write(images: dict[str, Image], tag: str, folder: Path, reporter: Reporter) -> Written:

@@ -6,39 +6,47 @@ The order is that of change, the rarest first: the next wheel of the same releas
 from __future__ import annotations
 
 import shutil
+import sys
 import zipfile
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.core.digests import text_digest
-from cpuwheels.core.errors import ImageError, LockedError
+from cpuwheels.core.errors import ImageError
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.fetch.uv import uv_environment
 from cpuwheels.image.labels import labels
 from cpuwheels.image.layers import EARLIEST, Member, stored_layer
 from cpuwheels.image.oci import Image, Settings
-from cpuwheels.image.python_packages import install, unpacked_python, without
-from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members
+from cpuwheels.image.python_packages import emulated_python, install, unpacked_python, without
+from cpuwheels.image.requirements import locked_requirements
+from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members, glibc_of
+from cpuwheels.image.zen import zen_lock
 from cpuwheels.pipeline.provenance import read_note
-from cpuwheels.verification.serving.environment import LOCKS, own_name
-from cpuwheels.verification.serving.requirements import lock_fits, requirements_of
+from cpuwheels.verification.emulation.cpus import emulated_features
+from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
+    from cpuwheels.config.options import ImageOptions
     from cpuwheels.environment.build_env import Environment
     from cpuwheels.image.layers import Layer
     from cpuwheels.image.python_packages import ImagePython
     from cpuwheels.pipeline.provenance import WheelNote
-    from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 PORT = 8000
+_DEBIAN_TORCH = "python3-torch"
+"""In a base: torch is Debian's, and there is no layer of PyTorch's."""
+
 EAGER = "--enforce-eager"
 """What the flavour without a compiler adds to its entrypoint: torch.compile needs a C++ compiler at run time."""
 
@@ -57,12 +65,14 @@ class _Packing:
     Attributes:
         context: The run.
         python: The image's Python.
-        interpreter: One of the same version that runs here.
+        interpreter: One that runs here, for uv; of the same version, if no platform is named.
+        platform: uv's options for packages of another machine.
     """
 
     context: BuildContext
     python: ImagePython
     interpreter: Path
+    platform: tuple[str, ...] = ()
 
     def layer(
         self,
@@ -87,56 +97,60 @@ class _Packing:
 
             def make() -> Mapping[str, Member]:
                 context.reporter.info(f"packing {name}")
-                return install(what(work), self.python, self.interpreter, work, log, env)
+                return install([*self.platform, *what(work)], self.python, self.interpreter, work, log, env)
 
             return stored_layer(context.store, name, epoch, make, python=self.python.key, **inputs)
 
 
-def compose(context: BuildContext, wheel: Path, *, compiler: bool) -> Image:
+def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     """Return the image of a wheel, its layers packed and in the store.
 
     Args:
         context: The run; its target names what the image is made from.
         wheel: The wheel; one that this project built.
-        compiler: Whether it is the flavour with a C++ compiler.
+        options: The flavour, and whether requirements are resolved anew.
 
     Raises:
-        ImageError: The target has no image, or not of this flavour, or the wheel is somebody else's.
+        ImageError: The target has no image, or not of this flavour, or the wheel is somebody else's, or some of its
+            requirements have no wheels for the target's machine.
         LockedError: The wheel's requirements are not locked for the image's Python.
         CpuwheelsError: A part's own error.
     """
-    target, pins = context.target, _pins(context)
-    if compiler and pins.compiler is None:
-        raise ImageError(
-            f"the image of {target.id} has no flavour with a compiler",
-            where="matrix.yaml: image.compiler",
-            next_step="leave --compile out",
-        )
+    target, pins = context.target, _pins(context, options)
     found = read_wheel(wheel, target, markers(target, pins.python))
     note = _note(wheel)
-    epoch = note.source.epoch
-    requirements = _requirements(context, found, pins)
-    # The build environment's Python has to be the image's: torch is a wheel of one Python.
-    own = replace(context, matrix=context.matrix.model_copy(update={"python": (pins.python,)}))
-    environment = torch_environment(own, found.torch)
-    root, key = base_root(context, pins.root)
-    packing = _Packing(context, unpacked_python(root, pins.python, key), environment.python)
-    layers = [
-        _base(packing, root, key),
-        _requirements_layer(packing, requirements, pins),
-        _torch_layer(packing, environment),
-    ]
-    if compiler and pins.compiler is not None:
+    lock = load_lock(context.root, pins.root)
+    glibc = glibc_of(lock)
+    own_torch = not any(package.name == _DEBIAN_TORCH for package in lock.packages)
+    requirements = locked_requirements(context, found, pins, glibc, relock=options.relock and not own_torch)
+    zen = zen_lock(context, found, pins, requirements, glibc, relock=options.relock) if options.zen else None
+    root, key = base_root(context, lock)
+    environment = _environment(context, found.torch, pins) if own_torch else None
+    platform = f"{target.machine}-manylinux_2_{glibc}" if is_foreign(target) else ""
+    packing = _Packing(
+        context,
+        _python(context, root, pins, key),
+        environment.python if environment else Path(sys.executable),
+        ("--python-platform", platform, "--python-version", pins.python) if platform else (),
+    )
+    layers = [_base(packing, root, key), _locked_layer(packing, "requirements", requirements, pins)]
+    if environment:
+        layers.append(_torch_layer(packing, environment))
+    if zen:
+        layers.append(_locked_layer(packing, zen.stem, zen, pins))
+    if options.compiler and pins.compiler is not None:
         members, of_compiler = compiler_members(context, pins.root, pins.compiler)
         layers.append(stored_layer(context.store, "C++ compiler", EARLIEST, lambda: members, compiler=of_compiler))
+    epoch = note.source.epoch
     layers.append(
         packing.layer(found.path.name, epoch, lambda _: [wheel.resolve()], uv_environment(), wheel=found.sha256)
     )
-    about = labels(found, note, _metadata(wheel), requirements, environment.torch_version, pins)
-    return Image(target.machine, epoch, _settings(about, compiler=compiler), tuple(layers))
+    torch = environment.torch_version if environment else _debian_torch(lock)
+    about = labels(found, note, _metadata(wheel), requirements, torch, pins)
+    return Image(target.machine, epoch, _settings(about, compiler=options.compiler), tuple(layers))
 
 
-def _pins(context: BuildContext) -> ImagePins:
+def _pins(context: BuildContext, options: ImageOptions) -> ImagePins:
     target = context.target
     if target.image is None:
         raise ImageError(
@@ -144,13 +158,42 @@ def _pins(context: BuildContext) -> ImagePins:
             where="matrix.yaml: the target has no `image`",
             next_step=f"targets with one: {', '.join(one.id for one in context.matrix.targets if one.image)}",
         )
-    if is_foreign(target):
+    if options.compiler and target.image.compiler is None:
         raise ImageError(
-            f"an image of {target.id} is composed on a machine with {target.system} {target.machine}",
-            where="this machine",
-            next_step="run it there: its Python compiles the bytecode",
+            f"the image of {target.id} has no flavour with a compiler",
+            where="matrix.yaml: image.compiler",
+            next_step="leave --compile out",
         )
     return target.image
+
+
+def _environment(context: BuildContext, torch: str, pins: ImagePins) -> Environment:
+    """Return the environment with the wheel's torch, for the image's Python.
+
+    Raises:
+        ImageError: The machine is of another kind: torch is fetched by an installer that runs there.
+    """
+    if is_foreign(context.target):
+        raise ImageError(
+            f"an image of {context.target.id} with PyTorch's torch is composed on {context.target.machine}",
+            where="this machine",
+            next_step="run it there, or name a base with Debian's torch in matrix.yaml: image.root",
+        )
+    # The build environment's Python has to be the image's: torch is a wheel of one Python.
+    matrix = context.matrix.model_copy(update={"python": (pins.python,)})
+    return torch_environment(replace(context, matrix=matrix), torch)
+
+
+def _python(context: BuildContext, root: Path, pins: ImagePins, key: str) -> ImagePython:
+    if not is_foreign(context.target):
+        return unpacked_python(root, pins.python, key)
+    # The last CPU is the plainest, which is the fastest to emulate.
+    cpu = list(emulated_features(context.target.libraries))[-1]
+    return emulated_python(find_emulator(context, context.target.machine), cpu, root, pins.python, key)
+
+
+def _debian_torch(lock: DebianLock) -> str:
+    return next(package.version for package in lock.packages if package.name == _DEBIAN_TORCH)
 
 
 def _note(wheel: Path) -> WheelNote:
@@ -171,24 +214,6 @@ def _metadata(wheel: Path) -> str:
     with zipfile.ZipFile(wheel) as archive:
         name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         return archive.read(name).decode()
-
-
-def _requirements(context: BuildContext, wheel: KernelWheel, pins: ImagePins) -> Path:
-    """Return the lock of what a wheel requires.
-
-    Raises:
-        LockedError: There is none that fits.
-    """
-    lock = context.root / "locks" / LOCKS / own_name(context.target.id, wheel.version, pins.python)
-    wanted = requirements_of(wheel.requires, markers(context.target, pins.python))
-    misfits = lock_fits(lock.read_text(encoding="utf-8"), wanted) if lock.is_file() else ["a lock"]
-    if misfits:
-        raise LockedError(
-            f"the wheel's requirements are not locked for Python {pins.python}: {', '.join(misfits)} is missing",
-            where=lock,
-            next_step=f"write it with nox -s serve-{context.target.id} -- --relock",
-        )
-    return lock
 
 
 def _base(packing: _Packing, root: Path, key: str) -> Layer:
@@ -212,14 +237,14 @@ def _compiled(packing: _Packing, library: Path, work: Path, place: str) -> dict[
     return {f"{place}/{path.relative_to(copy).as_posix()}": Member(path.read_bytes()) for path in copy.rglob("*.pyc")}
 
 
-def _requirements_layer(packing: _Packing, lock: Path, pins: ImagePins) -> Layer:
+def _locked_layer(packing: _Packing, name: str, lock: Path, pins: ImagePins) -> Layer:
     text = without(lock.read_text(encoding="utf-8"), pins.without)
 
     def what(work: Path) -> Sequence[str | Path]:
         (work / "requirements.txt").write_text(text, encoding="utf-8")
         return ["--require-hashes", "-r", work / "requirements.txt"]
 
-    return packing.layer("requirements", EARLIEST, what, uv_environment(), requirements=text_digest(text))
+    return packing.layer(name, EARLIEST, what, uv_environment(), requirements=text_digest(text))
 
 
 def _torch_layer(packing: _Packing, environment: Environment) -> Layer:

@@ -101,6 +101,20 @@ def unpacked_python(root: Path, version: str, key: str) -> ImagePython:
     return ImagePython(command, {"PYTHONHOME": str(root / "usr")}, version, key)
 
 
+def emulated_python(emulator: Path, cpu: str, root: Path, version: str, key: str) -> ImagePython:
+    """Return the Python of an unpacked base of another machine.
+
+    Args:
+        emulator: QEMU's program for that machine.
+        cpu: As QEMU names it.
+        root: The base.
+        version: Such as ``3.14``.
+        key: Of the base's content.
+    """
+    command = (emulator, "-cpu", cpu, "-L", root, root / "usr" / "bin" / f"python{version}")
+    return ImagePython(command, {"PYTHONHOME": str(root / "usr")}, version, key)
+
+
 def install(
     what: Sequence[str | Path], python: ImagePython, interpreter: Path, work: Path, log: Path, env: Mapping[str, str]
 ) -> dict[str, Member]:

@@ -37,19 +37,32 @@ vllm:x:{USER}:
 _NSSWITCH = "passwd: files\ngroup: files\nhosts: files dns\n"
 
 
-def base_root(context: BuildContext, name: str) -> tuple[Path, str]:
+def base_root(context: BuildContext, lock: DebianLock) -> tuple[Path, str]:
     """Return the unpacked packages of a lock, and the key of their content.
 
     Args:
         context: The run.
-        name: Of the lock.
+        lock: The base's.
 
     Raises:
-        MatrixError: The lock cannot be read, or is empty.
+        MatrixError: The lock is empty.
         DownloadError: A package cannot be fetched.
     """
-    lock = load_lock(context.root, name)
     return _unpacked(context, lock), content_key(lock)
+
+
+def glibc_of(lock: DebianLock) -> int:
+    """Return the version of a base's C library: 36 for 2.36.
+
+    Raises:
+        MatrixError: The base has none.
+    """
+    for package in lock.packages:
+        if package.name in {"libc6", "libc6.1"}:
+            return int(package.version.split(":")[-1].split("-")[0].split(".")[1])
+    raise MatrixError(
+        "the base has no libc6", where="locks/: the image's root", next_step="add it to the lock's suites"
+    )
 
 
 def base_members(root: Path) -> dict[str, Member]:
