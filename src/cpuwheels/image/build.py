@@ -100,7 +100,7 @@ def _check_options(targets: Sequence[str], options: ImageOptions) -> None:
         raise UsageError("a target is given twice", where="command line", next_step="give each once")
     if options.wheels and len(options.wheels) != len(targets):
         raise UsageError(
-            f"{len(options.wheels)} wheels for {len(targets)} targets",
+            f"the number of wheels is {len(options.wheels)}, and of targets {len(targets)}",
             where="--wheel",
             next_step="give one for each target, in their order, or none",
         )

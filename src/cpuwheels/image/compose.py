@@ -120,13 +120,12 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     found = read_wheel(wheel, target, markers(target, pins.python))
     note = _note(wheel)
     lock = load_lock(context.root, pins.root)
-    glibc = glibc_of(lock)
     own_torch = not any(package.name == _DEBIAN_TORCH for package in lock.packages)
-    requirements = locked_requirements(context, found, pins, glibc, relock=options.relock and not own_torch)
-    zen = zen_lock(context, found, pins, requirements, glibc, relock=options.relock) if options.zen else None
+    requirements = locked_requirements(context, found, pins, lock, relock=options.relock and not own_torch)
+    zen = zen_lock(context, found, pins, requirements, lock, relock=options.relock) if options.zen else None
     root, key = base_root(context, lock)
     environment = _environment(context, found.torch, pins) if own_torch else None
-    platform = f"{target.machine}-manylinux_2_{glibc}" if is_foreign(target) else ""
+    platform = f"{target.machine}-manylinux_2_{glibc_of(lock)}" if is_foreign(target) else ""
     packing = _Packing(
         context,
         _python(context, root, pins, key),

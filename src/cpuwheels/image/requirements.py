@@ -16,6 +16,7 @@ from cpuwheels.core.errors import BuildEnvironmentError, CommandError, ImageErro
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.image.root_filesystem import glibc_of
 from cpuwheels.verification.serving.environment import LOCKS, own_name
 from cpuwheels.verification.serving.requirements import APART, lock_fits, requirements_of
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from packaging.tags import Tag
 
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -34,7 +36,7 @@ _OLDEST = 17
 
 
 def locked_requirements(
-    context: BuildContext, wheel: KernelWheel, pins: ImagePins, glibc: int, *, relock: bool
+    context: BuildContext, wheel: KernelWheel, pins: ImagePins, base: DebianLock, *, relock: bool
 ) -> Path:
     """Return the lock of everything that a wheel requires but torch.
 
@@ -42,7 +44,7 @@ def locked_requirements(
         context: The run.
         wheel: The wheel.
         pins: What the image is made from.
-        glibc: Version of the base's C library: 36 for 2.36.
+        base: The Debian packages of its base.
         relock: Resolve them anew and write the lock.
 
     Raises:
@@ -53,10 +55,10 @@ def locked_requirements(
     lock = context.root / "locks" / LOCKS / own_name(context.target.id, wheel.version, pins.python)
     wanted = requirements_of(wheel.requires, markers(context.target, pins.python))
     if relock:
-        resolve([str(one) for one in wanted], context, pins, glibc, lock)
+        resolve([str(one) for one in wanted], context, pins, base, lock)
         context.reporter.info(f"written: {lock}")
     if not lock.is_file():
-        refuse_missing([str(one) for one in wanted], context, pins, glibc)
+        refuse_missing([str(one) for one in wanted], context, pins, base)
     misfits = lock_fits(lock.read_text(encoding="utf-8"), wanted) if lock.is_file() else ["a lock"]
     if misfits:
         raise LockedError(
@@ -71,7 +73,7 @@ def resolve(
     wanted: Sequence[str],
     context: BuildContext,
     pins: ImagePins,
-    glibc: int,
+    base: DebianLock,
     lock: Path,
     constraints: Path | None = None,
 ) -> None:
@@ -81,7 +83,7 @@ def resolve(
         wanted: The requirements.
         context: The run.
         pins: Of the image.
-        glibc: As for `locked_requirements`.
+        base: As for `locked_requirements`.
         lock: The file to write.
         constraints: A lock whose versions are kept.
 
@@ -89,9 +91,9 @@ def resolve(
         ImageError: Some of them have no wheel for the image's machine.
         BuildEnvironmentError: They cannot be resolved.
     """
-    refuse_missing(wanted, context, pins, glibc)
+    refuse_missing(wanted, context, pins, base)
     resolved = context.logs / "image-resolved.txt"
-    platform = f"--python-platform={context.target.machine}-manylinux_2_{glibc}"
+    platform = f"--python-platform={context.target.machine}-manylinux_2_{glibc_of(base)}"
     options: list[str | Path] = ["--generate-hashes", "--only-binary", ":all:", platform]
     if constraints:
         options += ["--constraint", constraints]
@@ -100,10 +102,11 @@ def resolve(
     write_atomic(lock, resolved.read_text(encoding="utf-8"))
 
 
-def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, glibc: int) -> None:
+def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, base: DebianLock) -> None:
     """Refuse requirements that have no wheels for the image's machine.
 
-    uv resolves them for all machines at once, with the files of each: it knows no platform for every machine.
+    uv resolves them for all machines at once, with the files of each: it knows no platform for every machine. What the
+    base has as a Debian package needs no wheel.
 
     Raises:
         ImageError: There are such requirements.
@@ -112,8 +115,10 @@ def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins
     files = context.logs / "pylock.image.toml"
     _compile(wanted, context, pins, ["--universal", "--format", "pylock.toml"], files)
     about = markers(context.target, pins.python)
-    tags = image_tags(context.target.machine, pins.python, glibc)
-    if missing := without_wheels(files.read_text(encoding="utf-8"), about, tags):
+    tags = image_tags(context.target.machine, pins.python, glibc_of(base))
+    debian = {canonicalize_name(package.name.removeprefix("python3-")) for package in base.packages}
+    found = without_wheels(files.read_text(encoding="utf-8"), about, tags)
+    if missing := [one for one in found if canonicalize_name(one.partition("==")[0]) not in debian]:
         raise ImageError(
             f"{len(missing)} requirements have no wheel for {context.target.machine} and Python {pins.python}: "
             f"{', '.join(missing)}",

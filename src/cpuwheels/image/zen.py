@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -54,7 +55,7 @@ def zen_requirement(requires: Iterable[str], torch: str, where: Path) -> Require
 
 
 def zen_lock(
-    context: BuildContext, wheel: KernelWheel, pins: ImagePins, requirements: Path, glibc: int, *, relock: bool
+    context: BuildContext, wheel: KernelWheel, pins: ImagePins, requirements: Path, base: DebianLock, *, relock: bool
 ) -> Path:
     """Return the lock of what the extra adds to the other requirements.
 
@@ -63,7 +64,7 @@ def zen_lock(
         wheel: The wheel.
         pins: What the image is made from.
         requirements: The lock of the other requirements, whose versions are kept.
-        glibc: Version of the base's C library: 36 for 2.36.
+        base: The Debian packages of its base.
         relock: Resolve them anew and write the lock.
 
     Raises:
@@ -75,7 +76,7 @@ def zen_lock(
     lock = context.root / "locks" / LOCKS / f"{requirements.stem}-{EXTRA}.txt"
     pinned = f"{wanted.name}{wanted.specifier}"
     if relock:
-        resolve([pinned], context, pins, glibc, lock, requirements)
+        resolve([pinned], context, pins, base, lock, requirements)
         there = _NAMES.findall(requirements.read_text(encoding="utf-8"))
         lock.write_text(without(lock.read_text(encoding="utf-8"), there), encoding="utf-8")
         context.reporter.info(f"written: {lock}")
