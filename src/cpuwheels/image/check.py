@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _PATIENCE = 900.0
 _INSIDE = "/tmp/check"  # noqa: S108  (in the image's own, empty /tmp)
+_SCRIPT = "serve_inside.py"
 _HERE = Path(__file__).with_name("resources")
 _MODELS = Path(__file__).parents[1] / "verification" / "serving" / "resources"
 
@@ -104,7 +105,7 @@ def serve(
     (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
     try:
         run([*command, "/tmp/models/tiny_models.py", f"{_INSIDE}/models", "opt"], log=log)  # noqa: S108
-        run([*command, "/tmp/scripts/serve_inside.py", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
+        run([*command, f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
     except CommandError as error:
         raise ImageError("the image does not run", where=error.where, log=log, output=error.output) from error
     server = work / "server.log"

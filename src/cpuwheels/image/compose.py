@@ -23,8 +23,8 @@ from cpuwheels.image.labels import labels
 from cpuwheels.image.layers import EARLIEST, Member, stored_layer
 from cpuwheels.image.oci import Image, Settings
 from cpuwheels.image.python_packages import emulated_python, install, unpacked_python, without
-from cpuwheels.image.requirements import locked_requirements
-from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members, glibc_of
+from cpuwheels.image.requirements import locked_requirements, uv_platform
+from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members
 from cpuwheels.image.zen import zen_lock
 from cpuwheels.pipeline.provenance import read_note
 from cpuwheels.verification.emulation.cpus import emulated_features
@@ -125,7 +125,7 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     zen = zen_lock(context, found, pins, requirements, lock, relock=options.relock) if options.zen else None
     root, key = base_root(context, lock)
     environment = _environment(context, found.torch, pins) if own_torch else None
-    platform = f"{target.machine}-manylinux_2_{glibc_of(lock)}" if is_foreign(target) else ""
+    platform = uv_platform(target.machine, lock) if is_foreign(target) else ""
     packing = _Packing(
         context,
         _python(context, root, pins, key),

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
+_NEWEST = 40
+"""Of the manylinux platforms 2_40 is the newest that uv knows."""
+
 _OLDEST = 17
 """Of the manylinux platforms 2_17 is the oldest with a number."""
 
@@ -93,13 +96,23 @@ def resolve(
     """
     refuse_missing(wanted, context, pins, base)
     resolved = context.logs / "image-resolved.txt"
-    platform = f"--python-platform={context.target.machine}-manylinux_2_{glibc_of(base)}"
+    platform = f"--python-platform={uv_platform(context.target.machine, base)}"
     options: list[str | Path] = ["--generate-hashes", "--only-binary", ":all:", platform]
     if constraints:
         options += ["--constraint", constraints]
     _compile(wanted, context, pins, options, resolved)
     lock.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(lock, resolved.read_text(encoding="utf-8"))
+
+
+def uv_platform(machine: str, base: DebianLock) -> str:
+    """Return a machine with a base's C library, as uv names it.
+
+    Args:
+        machine: As the kernel names it.
+        base: The Debian packages of its base.
+    """
+    return f"{machine}-manylinux_2_{min(glibc_of(base), _NEWEST)}"
 
 
 def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, base: DebianLock) -> None:

@@ -12,7 +12,7 @@ from cpuwheels.config.image_pins import ImagePins
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import ImageError, LockedError
 from cpuwheels.image import requirements
-from cpuwheels.image.requirements import image_tags, locked_requirements, without_wheels
+from cpuwheels.image.requirements import image_tags, locked_requirements, uv_platform, without_wheels
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 PYLOCK = """\
@@ -67,6 +67,11 @@ def test_tags_end_with_the_bases_c_library() -> None:
     assert Tag("cp312", "cp312", "manylinux_2_36_s390x") not in tags
 
 
+@pytest.mark.parametrize(("glibc", "platform"), [(36, "aarch64-manylinux_2_36"), (43, "aarch64-manylinux_2_40")])
+def test_uv_is_asked_for_a_platform_that_it_knows(glibc: int, platform: str) -> None:
+    assert uv_platform("aarch64", base(glibc)) == platform
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """What is resolved in place of asking an index; every machine has all wheels."""
@@ -111,13 +116,8 @@ def test_what_has_no_wheels_ends_the_image_with_all_names(tmp_path: Path, monkey
         requirements, "_compile", lambda _wanted, _context, _pins, _options, output: output.write_text(PYLOCK)
     )
     context.logs.mkdir(parents=True)
+    pins = ImagePins(root="b", python="3.14")
     with pytest.raises(
         ImageError, match=r"2 requirements have no wheel for s390x and Python 3\.14: native==2\.0, source"
     ):
-        locked_requirements(
-            context,
-            wheel(tmp_path / "x.whl"),
-            ImagePins(root="b", python="3.14"),
-            base(41, "python3-newer"),
-            relock=False,
-        )
+        locked_requirements(context, wheel(tmp_path / "x.whl"), pins, base(41, "python3-newer"), relock=False)
