@@ -139,6 +139,29 @@ def test_what_is_asked_for(
     assert not project.dist.exists()
 
 
+@pytest.mark.parametrize(
+    ("expected", "arguments", "words"),
+    [
+        (errors.UnknownTargetError, ["x68", "--wheel", "a.whl"], ["unknown target 'x68'"]),
+        (errors.UsageError, ["x86", "x86"], ["a target is given twice"]),
+        (
+            errors.UsageError,
+            ["x86", "--wheel", "a.whl", "--wheel", "b.whl"],
+            ["the number of wheels is 2, and of targets 1"],
+        ),
+        (errors.UsageError, ["x86", "--push", "vllm:1"], ["vllm:1 names no registry", "--push"]),
+        (errors.WheelError, ["x86"], ["there is no wheel for target x86"]),
+        (errors.ImageError, ["macos", "--wheel", "a.whl"], ["no image is described for target macos", "x86"]),
+    ],
+)
+def test_what_an_image_is_asked_for(
+    project: Project, expected: type[CpuwheelsError], arguments: list[str], words: list[str]
+) -> None:
+    message = project.fails(expected, "image", *arguments)
+    for word in words:
+        assert word in message
+
+
 def test_max_jobs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAX_JOBS", "x")
     assert "MAX_JOBS is 'x'" in project.fails(errors.UsageError, "build", "x86")

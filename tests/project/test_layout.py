@@ -31,7 +31,7 @@ ORDER = (
     "audit",
     "verification",
     "pipeline",
-    ("index", "doctor", "bisect"),
+    ("image", "index", "doctor", "bisect"),
     "cli",
 )
 """Each package imports only those before it; those in brackets do not import each other."""

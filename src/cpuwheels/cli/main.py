@@ -13,6 +13,7 @@ import click
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.folders import Folders, shared_options
+from cpuwheels.cli.image import image
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.serve_bench import serve_bench
@@ -57,6 +58,7 @@ for _command in (
     kernel_bench,
     compare,
     serve_bench,
+    image,
     bisect,
     nightly,
     publish,

@@ -43,6 +43,8 @@ class DebianLock(Strict):
     """Dependencies that are not needed for compiling."""
     leave_out_files: tuple[str, ...] = ()
     """Files that are not unpacked: glob patterns of paths below the root, ``*`` also matching ``/``."""
+    keep_files: tuple[str, ...] = ()
+    """Files that are unpacked although `leave_out_files` or the list of unused files names them: glob patterns."""
     links: dict[str, str] = Field(default_factory=dict)
     """Links that the packages lack: path below the root → what it names, seen from the link's own folder."""
     packages: tuple[DebianPackage, ...] = ()

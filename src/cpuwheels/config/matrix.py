@@ -9,6 +9,7 @@ from typing import Literal
 from packaging.version import Version
 from pydantic import Field, model_validator
 
+from cpuwheels.config.image_pins import ImagePins
 from cpuwheels.config.nightly import Nightly
 from cpuwheels.config.pins import AclPin, Archive, DebianSource, OneDnnPin, PepVersion, TorchPin
 from cpuwheels.core.errors import TargetNotBuiltError, UnknownTargetError
@@ -104,6 +105,8 @@ class Target(Strict):
     """Whether the wheel holds the allocator that vLLM preloads into a server's processes."""
     cpuinfo: str = ""
     """What upstream's CPU detection reads in place of ``/proc/cpuinfo``."""
+    image: ImagePins | None = None
+    """What its container image is made from; there is none if not given."""
     worst_peak: ByteSize
     """Peak memory of the largest single compilation, with a margin: the largest ``peak_bytes`` in a ``record.json``."""
     worst_peak_debug: ByteSize
@@ -158,6 +161,8 @@ class Matrix(Strict):
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
     emulator: dict[str, str] = Field(default_factory=dict)
     """Debian lock with QEMU's user-mode emulators for each machine that they run on (``x86_64``)."""
+    image_tools: dict[str, str] = Field(default_factory=dict)
+    """Debian lock with the programs that push and check images, for each machine that they run on (``x86_64``)."""
     nightly: Nightly = Field(default_factory=Nightly)
     """What the nightly job builds and keeps."""
     targets: tuple[Target, ...] = Field(min_length=1)

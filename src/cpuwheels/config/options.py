@@ -276,3 +276,26 @@ class ServeBenchOptions:
     against_preload: tuple[str, ...] = ()
     least: float = LEAST_RATIO
     out: Path | None = None
+
+
+@dataclass(frozen=True)
+class ImageOptions:
+    """What the user may choose for container images.
+
+    Attributes:
+        wheels: One for each target; the targets' newest if empty.
+        compiler: Whether they are the flavour with a C++ compiler.
+        zen: Whether they have AMD's zentorch.
+        relock: Resolve requirements anew and write the project's lock.
+        check: Whether they are read back, unpacked and run.
+        push: ``REGISTRY/NAME:TAG`` to push them to; nowhere when None.
+        out: Folder of the layout; next to the wheel, or below ``images/`` for several targets, when None.
+    """
+
+    wheels: tuple[Path, ...] = ()
+    compiler: bool = False
+    zen: bool = False
+    relock: bool = False
+    check: bool = False
+    push: str | None = None
+    out: Path | None = None

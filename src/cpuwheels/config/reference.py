@@ -40,6 +40,7 @@ PACKAGES = (
     "audit",
     "verification",
     "pipeline",
+    "image",
     "index",
     "doctor",
     "bisect",

@@ -271,6 +271,12 @@ class PreflightError(CpuwheelsError):
     exit_code = 45
 
 
+class ImageError(CpuwheelsError):
+    """A container image cannot be composed, does not serve, or cannot be pushed."""
+
+    exit_code = 49
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed for a reason that has no error class of its own."""
 

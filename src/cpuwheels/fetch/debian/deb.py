@@ -28,7 +28,7 @@ UNUSED = tuple(
 _REFUSED_NEXT = "do not use this package; run `nox -s lock` against a mirror you trust"
 
 
-def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None:
+def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = (), keep: Sequence[str] = ()) -> None:
     """Unpack a package's files over what ``root`` already holds.
 
     Owners, special permission bits and maintainer scripts are ignored. Absolute links become relative
@@ -38,6 +38,7 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
         package: A ``.deb`` file.
         root: Folder that stands for ``/``.
         leave_out: Glob patterns of paths below the root, besides `UNUSED`.
+        keep: Glob patterns of paths that are unpacked all the same.
 
     Raises:
         UnsafeArchiveError: A member would leave the root, or is a device.
@@ -48,7 +49,7 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = ()) -> None
         with tarfile.open(fileobj=io.BytesIO(_data(package))) as tar:
             for member in tar:
                 path = inner_path(member.name, package)
-                if path.parts and not _matches(path, patterns):
+                if path.parts and (_matches(path, keep) or not _matches(path, patterns)):
                     tar.extract(placed(member, path, package), root, filter="data")
     except tarfile.FilterError as error:
         raise UnsafeArchiveError(

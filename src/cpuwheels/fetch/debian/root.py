@@ -30,7 +30,8 @@ _MERGED = ("bin", "lib", "lib64")
 
 def content_key(lock: DebianLock) -> str:
     """Return the key of a lock's unpacked files, the same on every machine and mirror."""
-    added = {"links": lock.links} if lock.links else {}
+    # Named only where there are some, so that the keys of locks without them stay as they were.
+    added = {name: value for name in ("keep_files", "links") if (value := getattr(lock, name))}
     return make_key(
         recipe=RECIPE,
         packages=[(package.name, package.sha256) for package in lock.packages],
@@ -76,7 +77,7 @@ def unpacked_root(
         reporter.info(f"fetching and unpacking {len(lock.packages)} Debian packages ({size}) into {kind}")
         with _Downloads(lock, mirrors, store, reporter) as downloads:
             for package, file in downloads:
-                unpack_deb(file, fresh, lock.leave_out_files)
+                unpack_deb(file, fresh, lock.leave_out_files, lock.keep_files)
                 downloads.unpacked(package)
         merge_links(fresh)
         add_links(fresh, lock)

@@ -1,0 +1,189 @@
+"""An image checked as others see it: read by skopeo, unpacked by umoci, and run by bubblewrap without a network."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cpuwheels.core.errors import CommandError, ImageError
+from cpuwheels.core.process import run
+from cpuwheels.image.root_filesystem import USER
+from cpuwheels.verification.serving.loaded import Process, fault, kernel_libraries, runtime_names
+from cpuwheels.verification.serving.memory import memory_share
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.image.tools import Tools
+
+_PATIENCE = 900.0
+_INSIDE = "/tmp/check"  # noqa: S108  (in the image's own, empty /tmp)
+_SCRIPT = "serve_inside.py"
+_HERE = Path(__file__).with_name("resources")
+_MODELS = Path(__file__).parents[1] / "verification" / "serving" / "resources"
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was found of an image that serves.
+
+    Attributes:
+        started: Seconds that the server's start took.
+        libraries: Kernel libraries that it has loaded.
+        runtimes: OpenMP runtimes and allocators in the processes that compute.
+        compiled: Libraries that torch.compile has made.
+    """
+
+    started: float
+    libraries: tuple[str, ...]
+    runtimes: tuple[str, ...]
+    compiled: int
+
+
+def read_back(tools: Tools, layout: Path, tag: str, archive: Path, config: bytes) -> None:
+    """Let skopeo read the layout and docker's archive, and compare the configuration.
+
+    Args:
+        tools: With skopeo.
+        layout: The OCI image layout.
+        tag: Its name there.
+        archive: Docker's archive.
+        config: What the image's configuration is.
+
+    Raises:
+        ImageError: skopeo cannot read one of them, or reads another configuration.
+    """
+    for place in (f"oci:{layout}:{tag}", f"docker-archive:{archive}"):
+        read = tools.run(
+            "skopeo", "--insecure-policy", "inspect", "--config", "--raw", place, why=f"skopeo cannot read {place}"
+        )
+        if json.loads(read.output) != json.loads(config):
+            raise ImageError(f"skopeo reads another configuration from {place}", where=place, log=tools.log)
+
+
+def unpack(tools: Tools, layout: Path, tag: str, bundle: Path) -> Path:
+    """Let umoci unpack an image, which compares every layer with its digest, and return the root.
+
+    Raises:
+        ImageError: It cannot.
+    """
+    tools.run(
+        "umoci", "unpack", "--rootless", "--image", f"{layout}:{tag}", bundle, why=f"umoci cannot unpack {layout}"
+    )
+    return bundle / "rootfs"
+
+
+def serve(
+    context: BuildContext, tools: Tools, root: Path, config: Mapping[str, Any], work: Path, *, allocator: bool
+) -> Checked:
+    """Run an unpacked image as its configuration says, and ask it.
+
+    Args:
+        context: The run.
+        tools: With bubblewrap.
+        root: The unpacked image; only read.
+        config: The image's configuration, ``config`` in the file of that name.
+        work: Empty folder.
+        allocator: Whether the wheel holds an allocator.
+
+    Raises:
+        ImageError: It does not serve, or has loaded what it should not.
+    """
+    log = context.logs / "image-serve.log"
+    command = [*_sandbox(tools, root, config, work), "python3", "-P"]
+    port = next(iter(config["ExposedPorts"])).partition("/")[0]
+    request = {
+        "command": [*config["Entrypoint"], *_arguments(f"{_INSIDE}/models/opt")],
+        "health": config["Healthcheck"]["Test"][1:],
+        "url": f"http://127.0.0.1:{port}",
+        "patience": _PATIENCE,
+        "log": f"{_INSIDE}/server.log",
+    }
+    (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
+    try:
+        run([*command, "/tmp/models/tiny_models.py", f"{_INSIDE}/models", "opt"], log=log)  # noqa: S108
+        run([*command, f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
+    except CommandError as error:
+        raise ImageError("the image does not run", where=error.where, log=log, output=error.output) from error
+    server = work / "server.log"
+    text = server.read_text(encoding="utf-8", errors="replace")
+    (context.logs / "image-server.log").write_text(text, encoding="utf-8")
+    return judged(
+        json.loads((work / "result.json").read_text(encoding="utf-8")),
+        chooser=context.target.chooser or "",
+        allocator=allocator,
+        eager="--enforce-eager" in config["Entrypoint"],
+        log=context.logs / "image-server.log",
+    )
+
+
+def judged(result: Mapping[str, Any], *, chooser: str, allocator: bool, eager: bool, log: Path) -> Checked:
+    """Return what was found.
+
+    Args:
+        result: What serve_inside.py wrote.
+        chooser: A module that looks like a kernel library and is none; empty if there is none.
+        allocator: Whether the wheel holds an allocator.
+        eager: Whether the image does without torch.compile.
+        log: The server's output.
+
+    Raises:
+        ImageError: Something is wrong.
+    """
+    processes = [Process.of(maps, is_first=pid == result.get("first")) for pid, maps in result.get("maps", {}).items()]
+    why = result["failure"] or fault(processes, "", chooser, allocator=allocator) or _answers(result)
+    if not why and result["user"] != USER:
+        why = f"it runs as user {result['user']}, and not as {USER}"
+    if not why and eager and result["compiled"]:
+        why = "torch.compile has compiled something in the flavour without a compiler"
+    if not why and not eager and not result["compiled"]:
+        why = "torch.compile has compiled nothing"
+    if why:
+        tail = log.read_text(encoding="utf-8").splitlines()[-15:] if log.is_file() else []
+        raise ImageError(
+            f"the image does not serve: {why}", where="the unpacked image", log=log, output="\n".join(tail)
+        )
+    return Checked(
+        result["started"],
+        tuple(sorted(kernel_libraries(processes, chooser))),
+        runtime_names(processes),
+        result["compiled"],
+    )
+
+
+def _answers(result: Mapping[str, Any]) -> str:
+    if result["tokens"] != 8:  # noqa: PLR2004  (what serve_inside.py asks for)
+        return f"it answered {result['tokens']} of 8 tokens"
+    try:
+        formed = json.loads(result["formed"])
+    except ValueError:
+        formed = None
+    if not isinstance(formed, dict) or not isinstance(formed.get("right"), bool):
+        return f"its structured answer is {result['formed']!r}"
+    return ""
+
+
+def _arguments(model: str) -> list[str]:
+    return [
+        model,
+        *("--served-model-name", "tiny", "--dtype", "float32", "--max-model-len", "512", "--max-num-seqs", "4"),
+        *("--gpu-memory-utilization", f"{memory_share():.6f}"),
+    ]
+
+
+def _sandbox(tools: Tools, root: Path, config: Mapping[str, Any], work: Path) -> Sequence[str | Path]:
+    """Return the command in front of a program of the image: its root only read, no network but loopback, its user."""
+    user, _, group = config["User"].partition(":")
+    variables = [part for pair in config["Env"] for part in ("--setenv", *pair.split("=", 1))]
+    return [
+        tools.program("bwrap"),
+        *("--unshare-all", "--die-with-parent", "--uid", user, "--gid", group),
+        *("--ro-bind", root, "/", "--proc", "/proc", "--dev", "/dev", "--ro-bind", "/sys", "/sys"),
+        *("--tmpfs", "/tmp", "--tmpfs", "/home/vllm"),  # noqa: S108
+        *("--bind", work, _INSIDE, "--ro-bind", _HERE, "/tmp/scripts", "--ro-bind", _MODELS, "/tmp/models"),  # noqa: S108
+        *("--clearenv", *variables, "--setenv", "HF_HUB_OFFLINE", "1", "--setenv", "VLLM_NO_USAGE_STATS", "1"),
+        *("--chdir", config["WorkingDir"], "--"),
+    ]

@@ -1,0 +1,267 @@
+"""An image of a wheel composed from its layers, each of them in the store: base, requirements, torch, compiler, wheel.
+
+The order is that of change, the rarest first: the next wheel of the same release brings one new layer.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import zipfile
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import is_foreign, markers
+from cpuwheels.core.digests import text_digest
+from cpuwheels.core.errors import ImageError
+from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.environment.torch_install import offer_environment
+from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.image.labels import labels
+from cpuwheels.image.layers import EARLIEST, Member, stored_layer
+from cpuwheels.image.oci import Image, Settings
+from cpuwheels.image.python_packages import emulated_python, install, unpacked_python, without
+from cpuwheels.image.requirements import locked_requirements, uv_platform
+from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members
+from cpuwheels.image.zen import zen_lock
+from cpuwheels.pipeline.provenance import read_note
+from cpuwheels.verification.emulation.cpus import emulated_features
+from cpuwheels.verification.emulation.qemu import find_emulator
+from cpuwheels.wheel.kernel_wheel import read_wheel
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
+    from cpuwheels.config.image_pins import ImagePins
+    from cpuwheels.config.options import ImageOptions
+    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.image.layers import Layer
+    from cpuwheels.image.python_packages import ImagePython
+    from cpuwheels.pipeline.provenance import WheelNote
+
+PORT = 8000
+_DEBIAN_TORCH = "python3-torch"
+"""In a base: torch is Debian's, and there is no layer of PyTorch's."""
+
+EAGER = "--enforce-eager"
+"""What the flavour without a compiler adds to its entrypoint: torch.compile needs a C++ compiler at run time."""
+
+_HEALTH = (
+    "python3",
+    "-c",
+    f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{PORT}/health', timeout=8)",
+)
+_PATH = "/usr/local/bin:/usr/bin:/bin"
+
+
+@dataclass(frozen=True)
+class _Packing:
+    """What all layers of Python packages share.
+
+    Attributes:
+        context: The run.
+        python: The image's Python.
+        interpreter: One that runs here, for uv; of the same version, if no platform is named.
+        platform: uv's options for packages of another machine.
+    """
+
+    context: BuildContext
+    python: ImagePython
+    interpreter: Path
+    platform: tuple[str, ...] = ()
+
+    def layer(
+        self,
+        name: str,
+        epoch: int,
+        what: Callable[[Path], Sequence[str | Path]],
+        env: Mapping[str, str],
+        **inputs: object,
+    ) -> Layer:
+        """Return the layer of some packages.
+
+        Args:
+            name: What it holds.
+            epoch: Time of its files.
+            what: Returns uv's arguments; gets a folder for files that they name.
+            env: uv's variables.
+            inputs: What the packages are named by.
+        """
+        context = self.context
+        log = context.logs / "image-packages.log"
+        with context.store.scratch("image") as work:
+
+            def make() -> Mapping[str, Member]:
+                context.reporter.info(f"packing {name}")
+                return install([*self.platform, *what(work)], self.python, self.interpreter, work, log, env)
+
+            return stored_layer(context.store, name, epoch, make, python=self.python.key, **inputs)
+
+
+def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
+    """Return the image of a wheel, its layers packed and in the store.
+
+    Args:
+        context: The run; its target names what the image is made from.
+        wheel: The wheel; one that this project built.
+        options: The flavour, and whether requirements are resolved anew.
+
+    Raises:
+        ImageError: The target has no image, or not of this flavour, or the wheel is somebody else's, or some of its
+            requirements have no wheels for the target's machine.
+        LockedError: The wheel's requirements are not locked for the image's Python.
+        CpuwheelsError: A part's own error.
+    """
+    target, pins = context.target, _pins(context, options)
+    found = read_wheel(wheel, target, markers(target, pins.python))
+    note = _note(wheel)
+    lock = load_lock(context.root, pins.root)
+    own_torch = not any(package.name == _DEBIAN_TORCH for package in lock.packages)
+    requirements = locked_requirements(context, found, pins, lock, relock=options.relock and not own_torch)
+    zen = zen_lock(context, found, pins, requirements, lock, relock=options.relock) if options.zen else None
+    root, key = base_root(context, lock)
+    environment = _environment(context, found.torch, pins) if own_torch else None
+    platform = uv_platform(target.machine, lock) if is_foreign(target) else ""
+    packing = _Packing(
+        context,
+        _python(context, root, pins, key),
+        environment.python if environment else Path(sys.executable),
+        ("--python-platform", platform, "--python-version", pins.python) if platform else (),
+    )
+    layers = [_base(packing, root, key), _locked_layer(packing, "requirements", requirements, pins)]
+    if environment:
+        layers.append(_torch_layer(packing, environment))
+    if zen:
+        layers.append(_locked_layer(packing, zen.stem, zen, pins))
+    if options.compiler and pins.compiler is not None:
+        members, of_compiler = compiler_members(context, pins.root, pins.compiler)
+        layers.append(stored_layer(context.store, "C++ compiler", EARLIEST, lambda: members, compiler=of_compiler))
+    epoch = note.source.epoch
+    layers.append(
+        packing.layer(found.path.name, epoch, lambda _: [wheel.resolve()], uv_environment(), wheel=found.sha256)
+    )
+    torch = environment.torch_version if environment else _debian_torch(lock)
+    about = labels(found, note, _metadata(wheel), requirements, torch, pins)
+    return Image(target.machine, epoch, _settings(about, compiler=options.compiler), tuple(layers))
+
+
+def _pins(context: BuildContext, options: ImageOptions) -> ImagePins:
+    target = context.target
+    if target.image is None:
+        raise ImageError(
+            f"no image is described for target {target.id}",
+            where="matrix.yaml: the target has no `image`",
+            next_step=f"targets with one: {', '.join(one.id for one in context.matrix.targets if one.image)}",
+        )
+    if options.compiler and target.image.compiler is None:
+        raise ImageError(
+            f"the image of {target.id} has no flavour with a compiler",
+            where="matrix.yaml: image.compiler",
+            next_step="leave --compile out",
+        )
+    return target.image
+
+
+def _environment(context: BuildContext, torch: str, pins: ImagePins) -> Environment:
+    """Return the environment with the wheel's torch, for the image's Python.
+
+    Raises:
+        ImageError: The machine is of another kind: torch is fetched by an installer that runs there.
+    """
+    if is_foreign(context.target):
+        raise ImageError(
+            f"an image of {context.target.id} with PyTorch's torch is composed on {context.target.machine}",
+            where="this machine",
+            next_step="run it there, or name a base with Debian's torch in matrix.yaml: image.root",
+        )
+    # The build environment's Python has to be the image's: torch is a wheel of one Python.
+    matrix = context.matrix.model_copy(update={"python": (pins.python,)})
+    return torch_environment(replace(context, matrix=matrix), torch)
+
+
+def _python(context: BuildContext, root: Path, pins: ImagePins, key: str) -> ImagePython:
+    if not is_foreign(context.target):
+        return unpacked_python(root, pins.python, key)
+    # The last CPU is the plainest, which is the fastest to emulate.
+    cpu = list(emulated_features(context.target.libraries))[-1]
+    return emulated_python(find_emulator(context, context.target.machine), cpu, root, pins.python, key)
+
+
+def _debian_torch(lock: DebianLock) -> str:
+    return next(package.version for package in lock.packages if package.name == _DEBIAN_TORCH)
+
+
+def _note(wheel: Path) -> WheelNote:
+    try:
+        note = read_note(wheel)
+    except (ValueError, OSError):
+        note = None
+    if note is None:
+        raise ImageError(
+            f"{wheel.name} does not say what it was made from",
+            where=wheel,
+            next_step="give a wheel that this version of cpuwheels has built",
+        )
+    return note
+
+
+def _metadata(wheel: Path) -> str:
+    with zipfile.ZipFile(wheel) as archive:
+        name = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        return archive.read(name).decode()
+
+
+def _base(packing: _Packing, root: Path, key: str) -> Layer:
+    context, python = packing.context, packing.python
+
+    def make() -> Mapping[str, Member]:
+        context.reporter.info("packing the base")
+        members = base_members(root)
+        with context.store.scratch("image") as work:
+            library = f"usr/lib/python{python.version}"
+            return members | _compiled(packing, root / library, work, library)
+
+    return stored_layer(context.store, "Debian packages", EARLIEST, make, base=key)
+
+
+def _compiled(packing: _Packing, library: Path, work: Path, place: str) -> dict[str, Member]:
+    """Return the bytecode of the standard library, whose packages hold none."""
+    copy = work / "library"
+    shutil.copytree(library, copy, symlinks=True)
+    packing.python.compile(copy, place, packing.context.logs / "image-packages.log")
+    return {f"{place}/{path.relative_to(copy).as_posix()}": Member(path.read_bytes()) for path in copy.rglob("*.pyc")}
+
+
+def _locked_layer(packing: _Packing, name: str, lock: Path, pins: ImagePins) -> Layer:
+    text = without(lock.read_text(encoding="utf-8"), pins.without)
+
+    def what(work: Path) -> Sequence[str | Path]:
+        (work / "requirements.txt").write_text(text, encoding="utf-8")
+        return ["--require-hashes", "-r", work / "requirements.txt"]
+
+    return packing.layer(name, EARLIEST, what, uv_environment(), requirements=text_digest(text))
+
+
+def _torch_layer(packing: _Packing, environment: Environment) -> Layer:
+    version, digest = environment.torch_version, environment.torch_digest
+
+    def what(_: Path) -> Sequence[str | Path]:
+        return [*environment.offer().uv_options(), f"torch=={version}"]
+
+    return packing.layer(f"torch {version}", EARLIEST, what, offer_environment(), torch=digest)
+
+
+def _settings(about: Mapping[str, str], *, compiler: bool) -> Settings:
+    return Settings(
+        user=f"{USER}:{USER}",
+        env={"PATH": _PATH, "LANG": "C.UTF-8", "HOME": f"/{HOME}"},
+        entrypoint=["vllm", "serve", *([] if compiler else [EAGER])],
+        folder=f"/{HOME}",
+        port=PORT,
+        health=_HEALTH,
+        labels=about,
+    )

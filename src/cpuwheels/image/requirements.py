@@ -1,0 +1,205 @@
+"""The locked requirements of a wheel for an image's Python and machine, and which of them have no wheels for it."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from packaging.markers import Marker
+from packaging.tags import compatible_tags, cpython_tags
+from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from uv import find_uv_bin
+
+from cpuwheels.config.host import markers
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError, ImageError, LockedError
+from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.process import run
+from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.image.root_filesystem import glibc_of
+from cpuwheels.verification.serving.environment import LOCKS, own_name
+from cpuwheels.verification.serving.requirements import APART, lock_fits, requirements_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
+
+    from packaging.tags import Tag
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.debian_lock import DebianLock
+    from cpuwheels.config.image_pins import ImagePins
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+_NEWEST = 40
+"""Of the manylinux platforms 2_40 is the newest that uv knows."""
+
+_OLDEST = 17
+"""Of the manylinux platforms 2_17 is the oldest with a number."""
+
+
+def locked_requirements(
+    context: BuildContext, wheel: KernelWheel, pins: ImagePins, base: DebianLock, *, relock: bool
+) -> Path:
+    """Return the lock of everything that a wheel requires but torch.
+
+    Args:
+        context: The run.
+        wheel: The wheel.
+        pins: What the image is made from.
+        base: The Debian packages of its base.
+        relock: Resolve them anew and write the lock.
+
+    Raises:
+        ImageError: Some of them have no wheel for the image's machine.
+        LockedError: There is no lock that fits.
+        BuildEnvironmentError: They cannot be resolved.
+    """
+    lock = context.root / "locks" / LOCKS / own_name(context.target.id, wheel.version, pins.python)
+    wanted = requirements_of(wheel.requires, markers(context.target, pins.python))
+    if relock:
+        resolve([str(one) for one in wanted], context, pins, base, lock)
+        context.reporter.info(f"written: {lock}")
+    if not lock.is_file():
+        refuse_missing([str(one) for one in wanted], context, pins, base)
+    misfits = lock_fits(lock.read_text(encoding="utf-8"), wanted) if lock.is_file() else ["a lock"]
+    if misfits:
+        raise LockedError(
+            f"the wheel's requirements are not locked for Python {pins.python}: {', '.join(misfits)} is missing",
+            where=lock,
+            next_step=f"write it with nox -s image-{context.target.id} -- --relock",
+        )
+    return lock
+
+
+def resolve(
+    wanted: Sequence[str],
+    context: BuildContext,
+    pins: ImagePins,
+    base: DebianLock,
+    lock: Path,
+    constraints: Path | None = None,
+) -> None:
+    """Write a lock of requirements and all that these require, but for what is in `APART`.
+
+    Args:
+        wanted: The requirements.
+        context: The run.
+        pins: Of the image.
+        base: As for `locked_requirements`.
+        lock: The file to write.
+        constraints: A lock whose versions are kept.
+
+    Raises:
+        ImageError: Some of them have no wheel for the image's machine.
+        BuildEnvironmentError: They cannot be resolved.
+    """
+    refuse_missing(wanted, context, pins, base)
+    resolved = context.logs / "image-resolved.txt"
+    platform = f"--python-platform={uv_platform(context.target.machine, base)}"
+    options: list[str | Path] = ["--generate-hashes", "--only-binary", ":all:", platform]
+    if constraints:
+        options += ["--constraint", constraints]
+    _compile(wanted, context, pins, options, resolved)
+    lock.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(lock, resolved.read_text(encoding="utf-8"))
+
+
+def uv_platform(machine: str, base: DebianLock) -> str:
+    """Return a machine with a base's C library, as uv names it.
+
+    Args:
+        machine: As the kernel names it.
+        base: The Debian packages of its base.
+    """
+    return f"{machine}-manylinux_2_{min(glibc_of(base), _NEWEST)}"
+
+
+def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, base: DebianLock) -> None:
+    """Refuse requirements that have no wheels for the image's machine.
+
+    uv resolves them for all machines at once, with the files of each: it knows no platform for every machine. What the
+    base has as a Debian package needs no wheel.
+
+    Raises:
+        ImageError: There are such requirements.
+        BuildEnvironmentError: They cannot be resolved.
+    """
+    files = context.logs / "pylock.image.toml"
+    _compile(wanted, context, pins, ["--universal", "--format", "pylock.toml"], files)
+    about = markers(context.target, pins.python)
+    tags = image_tags(context.target.machine, pins.python, glibc_of(base))
+    debian = {canonicalize_name(package.name.removeprefix("python3-")) for package in base.packages}
+    found = without_wheels(files.read_text(encoding="utf-8"), about, tags)
+    if missing := [one for one in found if canonicalize_name(one.partition("==")[0]) not in debian]:
+        raise ImageError(
+            f"{len(missing)} requirements have no wheel for {context.target.machine} and Python {pins.python}: "
+            f"{', '.join(missing)}",
+            where=f"Requires-Dist of the wheel; {files}",
+            next_step="an image cannot be complete without them: build their wheels and name the index that has them "
+            "in UV_INDEX",
+        )
+
+
+def without_wheels(pylock: str, about: Mapping[str, str], tags: Iterable[Tag]) -> list[str]:
+    """Return the packages of a ``pylock.toml`` (PEP 751) that have no wheel for a machine, with their versions.
+
+    Args:
+        pylock: Its text.
+        about: The machine's environment, as PEP 508 has it.
+        tags: Of the wheels that it can install.
+    """
+    accepted = frozenset(tags)
+    found = []
+    for package in tomllib.loads(pylock).get("packages", []):
+        if "marker" in package and not Marker(package["marker"]).evaluate(dict(about)):
+            continue
+        names = [one.get("name") or unquote(one["url"].rsplit("/", 1)[-1]) for one in package.get("wheels", [])]
+        if not any(_tags(name) & accepted for name in names):
+            found.append(f"{package['name']}=={package['version']}")
+    return sorted(found)
+
+
+def image_tags(machine: str, python: str, glibc: int) -> frozenset[Tag]:
+    """Return the tags of the wheels that an image's Python installs.
+
+    Args:
+        machine: As the kernel names it.
+        python: Such as ``3.11``.
+        glibc: 36 for 2.36.
+    """
+    major, minor = (int(part) for part in python.split("."))
+    numbers = range(glibc, _OLDEST - 1, -1)
+    platforms = [*(f"manylinux_2_{number}_{machine}" for number in numbers), f"manylinux2014_{machine}"]
+    platforms += [f"manylinux2010_{machine}", f"manylinux1_{machine}", f"linux_{machine}"]
+    interpreter = f"cp{major}{minor}"
+    return frozenset(cpython_tags((major, minor), platforms=platforms)) | frozenset(
+        compatible_tags((major, minor), interpreter, platforms)
+    )
+
+
+def _tags(name: str) -> frozenset[Tag]:
+    try:
+        return parse_wheel_filename(name)[3]
+    except InvalidWheelFilename:
+        return frozenset()
+
+
+def _compile(
+    wanted: Sequence[str], context: BuildContext, pins: ImagePins, options: Sequence[str | Path], output: Path
+) -> None:
+    asked, excluded = context.logs / "image-requirements.in", context.logs / "image-excluded.txt"
+    write_atomic(asked, "\n".join(wanted) + "\n")
+    write_atomic(excluded, "\n".join(sorted({*APART, *map(canonicalize_name, pins.without)})) + "\n")
+    command: list[str | Path] = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command += ["--python-version", pins.python, "--excludes", excluded, *options, "--output-file", output, asked]
+    try:
+        run(command, log=context.logs / "image-packages.log", env=uv_environment())
+    except CommandError as error:
+        raise BuildEnvironmentError(
+            "no set of packages meets the wheel's requirements",
+            where="Requires-Dist of the wheel",
+            log=error.log,
+            output=error.output,
+            next_step="uv's output above says which; the package index may not be reachable, or lack a version",
+        ) from error

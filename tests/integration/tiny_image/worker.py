@@ -1,0 +1,8 @@
+"""The process that computes."""
+
+import signal
+
+from vllm.server import mapped
+
+held = mapped()
+signal.pause()
