@@ -1,0 +1,32 @@
+"""The script that torch.compile calls as its compiler."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from contexts import build_context
+from cpuwheels.verification.serving import compiler
+from cpuwheels.verification.serving.compiler import compiler_variables
+
+
+def test_the_compilers_flags_come_first_and_its_libraries_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "real g++"
+    program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    program.chmod(0o755)
+    chain = SimpleNamespace(
+        cxx=program,
+        compile_flags=("--sysroot=/a b",),
+        cxx_flags=("-nostdinc++",),
+        link_flags=("-L/x",),
+        cxx_libraries=("-lcompat",),
+        description="GNU 14, unpacked",
+    )
+    monkeypatch.setattr(compiler, "resolve_toolchain", lambda _: chain)
+    variables, description = compiler_variables(build_context(tmp_path), tmp_path / "work")
+    assert description == "GNU 14, unpacked"
+    done = subprocess.run([variables["CXX"], "-c", "a file.cpp"], capture_output=True, text=True, check=True)
+    assert done.stdout == "<--sysroot=/a b><-nostdinc++><-L/x><-c><a file.cpp><-lcompat>"
