@@ -29,8 +29,9 @@ _FEW_CANDIDATES = 8
 _SMALL = 64 << 20
 """Bytes of weights."""
 
-_QUESTIONS = {"text": 16, "embedding": 8}
-"""What a model that is made is asked: two of each kind and length (resources/reference.py)."""
+_FEWEST = {"text": 12, "embedding": 8}
+"""What a model that is made is asked at least: two of each kind and length (resources/reference.py), that is 16, but
+for those to which no answer is clear enough."""
 
 
 def make_models(setting: Setting, names: Sequence[str]) -> dict[str, Path]:
@@ -60,6 +61,6 @@ def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Pat
         candidates = _CANDIDATES if 0 < size <= _SMALL else _FEW_CANDIDATES
         run_script(setting, "reference.py", folder, dtype, str(candidates), str(LEAST_LEAD[dtype]), output)
     count = len(json.loads(output.read_text(encoding="utf-8")))
-    if model in MADE and count != _QUESTIONS[task]:
-        raise ServeError(f"only {count} of {_QUESTIONS[task]} questions have a clear answer", where=output)
+    if model in MADE and count < _FEWEST[task]:
+        raise ServeError(f"only {count} of {_FEWEST[task]} questions have a clear answer", where=output)
     return output

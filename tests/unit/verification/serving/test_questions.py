@@ -27,7 +27,7 @@ def script(setting: Setting, name: str, text: str) -> None:
 
 def test_a_model_that_is_made_is_asked_everything(setting: Setting) -> None:
     script(setting, "reference.py", "import pathlib, sys; pathlib.Path(sys.argv[5]).write_text('[1, 2]')")
-    with pytest.raises(ServeError, match="only 2 of 16 questions have a clear answer"):
+    with pytest.raises(ServeError, match="only 2 of 12 questions have a clear answer"):
         questions_for(setting, "opt", setting.work, "float32")
     assert questions_for(setting, "llama", setting.work, "float32").is_file()
 

@@ -5,8 +5,8 @@
 Random texts are continued greedily, as completions and as chats, CANDIDATES of each length. Where two tokens are nearly
 as likely, rounding decides between them, and another program may round otherwise. So those texts are taken whose
 answers are the clearest: at each token the best score is ahead of the next by LEAST standard deviations of the scores,
-and by `MARGIN` times the answer's rounding errors, if they can be told. They are told for a small model: by how much its
-scores differ (root mean square) from those in a wider data type, which also have to give the same answer.
+and by `MARGIN` times the answer's rounding errors, if they can be told. They are told for a small model: by how much
+its scores differ (root mean square) from those in a wider data type, which also have to give the same answer.
 
 OUTPUT becomes a JSON list of the questions, with prompt and answer in tokens, the least lead, and the lead that was
 required.
