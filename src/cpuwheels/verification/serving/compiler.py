@@ -13,6 +13,14 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
 
+_SCRIPT = """#!/bin/sh
+for word in "$@"; do
+    case "$word" in -c | -E | -S | c++-header) exec {before} "$@" ;; esac
+done
+exec {before} "$@" {after}
+"""
+"""Libraries are for linking only: after ``-x c++-header`` the compiler would take their files for headers."""
+
 
 def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str], str]:
     """Return the variables by which torch.compile finds the target's compiler, and what that is for people.
@@ -33,6 +41,6 @@ def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str
     script = work / "bin" / "g++"
     with storage_errors(work):
         script.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(script, f'#!/bin/sh\nexec {before} "$@" {shlex.join(map(str, chain.cxx_libraries))}\n')
+        write_atomic(script, _SCRIPT.format(before=before, after=shlex.join(map(str, chain.cxx_libraries))))
         script.chmod(0o755)
     return {"CXX": str(script)}, chain.description

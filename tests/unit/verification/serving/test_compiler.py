@@ -13,7 +13,9 @@ from cpuwheels.verification.serving import compiler
 from cpuwheels.verification.serving.compiler import compiler_variables
 
 
-def test_the_compilers_flags_come_first_and_its_libraries_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = tmp_path / "real g++"
     program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
     program.chmod(0o755)
@@ -28,5 +30,11 @@ def test_the_compilers_flags_come_first_and_its_libraries_last(tmp_path: Path, m
     monkeypatch.setattr(compiler, "resolve_toolchain", lambda _: chain)
     variables, description = compiler_variables(build_context(tmp_path), tmp_path / "work")
     assert description == "GNU 14, unpacked"
-    done = subprocess.run([variables["CXX"], "-c", "a file.cpp"], capture_output=True, text=True, check=True)
-    assert done.stdout == "<--sysroot=/a b><-nostdinc++><-L/x><-c><a file.cpp><-lcompat>"
+    for words, libraries in (
+        (["a file.cpp", "-o", "a.so"], "<-lcompat>"),
+        (["-c", "a file.cpp"], ""),
+        (["-x", "c++-header", "a.h"], ""),
+    ):
+        done = subprocess.run([variables["CXX"], *words], capture_output=True, text=True, check=True)
+        given = "".join(f"<{word}>" for word in words)
+        assert done.stdout == f"<--sysroot=/a b><-nostdinc++><-L/x>{given}{libraries}"
