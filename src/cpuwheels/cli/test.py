@@ -110,7 +110,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     type=click.Choice(["smoke", "full"]),
     default="smoke",
     show_default=True,
-    help="Three models in bfloat16, in minutes; or all in all ways, in an hour or more.",
+    help="Two models in bfloat16, in minutes; or all in all ways, in an hour or more.",
 )
 @click.option(
     "--model",
