@@ -53,7 +53,7 @@ ALWAYS = (
     group_step("unit"),
     Step("build", ("build-x86",)),
     Step("parity", ("parity-x86", "--", "--smoke")),
-    Step("serve", ("serve-x86", "--", "--model", "qwen3", "--dtype", "bfloat16")),
+    Step("serve", ("serve-x86",)),
     group_step("wheel"),
     group_step("core"),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -33,6 +34,12 @@ def main() -> int:
     # Like a process that has a title, it cannot be found by its environment.
     child = subprocess.Popen(["sleep", "60"], start_new_session=behaviour == "leaves", env={"PATH": os.environ["PATH"]})
     Path(os.environ["CHILD"]).write_text(str(child.pid))
+    if behaviour == "leaves a socket":
+        named = socket.socket(socket.AF_UNIX)
+        named.bind(f"{os.environ['CHILD']}.socket")
+    if behaviour == "leaves memory":
+        shared = Path(os.environ["SHARED"]).open("wb")  # noqa: SIM115  (held until this process ends)
+        shared.write(b"x")
     server = HTTPServer(("127.0.0.1", port), Handler)
 
     def end(*_: object) -> None:

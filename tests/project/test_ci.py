@@ -27,7 +27,7 @@ ALWAYS = [
     "-s tests -- --group unit",
     "-s build-x86",
     "-s parity-x86 -- --smoke",
-    "-s serve-x86 -- --model qwen3 --dtype bfloat16",
+    "-s serve-x86",
     "-s tests -- --group wheel",
     "-s tests -- --group core",
 ]

@@ -52,7 +52,7 @@ def image(paths: Paths, /, targets: tuple[str, ...], **options: Unpack[_Image]) 
     from cpuwheels.image.build import ARCHIVE, LAYOUT, build_images
 
     reporter = Reporter(targets[0])
-    written = build_images(paths, load_matrix(paths.root), targets, ImageOptions(**options), reporter)
+    written = build_images(paths, load_matrix(paths.matrix), targets, ImageOptions(**options), reporter)
     lines = [f"image  {written.folder / LAYOUT}:{written.tag}", f"       {written.digest}"]
     for name, one in written.images.items():
         sizes = [sum(layer.size for layer in one.layers), sum(layer.unpacked for layer in one.layers)]

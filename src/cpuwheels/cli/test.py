@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, ServeOptions, SpeedOptions
+from cpuwheels.config.options import (
+    FEWEST_ROUNDS,
+    LEAST_RATIO,
+    Level,
+    ParityOptions,
+    ServeLevel,
+    ServeMode,
+    ServeOptions,
+    SpeedOptions,
+)
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
@@ -31,8 +40,10 @@ class _Serve(TypedDict):
     """The options of serving, as click names them."""
 
     wheel: Path | None
+    level: ServeLevel
     models: tuple[str, ...]
     dtypes: tuple[str, ...]
+    modes: tuple[ServeMode, ...]
     libraries: tuple[str, ...]
     locked: bool
     relock: bool
@@ -98,27 +109,38 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
 @click.argument("target")
 @click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option(
+    "--level",
+    type=click.Choice(["smoke", "full"]),
+    default="smoke",
+    show_default=True,
+    help="Two models in bfloat16, in minutes; or all in all ways, in an hour or more.",
+)
+@click.option(
     "--model",
     "models",
     multiple=True,
-    default=("opt", "qwen3"),
-    show_default=True,
-    help="A small model that is made on the spot, or a model's folder; may be repeated.",
+    help="A small model that is made on the spot, or a model's folder; may be repeated (default: the level's).",
 )
 @click.option(
     "--dtype",
     "dtypes",
     multiple=True,
     type=click.Choice(["float32", "bfloat16", "float16"]),
-    default=("float32", "bfloat16"),
-    show_default=True,
-    help="Data type; may be repeated.",
+    help="Data type; may be repeated (default: the level's).",
+)
+@click.option(
+    "--mode",
+    "modes",
+    multiple=True,
+    type=click.Choice(["eager", "compile"]),
+    help="Whether torch.compile makes code of the models; may be repeated (default: the level's).",
 )
 @click.option(
     "--library",
     "libraries",
     multiple=True,
-    help="Kernel library that vLLM has to load; may be repeated (default: the one it chooses itself).",
+    help="Kernel library that vLLM has to load; may be repeated (default: the one it chooses itself; at level full "
+    "each).",
 )
 @click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")

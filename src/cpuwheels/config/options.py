@@ -12,6 +12,8 @@ ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
 Speculation = Literal["none", "ngram", "draft"]
+ServeLevel = Literal["smoke", "full"]
+ServeMode = Literal["eager", "compile"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -224,17 +226,21 @@ class ServeOptions:
 
     Attributes:
         wheel: The wheel; the target's newest when None.
-        models: ``opt``, ``qwen3``, or folders of models.
+        level: How much is served where the following do not say it.
+        models: Small models that are made on the spot, or folders of models.
         dtypes: Data types that each model is served in.
-        libraries: Kernel libraries that vLLM is made to take; its own choice if empty.
+        modes: ``eager``, or ``compile`` for torch.compile.
+        libraries: Kernel libraries that vLLM is made to take; its own choice if empty, at level ``smoke``.
         out: Folder of ``serve.json``; next to the wheel when None.
         locked: Refuse requirements that are not locked.
         relock: Resolve the requirements anew and write the project's lock.
     """
 
     wheel: Path | None = None
-    models: tuple[str, ...] = ("opt", "qwen3")
-    dtypes: tuple[str, ...] = ("float32", "bfloat16")
+    level: ServeLevel = "smoke"
+    models: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    modes: tuple[ServeMode, ...] = ()
     libraries: tuple[str, ...] = ()
     out: Path | None = None
     locked: bool = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,15 +20,20 @@ from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import needed_variables
 from cpuwheels.verification.parity.preflight import require_products
-from cpuwheels.verification.serving.case import MADE, Setting, Wanted, make_models, questions_for, serve_case
+from cpuwheels.verification.serving.case import Wanted, serve_case
+from cpuwheels.verification.serving.compiler import compiler_variables
 from cpuwheels.verification.serving.environment import serving_environment
-from cpuwheels.verification.serving.lesser_cpu import lesser_cpu
+from cpuwheels.verification.serving.lesser_cpu import best_library, lesser_cpu
 from cpuwheels.verification.serving.memory import memory_share
+from cpuwheels.verification.serving.models import MADE, Model
+from cpuwheels.verification.serving.operators import library_operators
+from cpuwheels.verification.serving.questions import make_models, questions_for
 from cpuwheels.verification.serving.result import Served
+from cpuwheels.verification.serving.setting import Setting
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.options import ServeOptions
@@ -37,6 +43,9 @@ if TYPE_CHECKING:
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.serving.result import Case
     from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+_SMOKE = ("qwen3", "moe")
+"""Models of the level ``smoke``: attention and projections, and experts."""
 
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
 
@@ -63,10 +72,11 @@ def serve_wheel(
     target = matrix.buildable(name)
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
-    models = chosen_models(options.models)
     check_options(options, target, found)
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     cpu = this_cpu(context)
+    options = filled_in(options, target, found, cpu)
+    models = chosen_models(options.models)
     for library in options.libraries:
         require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
     limit = hold_onednn_back(reporter, cpu)
@@ -76,10 +86,17 @@ def serve_wheel(
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
             require_products(environment.python, needed_variables(limit), context.logs / "preflight.log")
-        setting = Setting(environment, work, context.logs, memory_share(), env)
+            compiler = ""
+            if "compile" in options.modes:
+                variables, compiler = compiler_variables(context, work)
+                env.update(variables)
+            loadable = {name: place for name, place in found.libraries.items() if runs(name, target, cpu)}
+            log = context.logs / "operators.log"
+            operators = library_operators(environment.python, environment.site, loadable, work / "operators", log)
+        setting = Setting(environment, work, context.logs, memory_share(), env, compiler, options.level == "full")
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
             cases = []
-            for case in _cases(setting, found, models, options, target, cpu, limit):
+            for case in _cases(setting, found, models, options, target, cpu, limit, operators):
                 reporter.info(case.as_line())
                 for problem in case.problems:
                     reporter.info(f"{case.name}: {problem}")
@@ -102,6 +119,28 @@ def serve_wheel(
         seconds=round(time.monotonic() - started, 1),
         cases=tuple(cases),
     ), context.logs
+
+
+def filled_in(options: ServeOptions, target: Target, wheel: KernelWheel, cpu: CpuFeatures) -> ServeOptions:
+    """Return the options with what their level serves where they do not say it.
+
+    ``smoke`` serves some models in bfloat16, on the library that vLLM chooses; ``full`` serves all in all ways, on each
+    library that this CPU can run and vLLM can be made to load.
+    """
+    full = options.level == "full"
+    libraries = tuple(name for name in wheel.libraries if runs(name, target, cpu)) if not target.chooser else ()
+    return replace(
+        options,
+        models=options.models or (tuple(MADE) if full else _SMOKE),
+        dtypes=options.dtypes or (("float32", "bfloat16") if full else ("bfloat16",)),
+        modes=options.modes or (("eager", "compile") if full else ("eager",)),
+        libraries=options.libraries or (libraries if full else ()),
+    )
+
+
+def runs(library: str, target: Target, cpu: CpuFeatures) -> bool:
+    """Return whether a CPU can run a library of a target."""
+    return any(each.name == library and set(each.needs) <= cpu.features for each in target.libraries)
 
 
 def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
@@ -170,12 +209,14 @@ def _cases(
     target: Target,
     cpu: CpuFeatures,
     limit: OnednnLimit | None,
+    operators: Mapping[str, Collection[str]],
 ) -> Iterator[Case]:
-    """Serve each model in each data type on each library."""
+    """Serve each model in each data type it has, on each library and in each mode."""
     made = make_models(setting, [name for name, folder in models.items() if folder is None])
     users = limit.environment() if limit and limit.from_user else {}
     for name, folder in models.items():
-        for dtype in options.dtypes:
+        kind = MADE.get(name, Model())
+        for dtype in (each for each in options.dtypes if each in kind.dtypes):
             place = folder or made[name]
             wanted = [
                 Wanted(
@@ -186,12 +227,18 @@ def _cases(
                     target.chooser or "",
                     wheel.allocator,
                     {**lesser_cpu(target, library, cpu.features), **users} if library else {},
+                    mode,
+                    kind.lacks(operators[library or best_library(target, cpu.features)]),
                 )
                 for library in options.libraries or ("",)
+                for mode in options.modes
             ]
+            yield from (one.not_served() for one in wanted if one.absent)
+            if not (served := [one for one in wanted if not one.absent]):
+                continue
             try:
                 questions = questions_for(setting, name, place, dtype)
             except ServeError as error:
-                yield from (one.failed(error.what) for one in wanted)
+                yield from (one.not_served(error.what) for one in served)
                 continue
-            yield from (serve_case(setting, one, questions) for one in wanted)
+            yield from (serve_case(setting, one, questions) for one in served)

@@ -7,12 +7,15 @@ import pytest
 
 from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.options import ServeOptions
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import ServeError, UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
-from cpuwheels.pipeline.serve_wheel import check_options, chosen_models, server_variables
+from cpuwheels.pipeline.serve_wheel import check_options, chosen_models, filled_in, server_variables
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import OnednnLimit
+from cpuwheels.verification.serving.case import Wanted
+from cpuwheels.verification.serving.models import MADE
+from cpuwheels.verification.serving.result import Case
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 LIBRARIES = {"_C": "vllm/_C.so", "_C_AVX2": "vllm/_C_AVX2.so"}
@@ -73,16 +76,123 @@ def test_nothing_is_written_to_the_users_folders(tmp_path: Path) -> None:
     assert not Path(env["TMPDIR"]).exists()
 
 
-def test_a_users_limit_wins_over_a_librarys(target: Target, monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = []
-    monkeypatch.setattr(serve_run, "make_models", lambda _setting, names: {name: Path(name) for name in names})
-    monkeypatch.setattr(serve_run, "questions_for", lambda *_: Path("questions"))
-    monkeypatch.setattr(serve_run, "serve_case", lambda _setting, one, _questions: wanted.append(one))
-    best = cpu(*(feature for library in target.libraries for feature in library.needs), "avx2")
-    options = ServeOptions(models=("opt",), dtypes=("bfloat16",), libraries=("_C", "_C_AVX512"))
+@pytest.fixture
+def best(target: Target) -> CpuFeatures:
+    """Return a CPU that runs every library."""
+    return cpu(*(feature for library in target.libraries for feature in library.needs), "avx2")
+
+
+class Ran:
+    """Cases that were asked for, with nothing behind them."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.served: list[Wanted] = []
+        self.asked: list[tuple[str, str]] = []
+        monkeypatch.setattr(serve_run, "make_models", lambda _setting, names: {name: Path(name) for name in names})
+        monkeypatch.setattr(serve_run, "questions_for", self.ask)
+        monkeypatch.setattr(serve_run, "serve_case", self.serve)
+
+    def ask(self, _setting: object, name: str, _folder: Path, dtype: str) -> Path:
+        self.asked.append((name, dtype))
+        return Path("questions")
+
+    def serve(self, _setting: object, one: Wanted, _questions: Path) -> Case:
+        self.served.append(one)
+        return one.not_served("x")
+
+    def run(
+        self,
+        target: Target,
+        machine: CpuFeatures,
+        options: ServeOptions,
+        limit: OnednnLimit | None = None,
+        operators: dict[str, set[str]] | None = None,
+    ) -> list[Case]:
+        every = {"_C": ALL, "_C_AVX512": ALL, "_C_AVX2": ALL}
+        models = chosen_models(options.models)
+        found = serve_run._cases(
+            None,  # type: ignore[arg-type]
+            WHEEL,
+            models,
+            options,
+            target,
+            machine,
+            limit,
+            operators or every,
+        )
+        return list(found)
+
+
+ALL = {operator for model in MADE.values() for operator in model.operators}
+
+
+def test_a_users_limit_wins_over_a_librarys(target: Target, best: CpuFeatures, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = Ran(monkeypatch)
+    options = ServeOptions(models=("opt",), dtypes=("bfloat16",), modes=("eager",), libraries=("_C", "_C_AVX512"))
     for limit in (
         OnednnLimit("AVX2", "asked for", from_user=True),
         OnednnLimit("AVX512_CORE_FP16", "", from_user=False),
     ):
-        list(serve_run._cases(None, WHEEL, {"opt": None}, options, target, best, limit))  # type: ignore[arg-type]
-    assert [one.env.get("ONEDNN_MAX_CPU_ISA") for one in wanted] == ["AVX2", "AVX2", None, "AVX512_CORE"]
+        ran.run(target, best, options, limit)
+    assert [one.env.get("ONEDNN_MAX_CPU_ISA") for one in ran.served] == ["AVX2", "AVX2", None, "AVX512_CORE"]
+
+
+def test_a_level_serves_some_or_all_and_options_win(target: Target, best: CpuFeatures) -> None:
+    smoke = filled_in(ServeOptions(), target, WHEEL, best)
+    assert (smoke.dtypes, smoke.modes, smoke.libraries) == (("bfloat16",), ("eager",), ())
+    assert set(smoke.models) < set(MADE)
+    full = filled_in(ServeOptions(level="full"), target, WHEEL, best)
+    assert full.models == tuple(MADE)
+    assert (full.dtypes, full.modes) == (("float32", "bfloat16"), ("eager", "compile"))
+    assert full.libraries == ("_C", "_C_AVX2")
+    small = filled_in(ServeOptions(level="full"), target, WHEEL, cpu("avx2", "f16c", "fma"))
+    assert small.libraries == ("_C_AVX2",)
+    chosen = ServeOptions(level="full", models=("opt",), dtypes=("float16",), modes=("eager",), libraries=("_C",))
+    assert filled_in(chosen, target, WHEEL, best) == chosen
+
+
+def test_where_a_chooser_decides_its_choice_is_served_at_each_level(project_root: Path) -> None:
+    arm = load_matrix(project_root).target("arm")
+    assert filled_in(ServeOptions(level="full"), arm, WHEEL, cpu()).libraries == ()
+
+
+def test_every_mode_on_every_library_with_one_set_of_questions(
+    target: Target, best: CpuFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = Ran(monkeypatch)
+    ran.run(target, best, filled_in(ServeOptions(level="full", models=("qwen3", "awq")), target, WHEEL, best))
+    assert ran.asked == [("qwen3", "float32"), ("qwen3", "bfloat16"), ("awq", "bfloat16")]
+    assert {(one.library, one.mode) for one in ran.served if one.model == "qwen3"} == {
+        (library, mode) for library in ("_C", "_C_AVX2") for mode in ("eager", "compile")
+    }
+    assert len({one.log for one in ran.served}) == len(ran.served) == 3 * 4
+
+
+@pytest.mark.parametrize(("library", "machine"), [("_C_AVX2", "best"), ("", "small")])
+def test_what_a_library_lacks_is_read_from_its_operators(
+    target: Target, best: CpuFeatures, monkeypatch: pytest.MonkeyPatch, library: str, machine: str
+) -> None:
+    ran = Ran(monkeypatch)
+    options = ServeOptions(models=("awq",), dtypes=("bfloat16",), modes=("eager",), libraries=(library,))
+    operators = {"_C": ALL, "_C_AVX2": ALL - {"_C::cpu_gemm_wna16"}}
+    chosen = best if machine == "best" else cpu("avx2", "f16c", "fma")
+    (case,) = ran.run(target, chosen, options, operators=operators)
+    assert (case.verdict, case.absent) == ("absent", ("_C::cpu_gemm_wna16",))
+    assert not ran.served
+    assert not ran.asked
+
+
+def test_a_model_without_clear_answers_fails_each_of_its_cases(
+    target: Target, best: CpuFeatures, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran = Ran(monkeypatch)
+
+    def unclear(*_: object) -> Path:
+        raise ServeError("only 2 of 16 questions have a clear answer")
+
+    monkeypatch.setattr(serve_run, "questions_for", unclear)
+    options = ServeOptions(models=("opt",), dtypes=("bfloat16",), modes=("eager", "compile"))
+    cases = ran.run(target, best, options)
+    assert [(case.verdict, case.failure) for case in cases] == [
+        ("failed", "only 2 of 16 questions have a clear answer")
+    ] * 2

@@ -5,69 +5,37 @@ from __future__ import annotations
 import json
 import re
 import time
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from cpuwheels.core.errors import CommandError, ServeError
-from cpuwheels.core.process import run
 from cpuwheels.verification.onednn_isa import VARIABLE
+from cpuwheels.verification.serving.answers import Answer, Embedding, Exchange, Question, Stream, distance
+from cpuwheels.verification.serving.figures import measure
 from cpuwheels.verification.serving.loaded import fault, kernel_libraries, runtime_names
-from cpuwheels.verification.serving.result import Answer, Case, Exchange, Question
+from cpuwheels.verification.serving.models import MADE, Model
+from cpuwheels.verification.serving.result import Case, Figures
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest, serving
+from cpuwheels.verification.serving.setting import SCRIPTS_LOG, run_script
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
-    from cpuwheels.verification.serving.environment import ServingEnvironment
+    from cpuwheels.config.options import ServeMode
     from cpuwheels.verification.serving.loaded import Process
+    from cpuwheels.verification.serving.server import Server
+    from cpuwheels.verification.serving.setting import Setting
 
-MADE = ("opt", "qwen3")
-"""The models that resources/tiny_models.py makes."""
+_PATIENCE = {"eager": 600.0, "compile": 1200.0}
+"""Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one or with a compiler."""
 
-LEAST_LEAD = {"float32": 0.001, "bfloat16": 0.05, "float16": 0.01}
-"""Of questions that are asked, in standard deviations of the scores. In bfloat16 the scores of the small models are off
-by 0.01 (root mean square, against float32), mostly the step of the format at their size, 2^-8 of 3."""
+_TOGETHER = 16
+"""Requests that the server computes at once, as resources/ask.py sends them."""
 
-_CANDIDATES = 250
-"""Texts of each length among which the clearest are taken; one of about twenty answers of 16 tokens is clear enough."""
-
-_FEW_CANDIDATES = 8
-"""For a model that is not small: it takes longer, and it is trained, so most of its answers are clear."""
-
-_SMALL = 64 << 20
-"""Bytes of weights."""
-
-_QUESTIONS = 12
-"""What a model that is made is asked: two of each kind and length (resources/reference.py)."""
-
-_PATIENCE = 600.0
-"""Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one."""
-
-_SCRIPTS = "serve-scripts.log"
 _ERROR = re.compile(r"^(?:\([^)]*\) )?(?:ERROR [^]]*\] )?([\w.]*(?:Error|Exception): \S.*)", re.MULTILINE)
-_RESOURCES = Path(__file__).with_name("resources")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What all cases of a run share.
-
-    Attributes:
-        environment: With the wheel and everything it requires.
-        work: Folder for models, questions and answers.
-        logs: Folder for the logs.
-        memory: ``--gpu-memory-utilization``.
-        env: Variables of every process.
-    """
-
-    environment: ServingEnvironment
-    work: Path
-    logs: Path
-    memory: float
-    env: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -82,6 +50,8 @@ class Wanted:
         chooser: A module of the wheel that is no library, but looks like one; empty if there is none.
         allocator: Whether the wheel holds an allocator, which vLLM has to preload.
         env: Variables that make vLLM load the library.
+        mode: Whether torch.compile makes code of the model.
+        absent: Operators that the model needs and the library does not have.
     """
 
     model: str
@@ -91,14 +61,29 @@ class Wanted:
     chooser: str
     allocator: bool
     env: Mapping[str, str]
+    mode: ServeMode = "eager"
+    absent: tuple[str, ...] = ()
 
-    def failed(self, why: str, log: str = _SCRIPTS) -> Case:
-        """Return the case of a server that was never asked."""
+    @property
+    def kind(self) -> Model:
+        """What is known of the model."""
+        return MADE.get(self.model, Model())
+
+    @property
+    def log(self) -> str:
+        """Name of the server's log."""
+        mode = self.mode if self.mode != "eager" else ""
+        return f"serve-{'-'.join(filter(None, (self.model, self.dtype, self.library, mode)))}.log"
+
+    def not_served(self, why: str = "", log: str = SCRIPTS_LOG) -> Case:
+        """Return the case of a server that was not started: because something failed, or because it cannot serve it."""
         return Case(
             model=self.model,
             dtype=self.dtype,
             library="",
             wanted=self.library,
+            mode=self.mode,
+            absent=self.absent,
             started=None,
             seconds=0.0,
             onednn_limit=self.env.get(VARIABLE, ""),
@@ -107,37 +92,21 @@ class Wanted:
         )
 
 
-def make_models(setting: Setting, names: list[str]) -> dict[str, Path]:
-    """Make the models that are made on the spot, and return their folders by name.
+@dataclass
+class _Found:
+    """What a case has found so far."""
 
-    Raises:
-        ServeError: They cannot be made.
-    """
-    folder = setting.work / "models"
-    if names:
-        _script(setting, "tiny_models.py", folder, *names)
-    return {name: folder / name for name in names}
-
-
-def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Path:
-    """Ask transformers, and return the file with the questions whose answers are clear.
-
-    Raises:
-        ServeError: transformers cannot run the model, or too few of its answers are clear.
-    """
-    output = setting.work / f"{model}-{dtype}-questions.json"
-    size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
-    candidates = _CANDIDATES if 0 < size <= _SMALL else _FEW_CANDIDATES
-    _script(setting, "reference.py", folder, dtype, str(candidates), str(LEAST_LEAD[dtype]), output)
-    count = len(json.loads(output.read_text(encoding="utf-8")))
-    if model in MADE and count != _QUESTIONS:
-        raise ServeError(f"only {count} of {_QUESTIONS} questions have a clear answer", where=output)
-    return output
+    started: float | None = None
+    exchanges: list[Exchange] = field(default_factory=list)
+    embeddings: list[Embedding] = field(default_factory=list)
+    figures: Figures | None = None
+    processes: list[Process] | None = None
+    sockets_left: int = 0
 
 
 def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     """Start a server, ask it, look which libraries it has loaded, and end it."""
-    log = setting.logs / f"serve-{'-'.join(filter(None, (wanted.model, wanted.dtype, wanted.library)))}.log"
+    log = setting.logs / wanted.log
     request = ServerRequest(
         setting.environment.python,
         wanted.folder,
@@ -145,19 +114,18 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         setting.memory,
         {**setting.env, **wanted.env},
         log,
-        _PATIENCE,
+        _PATIENCE[wanted.mode],
+        sequences=_TOGETHER,
+        compiled=wanted.mode == "compile",
+        arguments=wanted.kind.arguments,
     )
-    began, started, failure = time.monotonic(), None, ""
-    processes: list[Process] | None = None
-    exchanges: list[Exchange] = []
+    began, failure, found = time.monotonic(), "", _Found()
     try:
         with serving(request) as server:
-            started = round(server.started, 1)
-            exchanges = _ask(setting, server.url, questions, setting.work / f"{log.stem}.json")
-            processes = server.processes()
-            server.end()
-        if processes is not None:
-            failure = fault(processes, wanted.library, wanted.chooser, allocator=wanted.allocator)
+            _inspect(setting, wanted, server, questions, found)
+            found.sockets_left = server.end()
+        if found.processes is not None:
+            failure = fault(found.processes, wanted.library, wanted.chooser, allocator=wanted.allocator)
     except ServerError as error:
         failure = f"{error}{first_error(log)}"
     except CommandError as error:
@@ -167,34 +135,67 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     return Case(
         model=wanted.model,
         dtype=wanted.dtype,
-        library="+".join(sorted(kernel_libraries(processes or (), wanted.chooser))),
-        runtimes=runtime_names(processes or ()),
+        library="+".join(sorted(kernel_libraries(found.processes or (), wanted.chooser))),
+        runtimes=runtime_names(found.processes or ()),
         wanted=wanted.library,
-        started=started,
+        mode=wanted.mode,
+        compiler=setting.compiler if wanted.mode == "compile" else "",
+        started=found.started,
         seconds=round(time.monotonic() - began, 1),
-        exchanges=tuple(exchanges),
+        exchanges=tuple(found.exchanges),
+        embeddings=tuple(found.embeddings),
+        figures=found.figures,
+        sockets_left=found.sockets_left,
         onednn_limit=request.env.get(VARIABLE, ""),
         failure=failure,
         log=log.name,
     )
 
 
-def _ask(setting: Setting, url: str, questions: Path, answers: Path) -> list[Exchange]:
-    """Ask a server everything.
+def _inspect(setting: Setting, wanted: Wanted, server: Server, questions: Path, found: _Found) -> None:
+    """Ask a server everything, and measure it.
 
     Raises:
         ServeError: A request failed.
-        ServerError: The server does not report tokens.
+        ServerError: The server does not report tokens, or cannot be measured.
     """
-    _script(setting, "ask.py", url, NAME, questions, answers)
-    asked, said = (json.loads(path.read_text(encoding="utf-8")) for path in (questions, answers))
+    found.started = round(server.started, 1)
+    answers = setting.work / f"{wanted.log.removesuffix('.log')}.json"
+    run_script(setting, "ask.py", server.url, NAME, questions, answers)
+    pairs = zip(*(json.loads(path.read_text(encoding="utf-8")) for path in (questions, answers)), strict=True)
     try:
-        return [
-            Exchange(question=Question.model_validate(question), answer=Answer.model_validate(answer))
-            for question, answer in zip(asked, said, strict=True)
-        ]
+        for asked, said in pairs:
+            if asked["kind"] == "embedding":
+                found.embeddings.append(_embedding(asked, said))
+            else:
+                found.exchanges.append(_exchange(asked, said))
     except ValidationError as error:
         raise ServerError("the server's answers have no tokens (return_token_ids)") from error
+    if setting.figures:
+        log = setting.logs / f"bench-{wanted.log}"
+        found.figures = measure(setting, server.url, wanted.folder, wanted.kind.task, log)
+    found.processes = server.processes()
+
+
+def _exchange(asked: dict[str, Any], said: dict[str, Any]) -> Exchange:
+    return Exchange(
+        question=Question.model_validate(asked),
+        answer=Answer.model_validate(said["alone"]),
+        stream=Stream.model_validate(said["stream"]),
+        together=tuple(Answer.model_validate(one) for one in said["together"]),
+    )
+
+
+def _embedding(asked: dict[str, Any], said: dict[str, Any]) -> Embedding:
+    exact = asked["vector"]
+    return Embedding(
+        text=asked["text"],
+        tokens=asked["tokens"],
+        counted=said["alone"]["tokens"],
+        limit=asked["limit"],
+        error=distance(exact, said["alone"]["vector"]),
+        together=tuple(distance(exact, one["vector"]) for one in said["together"]),
+    )
 
 
 def first_error(log: Path) -> str:
@@ -202,13 +203,3 @@ def first_error(log: Path) -> str:
     text = log.read_text(encoding="utf-8", errors="replace") if log.is_file() else ""
     found = _ERROR.search(text)
     return f": {found[1]}" if found else ""
-
-
-def _script(setting: Setting, script: str, *arguments: str | Path) -> None:
-    log = setting.logs / _SCRIPTS
-    done = run(
-        [setting.environment.python, "-P", _RESOURCES / script, *arguments], log=log, env=setting.env, check=False
-    )
-    if done.returncode != 0:
-        last = done.output.splitlines()[-1] if done.output else f"status {done.returncode}"
-        raise ServeError(f"{script} failed: {last}", where=_RESOURCES / script, log=log, output=last)

@@ -26,6 +26,11 @@ _QUESTIONS = {
 """torch.cpu's functions, and the feature each asks for (torch/cpu/__init__.py)."""
 
 
+def best_library(target: Target, features: Collection[str]) -> str:
+    """Return the library that vLLM, or the target's chooser, loads on a CPU with these features."""
+    return next(each.name for each in target.libraries if set(each.needs) <= set(features))
+
+
 def lesser_cpu(target: Target, library: str, features: Collection[str]) -> dict[str, str]:
     """Return the environment variables that make vLLM load a library that it would not choose on this CPU.
 
@@ -38,8 +43,7 @@ def lesser_cpu(target: Target, library: str, features: Collection[str]) -> dict[
         features: What this CPU has, as isaprobe names it.
     """
     names = [each.name for each in target.libraries]
-    chosen = next(each.name for each in target.libraries if set(each.needs) <= set(features))
-    if library == chosen:
+    if library == best_library(target, features):
         return {}
     needs = {"avx2", *target.libraries[names.index(library)].needs}
     lacks = [question for question, feature in _QUESTIONS.items() if feature not in needs]

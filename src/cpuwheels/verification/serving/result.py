@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
+from cpuwheels.config.options import ServeMode  # noqa: TC001  (pydantic reads it)
 from cpuwheels.core.errors import ServeError
+from cpuwheels.verification.serving.answers import Embedding, Exchange, Part
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -15,65 +16,28 @@ if TYPE_CHECKING:
 FORMAT: Final = 1
 SERVE: Final = "serve.json"
 
-Kind = Literal["completion", "chat"]
-Verdict = Literal["right", "wrong", "failed"]
+Verdict = Literal["right", "wrong", "failed", "absent"]
 
-_MARKS = {"right": "green", "wrong": "red", "failed": "bold red"}
+_MARKS = {"right": "green", "wrong": "red", "failed": "bold red", "absent": "yellow"}
 _SHOWN = 12
 """Problems in the error's message; the report has all."""
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+class Figures(Part):
+    """How fast a server was, for a model that is much smaller than any real one."""
+
+    source: str
+    """What measured it."""
+    requests: int
+    together: int
+    """Requests at once."""
+    tokens_per_second: float
+    """Of the answers; of the prompts for embeddings."""
+    first_token_ms: float | None
+    """Milliseconds until the first token, the median; None for embeddings."""
 
 
-class Question(_Part):
-    """What is asked, and the answer of transformers."""
-
-    kind: Kind
-    text: str
-    prompt: tuple[int, ...]
-    """In tokens."""
-    answer: tuple[int, ...]
-    """In tokens."""
-    lead: float
-    """The smallest lead of a chosen token over the next best one, in standard deviations of the scores."""
-
-
-class Answer(_Part):
-    """The server's answer."""
-
-    prompt: tuple[int, ...]
-    """The tokens it made of the question."""
-    answer: tuple[int, ...]
-    """In tokens."""
-    text: str | None
-
-
-class Exchange(_Part):
-    """A question and its answer."""
-
-    question: Question
-    answer: Answer
-
-    @property
-    def problem(self) -> str:
-        """What is wrong with the answer; empty if nothing is."""
-        asked, said = self.question, self.answer
-        what = f"{asked.kind} of {len(asked.prompt)} tokens"
-        if asked.prompt != said.prompt:
-            return f"{what}: the server read other tokens than transformers"
-        if asked.answer == said.answer:
-            return ""
-        pairs = zip(asked.answer, said.answer, strict=False)
-        same = next((place for place, (wanted, got) in enumerate(pairs) if wanted != got), len(said.answer))
-        return (
-            f"{what}: token {same + 1} of {len(asked.answer)} differs from transformers' "
-            f"(its lead is {asked.lead:g} standard deviations or more)"
-        )
-
-
-class Case(_Part):
+class Case(Part):
     """One start of the server."""
 
     model: str
@@ -85,9 +49,18 @@ class Case(_Part):
     started: float | None
     """Seconds until it took requests; None if it did not."""
     seconds: float
+    mode: ServeMode = "eager"
+    compiler: str = ""
+    """What compiled the code that torch.compile makes."""
+    absent: tuple[str, ...] = ()
+    """Operators that vLLM needs for this model, and the library does not have: it was not served."""
     exchanges: tuple[Exchange, ...] = ()
+    embeddings: tuple[Embedding, ...] = ()
+    figures: Figures | None = None
     runtimes: tuple[str, ...] = ()
     """OpenMP runtimes and allocators that the processes that compute have loaded, by their files' names."""
+    sockets_left: int = 0
+    """Names of sockets that it left in the file system when it ended; no process listens at them."""
     onednn_limit: str = ""
     """ONEDNN_MAX_CPU_ISA of its processes, if it was set."""
     failure: str = ""
@@ -96,29 +69,40 @@ class Case(_Part):
     """Name of the server's log in the log folder."""
 
     @property
+    def answers(self) -> tuple[Exchange | Embedding, ...]:
+        """Everything that was answered."""
+        return (*self.exchanges, *self.embeddings)
+
+    @property
     def problems(self) -> list[str]:
         """Everything that is wrong."""
-        return [problem for problem in (self.failure, *(one.problem for one in self.exchanges)) if problem]
+        return [problem for problem in (self.failure, *(one.problem for one in self.answers)) if problem]
 
     @property
     def verdict(self) -> Verdict:
         """Whether every answer is transformers', and the server started and ended well."""
-        if self.failure or not self.exchanges:
+        if self.absent:
+            return "absent"
+        if self.failure or not self.answers:
             return "failed"
         return "wrong" if self.problems else "right"
 
     def as_line(self) -> str:
         """Return how it went, for the terminal."""
+        if self.absent:
+            return f"{self.name}: not served, since this library has no {', '.join(self.absent)}"
         start = f"took requests after {self.started:.0f} s" if self.started is not None else "did not start"
-        return f"{self.name}: {start}; {self.verdict}"
+        speed = f"; {self.figures.tokens_per_second:.0f} tokens/s" if self.figures else ""
+        return f"{self.name}: {start}; {self.verdict}{speed}"
 
     @property
     def name(self) -> str:
         """For people."""
-        return " ".join(filter(None, (self.model, self.dtype, self.library or self.wanted)))
+        mode = self.mode if self.mode != "eager" else ""
+        return " ".join(filter(None, (self.model, self.dtype, self.library or self.wanted, mode)))
 
 
-class Served(_Part):
+class Served(Part):
     """Everything that was found by serving a wheel."""
 
     format: Literal[1] = FORMAT
@@ -150,25 +134,26 @@ class Served(_Part):
 
     @property
     def right(self) -> bool:
-        """Whether every case is right, and there was one."""
-        return bool(self.cases) and all(case.verdict == "right" for case in self.cases)
+        """Whether every case is right whose library can serve its model, and there was one."""
+        verdicts = {case.verdict for case in self.cases} - {"absent"}
+        return verdicts == {"right"}
 
     def as_table(self) -> Table:
         """Return it as a table for the terminal."""
-        table = Table(title=f"{self.wheel}: greedy answers, compared with transformers'", title_justify="left")
-        for heading in ("model", "data type", "library", "start", "answers", "verdict"):
-            table.add_column(heading, justify="right" if heading == "start" else "left", overflow="fold")
+        table = Table(title=f"{self.wheel}: answers, compared with transformers'", title_justify="left")
+        for heading in ("model", "data type", "library", "mode", "start", "answers", "tokens/s", "verdict"):
+            table.add_column(heading, justify="right" if heading in {"start", "tokens/s"} else "left", overflow="fold")
         for case in self.cases:
-            right = sum(not exchange.problem for exchange in case.exchanges)
-            start = f"{case.started:.0f} s" if case.started is not None else "-"
-            style = _MARKS[case.verdict]
+            style, words = _MARKS[case.verdict], "not in this library" if case.absent else case.verdict
             table.add_row(
                 case.model,
                 case.dtype,
                 case.library or (f"{case.wanted}?" if case.wanted else "-"),
-                start,
-                f"{right} of {len(case.exchanges)}",
-                f"[{style}]{case.verdict}[/{style}]",
+                case.mode,
+                f"{case.started:.0f} s" if case.started is not None else "-",
+                f"{sum(not one.problem for one in case.answers)} of {len(case.answers)}" if case.answers else "-",
+                f"{case.figures.tokens_per_second:.0f}" if case.figures else "-",
+                f"[{style}]{words}[/{style}]",
             )
         return table
 
@@ -181,7 +166,14 @@ def require_served(served: Served, report: Path, logs: Path) -> None:
     """
     if served.right:
         return
-    bad = [case for case in served.cases if case.verdict != "right"]
+    bad = [case for case in served.cases if case.verdict not in {"right", "absent"}]
+    if not bad:
+        raise ServeError(
+            f"nothing was served from {served.wheel}: its libraries lack the operators of these models",
+            where=report,
+            log=logs,
+            next_step="give other models, or other libraries",
+        )
     lines = [f"{case.name}: {problem}" for case in bad for problem in case.problems]
     raise ServeError(
         f"{served.wheel} does not serve as it should: {', '.join(case.name for case in bad)}",

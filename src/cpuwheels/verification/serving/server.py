@@ -17,6 +17,7 @@ import httpx
 import psutil
 
 from cpuwheels.core.process import background, how_ended
+from cpuwheels.verification.serving.leftovers import held_files, left_files
 from cpuwheels.verification.serving.loaded import Process
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ class ServerRequest:
         env: Its whole environment.
         log: For its output.
         patience: Seconds that it has for its start.
+        length: Tokens of a prompt and its answer at most.
+        sequences: Requests that it computes at once.
+        compiled: Whether torch.compile makes code of the model, which needs a C++ compiler.
+        arguments: Further ones of the command line.
     """
 
     python: Path
@@ -63,6 +68,10 @@ class ServerRequest:
     env: Mapping[str, str]
     log: Path
     patience: float
+    length: int = LENGTH
+    sequences: int = 8
+    compiled: bool = False
+    arguments: tuple[str, ...] = ()
 
     def command(self, port: int) -> list[str | Path]:
         """Return the command line."""
@@ -80,12 +89,13 @@ class ServerRequest:
             "--dtype",
             self.dtype,
             "--max-model-len",
-            str(LENGTH),
+            str(self.length),
             "--max-num-seqs",
-            "8",
-            "--enforce-eager",
+            str(self.sequences),
+            *([] if self.compiled else ["--enforce-eager"]),
             "--gpu-memory-utilization",
             f"{self.memory:.6f}",
+            *self.arguments,
         ]
 
 
@@ -130,13 +140,16 @@ class Server:
         first = self._process.pid
         return [Process.of(_mapped(each.pid), is_first=each.pid == first) for each in self._family.members()]
 
-    def end(self) -> None:
+    def end(self) -> int:
         """Ask it to end, as a service manager does, and wait.
 
+        Returns:
+            How many names of sockets it left in the file system, at which nobody listens.
+
         Raises:
-            ServerError: It does not end, ends with another status than 0, or leaves processes behind.
+            ServerError: It does not end, ends with another status than 0, or leaves processes or shared memory behind.
         """
-        self._family.members()
+        held = held_files(self._family.members())
         self._process.send_signal(signal.SIGTERM)
         try:
             status = self._process.wait(_ENDS_SECONDS)
@@ -147,6 +160,10 @@ class Server:
             raise ServerError(f"on SIGTERM, the server {how_ended(status)}")
         if left:
             raise ServerError(f"the server left {len(left)} processes behind")
+        shared, sockets = left_files(held)
+        if shared:
+            raise ServerError(f"the server left shared memory behind: {', '.join(shared)}")
+        return sockets
 
 
 @contextmanager

@@ -3,43 +3,33 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from cpuwheels.core.errors import ServeError
+from cpuwheels.config.options import ServeMode
 from cpuwheels.verification.serving import case as cases
 from cpuwheels.verification.serving import server as servers
-from cpuwheels.verification.serving.case import Setting, Wanted, first_error, questions_for, serve_case
-from cpuwheels.verification.serving.environment import ServingEnvironment
-from layout import HELPERS
+from cpuwheels.verification.serving import setting as settings
+from cpuwheels.verification.serving.case import Wanted, first_error, serve_case
+from cpuwheels.verification.serving.result import Case, Figures
+from cpuwheels.verification.serving.setting import Setting
+from serving_settings import serving_setting
 
 QUESTION = {"kind": "completion", "text": "x", "prompt": [5, 6], "answer": [1, 2], "lead": 0.2}
-RIGHT = {"prompt": [5, 6], "answer": [1, 2], "text": "?"}
+ALONE = {"prompt": [5, 6], "answer": [1, 2], "text": "?"}
+STREAM = {"answer": [1, 2], "text": "?", "parts": 2, "first": 0.1, "usage": [2, 2]}
+RIGHT = {"alone": ALONE, "stream": STREAM, "together": [ALONE]}
+VECTOR_ASKED = {"kind": "embedding", "text": "x", "tokens": 2, "vector": [1.0, 0.0], "limit": 0.1}
 ASK = """import pathlib, sys; pathlib.Path(sys.argv[4]).write_text({answers!r}); sys.exit({status})"""
 
 
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").symlink_to(sys.executable)
-    (tmp_path / "bin" / "vllm").write_text((HELPERS / "fake_vllm.py").read_text())
     (tmp_path / "resources").mkdir()
-    monkeypatch.setattr(cases, "_RESOURCES", tmp_path / "resources")
-    environment = ServingEnvironment(
-        python=tmp_path / "bin" / "python",
-        site=tmp_path,
-        version="3.11",
-        torch="2.13.0+cpu",
-        lock="",
-        lock_sha256="",
-        lacks=(),
-        moved=(),
-    )
-    env = {"PATH": os.environ["PATH"], "CHILD": str(tmp_path / "child")}
-    return Setting(environment, tmp_path, tmp_path / "logs", 0.2, env)
+    monkeypatch.setattr(settings, "_RESOURCES", tmp_path / "resources")
+    return serving_setting(tmp_path)
 
 
 def script(setting: Setting, name: str, text: str) -> None:
@@ -56,13 +46,22 @@ def served(
     library: str = "",
     loaded: str = "_C_AVX2",
     runtimes: str = "libgomp.so.1 libtcmalloc_minimal.so",
-) -> cases.Case:
+    question: object = QUESTION,
+    mode: ServeMode = "eager",
+) -> Case:
     script(setting, "ask.py", ASK.format(answers=json.dumps(answers), status=status))
-    (setting.work / "questions").write_text(json.dumps([QUESTION]))
+    (setting.work / "questions").write_text(json.dumps([question]))
     names = [*(f"vllm/{each}.abi3.so" for each in loaded.split()), *(f"torch/lib/{each}" for each in runtimes.split())]
     monkeypatch.setattr(servers, "_mapped", lambda _: "".join(f"7f0 /x/{name}\n" for name in names))
     wanted = Wanted(
-        model, setting.work / model, "float32", library, "_C", allocator=True, env={"ONEDNN_MAX_CPU_ISA": "AVX2"}
+        model,
+        setting.work / model,
+        "float32",
+        library,
+        "_C",
+        allocator=True,
+        env={"ONEDNN_MAX_CPU_ISA": "AVX2"},
+        mode=mode,
     )
     return serve_case(setting, wanted, setting.work / "questions")
 
@@ -78,8 +77,10 @@ def test_right_answers(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Non
 @pytest.mark.parametrize(
     ("how", "verdict", "words"),
     [
-        ({"answers": [RIGHT | {"answer": [1, 9]}]}, "wrong", "token 2 of 2 differs"),
-        ({"answers": [RIGHT | {"answer": None}]}, "failed", "the server's answers have no tokens"),
+        ({"answers": [RIGHT | {"alone": ALONE | {"answer": [1, 9]}}]}, "wrong", "token 2 of 2 differs"),
+        ({"answers": [RIGHT | {"alone": ALONE | {"answer": None}}]}, "failed", "the server's answers have no tokens"),
+        ({"answers": [RIGHT | {"stream": STREAM | {"usage": None}}]}, "wrong", "the stream's usage is None"),
+        ({"answers": [RIGHT | {"together": [ALONE | {"answer": [9, 2]}]}]}, "wrong", "together with others, token 1"),
         ({"status": 1}, "failed", "a request failed"),
         ({"library": "_C_AVX512"}, "failed", "the server loaded _C_AVX2, and not _C_AVX512"),
         ({"loaded": ""}, "failed", "the server loaded no kernel library, and not one library"),
@@ -97,17 +98,34 @@ def test_everything_else_is_told(
     assert words in " ".join(case.problems)
 
 
-def test_a_model_that_is_made_is_asked_everything(setting: Setting) -> None:
-    script(setting, "reference.py", "import pathlib, sys; pathlib.Path(sys.argv[5]).write_text('[1, 2]')")
-    with pytest.raises(ServeError, match="only 2 of 12 questions have a clear answer"):
-        questions_for(setting, "opt", setting.work, "float32")
-    assert questions_for(setting, "llama", setting.work, "float32").is_file()
+def test_a_vector_is_compared(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    near, far = {"tokens": 2, "vector": [0.999, 0.04]}, {"tokens": 2, "vector": [0.0, 1.0]}
+    answer = {"alone": near, "stream": None, "together": [near]}
+    assert served(setting, monkeypatch, question=VECTOR_ASKED, answers=[answer]).verdict == "right"
+    case = served(setting, monkeypatch, question=VECTOR_ASKED, answers=[answer | {"together": [near, far]}])
+    assert case.verdict == "wrong"
+    assert "together with others, its vector is off by 1.4" in case.problems[0]
 
 
-def test_a_model_that_transformers_cannot_run_is_told(setting: Setting) -> None:
-    script(setting, "reference.py", "import sys; sys.exit('no such architecture')")
-    with pytest.raises(ServeError, match=r"reference\.py failed: no such architecture"):
-        questions_for(setting, "llama", setting.work, "float32")
+def test_the_compiler_is_told_of_and_used_where_code_is_made(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    setting = replace(setting, compiler="GNU 14")
+    case = served(setting, monkeypatch, mode="compile")
+    assert (case.mode, case.compiler, case.verdict) == ("compile", "GNU 14", "right")
+    assert "--enforce-eager" not in (setting.logs / "serve-good-float32-compile.log").read_text()
+    case = served(setting, monkeypatch)
+    assert (case.mode, case.compiler) == ("eager", "")
+    log = (setting.logs / "serve-good-float32.log").read_text()
+    assert "--enforce-eager" in log
+    assert "--max-num-batched-tokens 128" in log
+
+
+def test_figures_are_measured_while_the_server_runs_if_wanted(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fast = Figures(source="x", requests=1, together=1, tokens_per_second=9.0, first_token_ms=1.0)
+    monkeypatch.setattr(cases, "measure", lambda *_: fast)
+    assert served(setting, monkeypatch).figures is None
+    assert served(replace(setting, figures=True), monkeypatch).figures == fast
 
 
 def test_the_first_error_of_a_servers_log_is_told(tmp_path: Path) -> None:

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from cpuwheels.core.errors import ServeError
-from cpuwheels.verification.serving.result import Answer, Case, Exchange, Question, Served, require_served
+from cpuwheels.verification.serving.answers import Answer, Embedding, Exchange, Question
+from cpuwheels.verification.serving.result import Case, Figures, Served, require_served
 
 ASKED = Question(kind="completion", text="x", prompt=(5, 6), answer=(1, 2, 3), lead=0.2)
 
@@ -92,3 +95,35 @@ def test_the_error_names_cases_problems_and_the_log() -> None:
 def test_it_is_read_back_as_it_was_written() -> None:
     written = served(case(exchange()))
     assert Served.model_validate_json(written.model_dump_json()) == written
+
+
+def test_a_model_that_the_library_cannot_serve_is_named_and_not_counted() -> None:
+    absent = case().model_copy(update={"absent": ("_C::cpu_gemm_wna16",), "library": "", "wanted": "_C_AVX2"})
+    assert absent.verdict == "absent"
+    assert absent.as_line() == "opt bfloat16 _C_AVX2: not served, since this library has no _C::cpu_gemm_wna16"
+    assert served(case(exchange()), absent).right
+    require_served(served(case(exchange()), absent), Path("serve.json"), Path("logs"))
+    assert not served(absent).right
+    with pytest.raises(ServeError, match="nothing was served"):
+        require_served(served(absent), Path("serve.json"), Path("logs"))
+
+
+def test_embeddings_count_as_answers() -> None:
+    good = Embedding(text="x", tokens=3, counted=3, limit=0.01, error=0.001)
+    assert case().model_copy(update={"embeddings": (good,)}).verdict == "right"
+    bad = case().model_copy(update={"embeddings": (good, good.model_copy(update={"error": 1.0}))})
+    assert bad.verdict == "wrong"
+    assert bad.problems == ["embedding of 3 tokens: its vector is off by 1, and may be by 0.01"]
+
+
+def test_a_table_has_what_was_served_how_and_how_fast() -> None:
+    fast = Figures(source="x", requests=32, together=8, tokens_per_second=512.4, first_token_ms=20.0)
+    compiled = case(exchange()).model_copy(update={"mode": "compile", "figures": fast})
+    absent = case().model_copy(update={"absent": ("_C::x",), "library": "", "wanted": "_C_AVX2", "started": None})
+    console = Console(width=120, record=True, file=io.StringIO())
+    console.print(served(compiled, absent).as_table())
+    text = console.export_text()
+    for words in ("compile", "512", "1 of 1", "not in this library", "_C_AVX2?"):
+        assert words in text
+    assert compiled.name == "opt bfloat16 _C compile"
+    assert "512 tokens/s" in compiled.as_line()

@@ -3,6 +3,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
@@ -100,6 +101,35 @@ def test_processes_left_behind_are_a_fault(request_: ServerRequest, monkeypatch:
     with serving(like(request_, "leaves")) as server, pytest.raises(ServerError, match="left 1 processes behind"):
         server.end()
     assert gone(child(request_))  # and then they are ended
+
+
+def test_sockets_left_behind_are_counted(request_: ServerRequest) -> None:
+    with serving(like(request_, "leaves a socket")) as server:
+        assert server.end() == 1
+
+
+@pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="shared memory has no names here")
+def test_shared_memory_left_behind_is_a_fault(request_: ServerRequest) -> None:
+    name = Path(f"/dev/shm/cpuwheels-test-{os.getpid()}-server")
+    request = replace(request_, env={**request_.env, "SHARED": str(name)})
+    try:
+        with (
+            serving(like(request, "leaves memory")) as server,
+            pytest.raises(ServerError, match=f"left shared memory behind: {name}"),
+        ):
+            server.end()
+    finally:
+        name.unlink()
+
+
+def test_what_a_request_says_is_on_the_command_line(request_: ServerRequest) -> None:
+    command = [str(part) for part in request_.command(8000)]
+    assert "--enforce-eager" in command
+    more = replace(request_, length=64, sequences=3, compiled=True, arguments=("--seed", "1")).command(8000)
+    text = " ".join(str(part) for part in more)
+    assert "--enforce-eager" not in text
+    assert "--max-model-len 64 --max-num-seqs 3" in text
+    assert text.endswith("--seed 1")
 
 
 def test_an_interrupt_leaves_no_process(request_: ServerRequest) -> None:

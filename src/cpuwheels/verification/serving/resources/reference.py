@@ -4,8 +4,12 @@
 
 Random texts are continued greedily, as completions and as chats, CANDIDATES of each length. Where two tokens are nearly
 as likely, rounding decides between them, and another program may round otherwise. So those texts are taken whose
-answers are the clearest: at each token the best score is ahead of the next by LEAST standard deviations of the scores.
-OUTPUT becomes a JSON list of them, with prompt and answer in tokens and the least lead.
+answers are the clearest: at each token the best score is ahead of the next by LEAST standard deviations of the scores,
+and by `MARGIN` times the answer's rounding errors, if they can be told. They are told for a small model: by how much
+its scores differ (root mean square) from those in a wider data type, which also have to give the same answer.
+
+OUTPUT becomes a JSON list of the questions, with prompt and answer in tokens, the least lead, and the lead that was
+required.
 """
 
 from __future__ import annotations
@@ -18,14 +22,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from quantised import REFERENCE, round_inputs
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 ANSWER = 16
 """Tokens."""
-LENGTHS = (6, 40, 170)
-"""Characters of the texts: the longest fill more than one block of the KV cache, which has 128 tokens on a CPU."""
+LENGTHS = (6, 40, 170, 450)
+"""Characters of the texts: the longest fill two and four blocks of the KV cache, which have 128 tokens on a CPU."""
 TAKEN = 2
 """Texts of each length and kind."""
+LOOKED_AT = 8
+"""Texts of each length and kind whose answers are looked at in a wider data type, the clearest first."""
+MARGIN = 5
+SMALL = 64 << 20
+"""Bytes of weights."""
 SEED = 20261124
 
 
@@ -42,6 +52,20 @@ def prompt(tokenizer: Any, kind: str, text: str) -> list[int]:
     messages = [{"role": "user", "content": text}]
     chat = tokenizer.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
     return list(tokenizer(chat, add_special_tokens=False)["input_ids"])
+
+
+def load(folder: Path, dtype: torch.dtype) -> Any:
+    """Return a model; of one that transformers cannot read, the form with plain weights."""
+    plain = folder / REFERENCE
+    if not plain.is_dir():
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+    else:
+        model = AutoModelForCausalLM.from_pretrained(plain, dtype=torch.float32)
+        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        round_inputs(model, config["quantization_config"], dtype)
+        model.to(dtype)
+    model.generation_config.eos_token_id = None
+    return model
 
 
 def continue_greedily(model: Any, prompts: list[list[int]]) -> tuple[list[list[int]], list[float]]:
@@ -64,7 +88,7 @@ def continue_greedily(model: Any, prompts: list[list[int]]) -> tuple[list[list[i
 
 
 def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: float) -> list[dict[str, Any]]:
-    """Return the questions with the clearest answers, at most `TAKEN`."""
+    """Return the questions with the clearest answers, at most `LOOKED_AT`."""
     by_length: dict[int, list[tuple[str, list[int]]]] = {}
     for text in asked:
         tokens = prompt(tokenizer, kind, text)
@@ -73,25 +97,52 @@ def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: flo
     for group in by_length.values():
         answers, leads = continue_greedily(model, [tokens for _, tokens in group])
         for (text, tokens), answer, lead in zip(group, answers, leads, strict=True):
-            found.append({"kind": kind, "text": text, "prompt": tokens, "answer": answer, "lead": round(lead, 4)})
+            leads_of = {"lead": round(lead, 4), "least": least}
+            found.append({"kind": kind, "text": text, "prompt": tokens, "answer": answer, **leads_of})
     found.sort(key=lambda question: -question["lead"])
-    return [question for question in found[:TAKEN] if question["lead"] >= least]
+    return found[:LOOKED_AT]
 
 
-def main(folder: str, dtype: str, candidates: int, least: float, output: Path) -> None:
+def scores_of(model: Any, question: dict[str, Any]) -> torch.Tensor:
+    """Return the scores (`ANSWER`, vocabulary) from which the tokens of an answer are chosen."""
+    tokens = torch.tensor([[*question["prompt"], *question["answer"][:-1]]])
+    with torch.no_grad():
+        return model(tokens).logits[0, -ANSWER:].double()
+
+
+def stable(model: Any, wide: Any, questions: list[dict[str, Any]], least: float) -> list[dict[str, Any]]:
+    """Return the questions that a wider data type answers alike, each with the lead that its rounding errors require.
+
+    A mixture of experts may send a token to another expert, if two are nearly as good; that is an error as well.
+    """
+    same = []
+    for question in questions:
+        narrow, exact = scores_of(model, question), scores_of(wide, question)
+        error = float(((narrow - exact) / exact.std(dim=1, keepdim=True)).square().mean().sqrt())
+        if exact.argmax(dim=1).tolist() == question["answer"]:
+            same.append({**question, "least": round(max(least, MARGIN * error), 6)})
+    return same
+
+
+def main(folder: Path, dtype: str, candidates: int, least: float, output: Path) -> None:
     """Write the questions of a model."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=getattr(torch, dtype))
-    model.generation_config.eos_token_id = None
+    model = load(folder, getattr(torch, dtype))
     kinds = ["completion", *(["chat"] if tokenizer.chat_template else [])]
+    groups = [
+        [clearest(model, tokenizer, kind, texts(length, candidates), least) for length in LENGTHS] for kind in kinds
+    ]
+    if sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= SMALL:
+        wide = load(folder, torch.float64 if dtype == "float32" else torch.float32)
+        groups = [[stable(model, wide, found, least) for found in kind] for kind in groups]
     asked = []
-    for kind in kinds:
-        found = [clearest(model, tokenizer, kind, texts(length, candidates), least) for length in LENGTHS]
-        if not any(found):
+    for kind, found in zip(kinds, groups, strict=True):
+        clear = [[question for question in each if question["lead"] >= question["least"]][:TAKEN] for each in found]
+        if not any(clear):
             sys.exit(f"no {kind} has a clear answer: rounding would decide which token comes next")
-        asked += [question for questions in found for question in questions]
+        asked += [question for each in clear for question in each]
     output.write_text(json.dumps(asked), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), Path(sys.argv[5]))
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), Path(sys.argv[5]))

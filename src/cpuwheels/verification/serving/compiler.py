@@ -1,0 +1,46 @@
+"""The C++ compiler that torch.compile needs while a model is served: the one that builds the wheel."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.toolchain.select import resolve_toolchain
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+
+_SCRIPT = """#!/bin/sh
+for word in "$@"; do
+    case "$word" in -c | -E | -S | c++-header) exec {before} "$@" ;; esac
+done
+exec {before} "$@" {after}
+"""
+"""Libraries are for linking only: after ``-x c++-header`` the compiler would take their files for headers."""
+
+
+def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str], str]:
+    """Return the variables by which torch.compile finds the target's compiler, and what that is for people.
+
+    It is one of this machine that meets the target's requirements, or the pinned one of Debian, as for a build; and it
+    makes code for the target's floor, so that the machine's own C++ library may be an old one.
+
+    Args:
+        context: The run.
+        work: Folder for a script that adds the compiler's flags.
+
+    Raises:
+        ToolchainError: No compiler meets the requirements, or one could not be prepared.
+        DownloadError: A package cannot be fetched.
+    """
+    chain = resolve_toolchain(context)
+    before = shlex.join(map(str, (chain.cxx, *chain.compile_flags, *chain.cxx_flags, *chain.link_flags)))
+    script = work / "bin" / "g++"
+    with storage_errors(work):
+        script.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(script, _SCRIPT.format(before=before, after=shlex.join(map(str, chain.cxx_libraries))))
+        script.chmod(0o755)
+    return {"CXX": str(script)}, chain.description

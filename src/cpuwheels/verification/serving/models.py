@@ -1,0 +1,54 @@
+"""The small models that resources/tiny_models.py makes, and what is to be known of each before it is served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+Task = Literal["text", "embedding"]
+
+CHUNK = 128
+"""Tokens of a prompt that are computed in one step; the longest question takes four."""
+
+_ALL = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Model:
+    """What a model can do, and what it needs.
+
+    Attributes:
+        task: What it makes of a text.
+        dtypes: Data types that vLLM serves it in.
+        operators: Those of a kernel library without which vLLM cannot serve it.
+        least_lead: Of an answer's tokens, in standard deviations of the scores, where the data type asks for less.
+    """
+
+    task: Task = "text"
+    dtypes: tuple[str, ...] = _ALL
+    operators: tuple[str, ...] = ()
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Those of the server: prompts come in several chunks, but BERT sees its text at once."""
+        return ("--max-num-batched-tokens", str(CHUNK)) if self.task == "text" else ()
+
+    def lacks(self, operators: Collection[str]) -> tuple[str, ...]:
+        """Return the operators that a library would need as well."""
+        return tuple(name for name in self.operators if name not in operators)
+
+
+MADE = {
+    "opt": Model(),
+    "qwen3": Model(),
+    "moe": Model(operators=("_C::cpu_fused_moe", "_C::prepack_moe_weight")),
+    "int8": Model(operators=("_C::onednn_scaled_mm", "_C::dynamic_scaled_int8_quant")),
+    "awq": Model(dtypes=("bfloat16", "float16"), operators=("_C::cpu_gemm_wna16",)),
+    "gemma3": Model(dtypes=("float32", "bfloat16")),
+    "bert": Model("embedding"),
+}
+"""By name. AWQ's data types are AutoAWQConfig's (vllm/model_executor/layers/quantization/auto_awq.py), and vLLM refuses
+Gemma 3 in float16 (vllm/config/model.py)."""

@@ -1,0 +1,40 @@
+"""The script that torch.compile calls as its compiler."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from contexts import build_context
+from cpuwheels.verification.serving import compiler
+from cpuwheels.verification.serving.compiler import compiler_variables
+
+
+def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "real g++"
+    program.write_text('#!/bin/sh\nprintf "<%s>" "$@"\n')
+    program.chmod(0o755)
+    chain = SimpleNamespace(
+        cxx=program,
+        compile_flags=("--sysroot=/a b",),
+        cxx_flags=("-nostdinc++",),
+        link_flags=("-L/x",),
+        cxx_libraries=("-lcompat",),
+        description="GNU 14, unpacked",
+    )
+    monkeypatch.setattr(compiler, "resolve_toolchain", lambda _: chain)
+    variables, description = compiler_variables(build_context(tmp_path), tmp_path / "work")
+    assert description == "GNU 14, unpacked"
+    for words, libraries in (
+        (["a file.cpp", "-o", "a.so"], "<-lcompat>"),
+        (["-c", "a file.cpp"], ""),
+        (["-x", "c++-header", "a.h"], ""),
+    ):
+        done = subprocess.run([variables["CXX"], *words], capture_output=True, text=True, check=True)
+        given = "".join(f"<{word}>" for word in words)
+        assert done.stdout == f"<--sysroot=/a b><-nostdinc++><-L/x>{given}{libraries}"
