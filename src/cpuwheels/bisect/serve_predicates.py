@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 from cpuwheels.bisect.kernel_predicates import speed_verdict
 from cpuwheels.bisect.predicates import Judgement, nothing
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.config.options import FEWEST_ROUNDS, ServeBenchOptions, ServeOptions
+from cpuwheels.config.options import FEWEST_ROUNDS
+from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
 from cpuwheels.pipeline import serve_bench, serve_wheel
 from cpuwheels.verification.benchmark.ratio import Ratio
-from cpuwheels.verification.serving.case import MADE
+from cpuwheels.verification.serving.models import MADE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

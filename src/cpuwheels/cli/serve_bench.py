@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, ServeBenchOptions, Speculation
+from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO
+from cpuwheels.config.serving_options import ServeBenchOptions, Speculation
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths

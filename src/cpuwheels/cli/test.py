@@ -9,16 +9,8 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import (
-    FEWEST_ROUNDS,
-    LEAST_RATIO,
-    Level,
-    ParityOptions,
-    ServeLevel,
-    ServeMode,
-    ServeOptions,
-    SpeedOptions,
-)
+from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, SpeedOptions
+from cpuwheels.config.serving_options import ServeLevel, ServeMode, ServeOptions
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths

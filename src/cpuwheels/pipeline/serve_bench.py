@@ -35,8 +35,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Matrix, Target
-    from cpuwheels.config.options import ServeBenchOptions
     from cpuwheels.config.paths import Paths
+    from cpuwheels.config.serving_options import ServeBenchOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.onednn_isa import OnednnLimit

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from cpuwheels.config.matrix import Matrix, Target
-    from cpuwheels.config.options import ServeOptions
     from cpuwheels.config.paths import Paths
+    from cpuwheels.config.serving_options import ServeOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.onednn_isa import OnednnLimit

@@ -12,8 +12,8 @@ from cpuwheels.bisect.predicates import Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.serve_predicates import ROUNDS, SIZED, ServePredicate
 from cpuwheels.config.matrix import Matrix, load_matrix
-from cpuwheels.config.options import ServeBenchOptions, ServeOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.verification.benchmark.ratio import Ratio
 from sample_results import answered, serving

@@ -9,7 +9,7 @@ import pytest
 from rich.table import Table
 
 from cpuwheels.cli import main
-from cpuwheels.config.options import ServeBenchOptions
+from cpuwheels.config.serving_options import ServeBenchOptions
 from cpuwheels.core.errors import SlowerError
 from cpuwheels.pipeline import serve_bench as pipeline
 

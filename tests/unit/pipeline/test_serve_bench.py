@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cpuwheels.config.matrix import Matrix, load_matrix
-from cpuwheels.config.options import ServeBenchOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.config.serving_options import ServeBenchOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.elf import MAGIC
 from cpuwheels.core.errors import TargetNotBuiltError, UsageError

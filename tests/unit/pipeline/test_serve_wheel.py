@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.config.matrix import Target, load_matrix
-from cpuwheels.config.options import ServeOptions
+from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.errors import ServeError, UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
 from cpuwheels.pipeline.serve_wheel import check_options, chosen_models, filled_in, server_variables

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign
-from cpuwheels.config.options import ParityOptions, ServeOptions, SpeedOptions
+from cpuwheels.config.options import ParityOptions, SpeedOptions
+from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic

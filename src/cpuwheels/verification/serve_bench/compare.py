@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.config.options import Speculation
+    from cpuwheels.config.serving_options import Speculation
     from cpuwheels.core.console import Reporter
     from cpuwheels.verification.serving.environment import ServingEnvironment
     from cpuwheels.wheel.kernel_wheel import KernelWheel
@@ -34,18 +34,16 @@ class BenchServerRequest(ServerRequest):
     """How a server that is timed is started.
 
     Attributes:
-        arguments: Of the server, after the others; the last of one name counts.
         module: Whether it is started as `SERVER_MODULE` in place of ``vllm serve``.
     """
 
-    arguments: tuple[str, ...] = ()
     module: bool = False
 
     def command(self, port: int) -> list[str | Path]:
         """Return the command line."""
         python, vllm, serve, model, *options = super().command(port)
         program = [python, "-P", "-m", SERVER_MODULE, "--model", model] if self.module else [python, vllm, serve, model]
-        return [*program, *options, *self.arguments]
+        return [*program, *options]
 
 
 @dataclass(frozen=True)
@@ -222,8 +220,8 @@ def _serve(setting: BenchSetting, side: Side, case: BenchCase, found: Comparison
         {**setting.env, **side.variables},
         log,
         _PATIENCE,
-        case.arguments(max(setting.at_once)),
-        setting.module,
+        arguments=case.arguments(max(setting.at_once)),
+        module=setting.module,
     )
     try:
         with serving(request) as server:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from cpuwheels.config.options import ServeMode
+    from cpuwheels.config.serving_options import ServeMode
     from cpuwheels.verification.serving.loaded import Process
     from cpuwheels.verification.serving.server import Server
     from cpuwheels.verification.serving.setting import Setting

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from rich.table import Table
 
-from cpuwheels.config.options import ServeMode  # noqa: TC001  (pydantic reads it)
+from cpuwheels.config.serving_options import ServeMode  # noqa: TC001  (pydantic reads it)
 from cpuwheels.core.errors import ServeError
 from cpuwheels.verification.serving.answers import Embedding, Exchange, Part
 

@@ -12,8 +12,9 @@ import pytest
 
 from commit_wheels import wheel
 from cpuwheels.config.matrix import Matrix, load_matrix
-from cpuwheels.config.options import BuildOptions, ParityOptions, ServeOptions
+from cpuwheels.config.options import BuildOptions, ParityOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import CompileError, ParityError, PublishError, ServeError, UsageError

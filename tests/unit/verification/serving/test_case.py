@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.options import ServeMode
+from cpuwheels.config.serving_options import ServeMode
 from cpuwheels.verification.serving import case as cases
 from cpuwheels.verification.serving import server as servers
 from cpuwheels.verification.serving import setting as settings
