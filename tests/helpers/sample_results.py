@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
-from cpuwheels.verification.serving.result import Answer, Case, Exchange, Question, Served
+from cpuwheels.verification.serving.answers import Answer, Exchange, Question
+from cpuwheels.verification.serving.result import Case, Served
 
 
 def case(
@@ -59,7 +60,7 @@ def parity(*libraries: LibraryResult, level: str = "full", wheel: str = "vllm-0.
     )
 
 
-def answered(*, right: bool, failure: str = "") -> Case:
+def answered(*, right: bool, failure: str = "", absent: tuple[str, ...] = ()) -> Case:
     """Return the case of a server that was asked one question."""
     asked = Question(kind="completion", text="x", prompt=(5, 6), answer=(1, 2, 3), lead=0.2)
     said = Answer(prompt=(5, 6), answer=(1, 2, 3 if right else 4), text="?")
@@ -70,7 +71,8 @@ def answered(*, right: bool, failure: str = "") -> Case:
         wanted="",
         started=30.0,
         seconds=40.0,
-        exchanges=(Exchange(question=asked, answer=said),),
+        absent=absent,
+        exchanges=() if absent else (Exchange(question=asked, answer=said),),
         failure=failure,
         log="serve-opt.log",
     )

@@ -62,10 +62,12 @@ class ServePredicate:
             waiting()
         options = ServeOptions(models=(self.model,))
         served, _ = serve_wheel.serve_wheel(self.paths(commit), self.matrix, self.target, wheel, options, reporter)
+        if lacking := [name for case in served.cases for name in case.absent]:
+            return Judgement(Verdict.SKIP, f"the wheel has no {', '.join(dict.fromkeys(lacking))}")
         wrong = [f"{case.name}: {problem}" for case in served.cases for problem in case.problems]
         if wrong or not served.right:
             return Judgement(Verdict.BAD, wrong[0] if wrong else "nothing was answered")
-        answers = f"{sum(len(case.exchanges) for case in served.cases)} answers are right"
+        answers = f"{sum(len(case.answers) for case in served.cases)} answers are right"
         if self.slower is None:
             return Judgement(Verdict.GOOD, answers)
         speed = self._compare(wheel, commit, folder, reporter, self.slower)

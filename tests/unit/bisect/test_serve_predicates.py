@@ -89,6 +89,11 @@ def test_no_answer_is_not_good(servers: Servers) -> None:
     assert servers.judge() == Judgement(Verdict.BAD, "nothing was answered")
 
 
+def test_a_wheel_without_the_operators_is_skipped(servers: Servers) -> None:
+    servers.served = serving(answered(right=True, absent=("gptq_gemm",)))
+    assert servers.judge("awq") == Judgement(Verdict.SKIP, "the wheel has no gptq_gemm")
+
+
 def test_wrong_answers_are_not_timed(servers: Servers) -> None:
     servers.served = serving(answered(right=False))
     assert servers.judge(slower=1.2).verdict is Verdict.BAD
