@@ -16,7 +16,7 @@ from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.prefetch import Prefetch
 from cpuwheels.bisect.probe_log import probe_story
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.bisect.serve_predicates import ServePredicate
+from cpuwheels.bisect.serve_predicates import ScriptPredicate, ServePredicate
 from cpuwheels.bisect.state import Probe
 from cpuwheels.bisect.wheels import UNBUILDABLE
 from cpuwheels.config.host import is_foreign, markers
@@ -127,6 +127,9 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
     def good(reporter: Reporter) -> Path:
         return wheels.get(question.good, reporter).path
 
+    if options.serve and Path(options.serve).is_file():
+        script = Path(options.serve).resolve()
+        return ScriptPredicate(script, options.timeout, wheels.paths, matrix, target.id)
     if options.serve:
         return ServePredicate(options.serve, options.slower, good, wheels.paths, matrix, target.id)
     if options.parity:

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from cpuwheels.bisect.state import Question
 from cpuwheels.config.options import SLOWER
 from cpuwheels.core.capture import capture
+from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline.reuse.donor import check_request
+from cpuwheels.pipeline.serve_script import check_script
 from cpuwheels.pipeline.serve_wheel import chosen_models
 
 if TYPE_CHECKING:
@@ -42,11 +44,23 @@ def check_options(options: BisectOptions) -> None:
     if timed and options.jobs > 1:
         raise UsageError("speeds cannot be compared side by side", where="--jobs", next_step="leave it out")
     if options.serve:
-        chosen_models([options.serve])
+        _check_served(options.serve, options.slower)
     if options.run:
         _check_command(options.run)
     if options.kernels_from:
         check_request(options.build)
+
+
+def _check_served(given: str, slower: float | None) -> None:
+    """Refuse what is neither a script nor a model, and the speed of a script."""
+    if not Path(given).is_file():
+        chosen_models([given])
+        return
+    check_script(Path(given))
+    if slower:
+        raise UsageError(
+            "a script decides by its exit status", where="--slower", next_step="leave it out, or give a model"
+        )
 
 
 def _check_command(command: str) -> None:
@@ -85,7 +99,13 @@ def make_question(
     elif options.bench:
         judge = {"bench": options.bench, "slower": options.slower or SLOWER, "library": options.library}
     elif options.serve:
-        judge = {"serve": options.serve, **({"slower": options.slower} if options.slower else {})}
+        judge = {"serve": options.serve}
+        if options.slower:
+            judge["slower"] = options.slower
+        if Path(options.serve).is_file():
+            judge["script"] = file_digest(Path(options.serve))
+            if options.timeout:
+                judge["timeout"] = options.timeout
     build = replace(options.build, source=None, sha256=None, repo=None, memory=None)
     return Question(
         target=target,

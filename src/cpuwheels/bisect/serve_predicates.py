@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.kernel_predicates import speed_verdict
-from cpuwheels.bisect.predicates import Judgement, nothing
+from cpuwheels.bisect.predicates import SKIP, Judgement, nothing
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.config.options import FEWEST_ROUNDS
 from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
-from cpuwheels.pipeline import serve_bench, serve_wheel
+from cpuwheels.pipeline import serve_bench, serve_script, serve_wheel
 from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.serving.models import MADE
 
@@ -101,3 +101,40 @@ class ServePredicate:
             if None not in verdicts:
                 return Judgement(Verdict.GOOD, said)
         return Judgement(Verdict.SKIP, f"{said}: too close to {slower:g} to tell")
+
+
+@dataclass(frozen=True)
+class ScriptPredicate:
+    """A script that asks a server with the wheel.
+
+    Attributes:
+        script: The script.
+        limit: Seconds after which it is ended; the wheel then counts as bad. None for no limit.
+        paths: Returns the folders for a commit's run.
+        matrix: The configuration.
+        target: Target id.
+    """
+
+    script: Path
+    limit: float | None
+    paths: Callable[[str], Paths]
+    matrix: Matrix
+    target: str
+
+    def __call__(
+        self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
+    ) -> Judgement:
+        """Run it: exit status 0 is good, 125 is skip; any other, a crash, and a server that fails are bad.
+
+        Raises:
+            CpuwheelsError: Any stage's own error.
+        """
+        del folder  # the run has a log folder of its own
+        waiting()
+        paths = self.paths(commit)
+        found = serve_script.serve_script(paths, self.matrix, self.target, wheel, self.script, self.limit, reporter)
+        if found.failure:
+            return Judgement(Verdict.BAD, found.failure)
+        said = ": ".join(filter(None, (f"exit status {found.status}", found.last)))
+        verdicts = {0: Verdict.GOOD, SKIP: Verdict.SKIP}
+        return Judgement(verdicts.get(found.status or 0, Verdict.BAD), said)

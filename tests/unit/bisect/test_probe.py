@@ -16,7 +16,7 @@ from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement, Predicate, nothing
 from cpuwheels.bisect.probe import Prober, make_predicate
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.bisect.serve_predicates import ServePredicate
+from cpuwheels.bisect.serve_predicates import ScriptPredicate, ServePredicate
 from cpuwheels.bisect.state import Question
 from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.matrix import load_matrix
@@ -148,6 +148,13 @@ def test_a_server_decides(wheels: Wheels, builds: Builds, reporter: Reporter) ->
     assert (found.model, found.slower, found.target) == ("opt", 1.5, "x86")
     assert found.good(reporter) == wheels.paths(OTHER).dist / "a.whl"
     assert builds.sources == [OTHER]
+
+
+def test_a_script_decides(wheels: Wheels, tmp_path: Path) -> None:
+    script = tmp_path / "ask.py"
+    script.touch()
+    found = predicate(wheels, serve=str(script), timeout=5.0)
+    assert found == ScriptPredicate(script, 5.0, wheels.paths, wheels.matrix, "x86")
 
 
 @pytest.mark.parametrize("requirements", [True, False])

@@ -62,6 +62,27 @@ def test_a_program_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     check_options(options(run=str(tmp_path / "check")))
 
 
+def test_a_script_is_refused_unless_it_can_be_run_and_decides_alone(tmp_path: Path) -> None:
+    script = tmp_path / "ask"
+    script.write_text("#!/bin/sh\n")
+    with pytest.raises(UsageError, match="neither a Python file nor executable"):
+        check_options(options(serve=str(script)))
+    script.chmod(0o755)
+    check_options(options(serve=str(script)))
+    with pytest.raises(UsageError, match="decides by its exit status"):
+        check_options(options(serve=str(script), slower=1.5))
+
+
+def test_another_script_is_another_question(tmp_path: Path) -> None:
+    script, ends = tmp_path / "ask.py", [Revision(name, "hash", name * 40) for name in "ab"]
+    keys = set()
+    for text, seconds in (("1", 5.0), ("2", 5.0), ("2", 6.0)):
+        script.write_text(text)
+        given = options(serve=str(script), timeout=seconds)
+        keys.add(make_question("x86", *ends, Repository(Git(tmp_path), "here"), given).key())
+    assert len(keys) == 3
+
+
 @pytest.mark.parametrize(
     ("given", "judge"),
     [

@@ -10,11 +10,12 @@ import pytest
 
 from cpuwheels.bisect.predicates import Judgement
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.bisect.serve_predicates import ROUNDS, SIZED, ServePredicate
+from cpuwheels.bisect.serve_predicates import ROUNDS, SIZED, ScriptPredicate, ServePredicate
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.paths import Paths
 from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
 from cpuwheels.core.console import Reporter
+from cpuwheels.pipeline.serve_script import ScriptResult
 from cpuwheels.verification.benchmark.ratio import Ratio
 from sample_results import answered, serving
 
@@ -134,3 +135,27 @@ def test_the_good_end_is_timed_against_a_copy(servers: Servers) -> None:
     servers.judge(slower=1.2, wheel="good.whl")
     against = Path(servers.timed[0][2].against)
     assert (against, against.read_bytes()) == (servers.folder / "probe" / "copy" / "good.whl", b"good")
+
+
+@pytest.mark.parametrize(
+    ("result", "judgement"),
+    [
+        (ScriptResult(0, "", "all right"), Judgement(Verdict.GOOD, "exit status 0: all right")),
+        (ScriptResult(125, "", ""), Judgement(Verdict.SKIP, "exit status 125")),
+        (ScriptResult(1, "", "wrong"), Judgement(Verdict.BAD, "exit status 1: wrong")),
+        (ScriptResult(-11, "", ""), Judgement(Verdict.BAD, "exit status -11")),
+        (ScriptResult(None, "no end within 5 s", ""), Judgement(Verdict.BAD, "no end within 5 s")),
+        (ScriptResult(0, "the server died", ""), Judgement(Verdict.BAD, "the server died")),
+    ],
+)
+def test_a_script_decides_by_its_status(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, result: ScriptResult, judgement: Judgement
+) -> None:
+    asked = []
+    monkeypatch.setattr("cpuwheels.pipeline.serve_script.serve_script", lambda *given: asked.append(given) or result)
+    paths = Paths(servers.folder, servers.folder, servers.folder)
+    predicate = ScriptPredicate(Path("ask.py"), 5.0, lambda _: paths, servers.matrix, "x86")
+    wheel, waits = servers.folder / "a.whl", []
+    assert predicate(wheel, COMMIT, servers.folder, servers.reporter, lambda: waits.append(1)) == judgement
+    assert asked == [(paths, servers.matrix, "x86", wheel, Path("ask.py"), 5.0, servers.reporter)]
+    assert waits == [1]
