@@ -112,7 +112,7 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         wanted.folder,
         wanted.dtype,
         setting.memory,
-        {**setting.env, **wanted.env},
+        {**setting.env, **wanted.kind.env, **wanted.env},
         log,
         _PATIENCE[wanted.mode],
         sequences=_TOGETHER,

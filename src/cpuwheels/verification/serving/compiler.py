@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _SCRIPT = """#!/bin/sh
 for word in "$@"; do
-    case "$word" in -c | -E | -S | c++-header) exec {before} "$@" ;; esac
+    case "$word" in -shared) exec {before} {link} "$@" {after} ;; esac
 done
-exec {before} "$@" {after}
+exec {before} "$@"
 """
-"""Libraries are for linking only: after ``-x c++-header`` the compiler would take their files for headers."""
+"""What torch.compile links is shared. It also compiles headers, and if libraries were given, these would be linked."""
 
 
 def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str], str]:
@@ -37,10 +37,11 @@ def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str
         DownloadError: A package cannot be fetched.
     """
     chain = resolve_toolchain(context)
-    before = shlex.join(map(str, (chain.cxx, *chain.compile_flags, *chain.cxx_flags, *chain.link_flags)))
+    flags = ((chain.cxx, *chain.compile_flags, *chain.cxx_flags), chain.link_flags, chain.cxx_libraries)
+    before, link, after = (shlex.join(map(str, each)) for each in flags)
     script = work / "bin" / "g++"
     with storage_errors(work):
         script.parent.mkdir(parents=True, exist_ok=True)
-        write_atomic(script, _SCRIPT.format(before=before, after=shlex.join(map(str, chain.cxx_libraries))))
+        write_atomic(script, _SCRIPT.format(before=before, link=link, after=after))
         script.chmod(0o755)
     return {"CXX": str(script)}, chain.description

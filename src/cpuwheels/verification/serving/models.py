@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
 
 Task = Literal["text", "embedding"]
 
@@ -24,12 +24,13 @@ class Model:
         task: What it makes of a text.
         dtypes: Data types that vLLM serves it in.
         operators: Those of a kernel library without which vLLM cannot serve it.
-        least_lead: Of an answer's tokens, in standard deviations of the scores, where the data type asks for less.
+        env: Variables of the server.
     """
 
     task: Task = "text"
     dtypes: tuple[str, ...] = _ALL
     operators: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -46,9 +47,10 @@ MADE = {
     "qwen3": Model(),
     "moe": Model(operators=("_C::cpu_fused_moe", "_C::prepack_moe_weight")),
     "int8": Model(operators=("_C::onednn_scaled_mm", "_C::dynamic_scaled_int8_quant")),
-    "awq": Model(dtypes=("bfloat16", "float16"), operators=("_C::cpu_gemm_wna16",)),
+    "awq": Model(dtypes=("bfloat16", "float16"), operators=("_C::cpu_gemm_wna16",), env={"VLLM_CPU_INT4_W4A8": "0"}),
     "gemma3": Model(dtypes=("float32", "bfloat16")),
     "bert": Model("embedding"),
 }
 """By name. AWQ's data types are AutoAWQConfig's (vllm/model_executor/layers/quantization/auto_awq.py), and vLLM refuses
-Gemma 3 in float16 (vllm/config/model.py)."""
+Gemma 3 in float16 (vllm/config/model.py). On AMX vLLM would round the inputs of AWQ's projections to 8 bits; with the
+variable they keep the data type's precision."""

@@ -13,7 +13,9 @@ from cpuwheels.verification.serving import case as cases
 from cpuwheels.verification.serving import server as servers
 from cpuwheels.verification.serving import setting as settings
 from cpuwheels.verification.serving.case import Wanted, first_error, serve_case
+from cpuwheels.verification.serving.models import Model
 from cpuwheels.verification.serving.result import Case, Figures
+from cpuwheels.verification.serving.server import ServerRequest
 from cpuwheels.verification.serving.setting import Setting
 from serving_settings import serving_setting
 
@@ -117,6 +119,21 @@ def test_the_compiler_is_told_of_and_used_where_code_is_made(setting: Setting, m
     log = (setting.logs / "serve-good-float32.log").read_text()
     assert "--enforce-eager" in log
     assert "--max-num-batched-tokens 128" in log
+
+
+def test_a_models_variables_are_the_servers(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(cases.MADE, "dies", Model(env={"A": "of the model", "ONEDNN_MAX_CPU_ISA": "of the model"}))
+    asked: list[ServerRequest] = []
+
+    def note(request: ServerRequest) -> AbstractContextManager[servers.Server]:
+        asked.append(request)
+        return servers.serving(request)
+
+    monkeypatch.setattr(cases, "serving", note)
+    served(setting, monkeypatch, model="dies")
+    (request,) = asked
+    assert (request.env["A"], request.env["ONEDNN_MAX_CPU_ISA"]) == ("of the model", "AVX2")
+    assert "PATH" in request.env
 
 
 def test_figures_are_measured_while_the_server_runs_if_wanted(

@@ -30,11 +30,11 @@ def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
     monkeypatch.setattr(compiler, "resolve_toolchain", lambda _: chain)
     variables, description = compiler_variables(build_context(tmp_path), tmp_path / "work")
     assert description == "GNU 14, unpacked"
-    for words, libraries in (
-        (["a file.cpp", "-o", "a.so"], "<-lcompat>"),
-        (["-c", "a file.cpp"], ""),
-        (["-x", "c++-header", "a.h"], ""),
+    for words, link, libraries in (
+        (["-shared", "a file.cpp", "-o", "a.so"], "<-L/x>", "<-lcompat>"),
+        (["-c", "a file.cpp"], "", ""),
+        (["a.h", "-o", "a.h.gch"], "", ""),
     ):
         done = subprocess.run([variables["CXX"], *words], capture_output=True, text=True, check=True)
         given = "".join(f"<{word}>" for word in words)
-        assert done.stdout == f"<--sysroot=/a b><-nostdinc++><-L/x>{given}{libraries}"
+        assert done.stdout == f"<--sysroot=/a b><-nostdinc++>{link}{given}{libraries}"
