@@ -115,7 +115,7 @@ def serve(
         json.loads((work / "result.json").read_text(encoding="utf-8")),
         chooser=context.target.chooser or "",
         allocator=allocator,
-        eager="--enforce-eager" in config["Entrypoint"],
+        eager=any("--enforce-eager" in part for part in config["Entrypoint"]),
         log=context.logs / "image-server.log",
     )
 
