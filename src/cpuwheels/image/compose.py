@@ -49,7 +49,7 @@ _DEBIAN_TORCH = "python3-torch"
 
 EAGER = ("sh", "-c", 'exec vllm serve "$@" --enforce-eager', "vllm")
 """The entrypoint without a compiler, which torch.compile needs at run time. The option is put behind the user's
-arguments, since vLLM accepts nothing in front of the model."""
+arguments: with --served-model-name vLLM accepts no option in front of the model."""
 
 COMPILING = ("vllm", "serve")
 """The entrypoint with a compiler."""

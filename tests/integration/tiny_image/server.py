@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--enforce-eager", action="store_true", required=True)
     command, model, *options = sys.argv[1:]
-    # As vLLM has it, nothing is in front of the model.
+    # As vLLM has it with --served-model-name, no option is in front of the model.
     assert command == "serve"
     assert not model.startswith("-")
     parser.parse_known_args(options)
