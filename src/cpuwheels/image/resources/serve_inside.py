@@ -3,7 +3,8 @@
     python serve_inside.py REQUEST OUTPUT
 
 REQUEST is a JSON file with ``command`` (entrypoint and arguments), ``health``, ``url``, ``choices``, ``patience``
-(seconds) and ``log``. OUTPUT becomes a JSON object: how the start and the end went, the answers, and the maps of all processes.
+(seconds) and ``log``. OUTPUT becomes a JSON object: how the start and the end went, the answers, and the maps of all
+processes.
 """
 
 from __future__ import annotations
