@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.image.tools import Tools
 
+CHOICES = ("affirmative", "negative")
+"""Between which a grammar makes a model choose; one of random weights says neither by itself."""
+
 _PATIENCE = 900.0
 _INSIDE = "/tmp/check"  # noqa: S108  (in the image's own, empty /tmp)
 _SCRIPT = "serve_inside.py"
@@ -99,6 +102,7 @@ def serve(
         "command": [*config["Entrypoint"], *_arguments(f"{_INSIDE}/models/opt")],
         "health": config["Healthcheck"]["Test"][1:],
         "url": f"http://127.0.0.1:{port}",
+        "choices": list(CHOICES),
         "patience": _PATIENCE,
         "log": f"{_INSIDE}/server.log",
     }
@@ -115,7 +119,7 @@ def serve(
         json.loads((work / "result.json").read_text(encoding="utf-8")),
         chooser=context.target.chooser or "",
         allocator=allocator,
-        eager="--enforce-eager" in config["Entrypoint"],
+        eager=any("--enforce-eager" in part for part in config["Entrypoint"]),
         log=context.logs / "image-server.log",
     )
 
@@ -157,12 +161,8 @@ def judged(result: Mapping[str, Any], *, chooser: str, allocator: bool, eager: b
 def _answers(result: Mapping[str, Any]) -> str:
     if result["tokens"] != 8:  # noqa: PLR2004  (what serve_inside.py asks for)
         return f"it answered {result['tokens']} of 8 tokens"
-    try:
-        formed = json.loads(result["formed"])
-    except ValueError:
-        formed = None
-    if not isinstance(formed, dict) or not isinstance(formed.get("right"), bool):
-        return f"its structured answer is {result['formed']!r}"
+    if result["chosen"] not in CHOICES:
+        return f"it chose {result['chosen']!r}, and not one of {', '.join(CHOICES)}"
     return ""
 
 

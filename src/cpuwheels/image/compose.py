@@ -47,8 +47,12 @@ PORT = 8000
 _DEBIAN_TORCH = "python3-torch"
 """In a base: torch is Debian's, and there is no layer of PyTorch's."""
 
-EAGER = "--enforce-eager"
-"""What the flavour without a compiler adds to its entrypoint: torch.compile needs a C++ compiler at run time."""
+EAGER = ("sh", "-c", 'exec vllm serve "$@" --enforce-eager', "vllm")
+"""The entrypoint without a compiler, which torch.compile needs at run time. The option is put behind the user's
+arguments: with --served-model-name vLLM accepts no option in front of the model."""
+
+COMPILING = ("vllm", "serve")
+"""The entrypoint with a compiler."""
 
 _HEALTH = (
     "python3",
@@ -259,7 +263,7 @@ def _settings(about: Mapping[str, str], *, compiler: bool) -> Settings:
     return Settings(
         user=f"{USER}:{USER}",
         env={"PATH": _PATH, "LANG": "C.UTF-8", "HOME": f"/{HOME}"},
-        entrypoint=["vllm", "serve", *([] if compiler else [EAGER])],
+        entrypoint=COMPILING if compiler else EAGER,
         folder=f"/{HOME}",
         port=PORT,
         health=_HEALTH,

@@ -27,7 +27,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        text = '{"right": true}' if "structured_outputs" in asked else "words"
+        text = asked.get("structured_outputs", {"choice": ["words"]})["choice"][-1]
         self.answer({"choices": [{"text": text}], "usage": {"completion_tokens": asked["max_tokens"]}})
 
     def answer(self, body: object) -> None:
@@ -48,11 +48,13 @@ def mapped() -> list[mmap.mmap]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["serve"])
     parser.add_argument("--enforce-eager", action="store_true", required=True)
-    parser.add_argument("model", type=Path)
-    asked, _ = parser.parse_known_args()
-    assert (asked.model / "config.json").is_file()
+    command, model, *options = sys.argv[1:]
+    # As vLLM has it with --served-model-name, no option is in front of the model.
+    assert command == "serve"
+    assert not model.startswith("-")
+    parser.parse_known_args(options)
+    assert (Path(model) / "config.json").is_file()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     held = mapped()
     worker = subprocess.Popen([sys.executable, "-m", "vllm.worker"])

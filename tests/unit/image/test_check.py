@@ -17,7 +17,7 @@ MAPS = """\
 
 def result(**changes: Any) -> dict[str, Any]:
     """Return what the script in a good image writes."""
-    good = {"failure": "", "user": 1000, "started": 3.0, "tokens": 8, "formed": '{"right": false}', "compiled": 0}
+    good = {"failure": "", "user": 1000, "started": 3.0, "tokens": 8, "chosen": "negative", "compiled": 0}
     return good | {"maps": {"2": MAPS, "3": MAPS}, "first": "2"} | changes
 
 
@@ -39,8 +39,7 @@ def test_an_image_that_serves_is_told_with_what_it_loaded(tmp_path: Path) -> Non
         ({"maps": {"2": MAPS, "3": MAPS.replace("libtcmalloc_minimal", "libnothing")}}, "no allocator"),
         ({"maps": {"2": MAPS, "3": MAPS.replace("libgomp", "libother")}}, "no OpenMP runtime"),
         ({"tokens": 7}, "7 of 8 tokens"),
-        ({"formed": '{"right": 1}'}, "structured answer"),
-        ({"formed": "words"}, "structured answer"),
+        ({"chosen": "words"}, "chose 'words', and not one of affirmative, negative"),
         ({"user": 0}, "as user 0"),
         ({"compiled": 1}, "without a compiler"),
     ],
