@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign
-from cpuwheels.core.errors import LockedError
+from cpuwheels.core.errors import LockedError, TorchError
 from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, build_environment
 from cpuwheels.environment.torch_cross import foreign_torch
+from cpuwheels.environment.torch_debian import debian_torch
 from cpuwheels.environment.torch_index import torch_pin
 
 if TYPE_CHECKING:
@@ -57,6 +59,11 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
         locked=context.options.locked,
         foreign=foreign_torch(context, torch, pin) if is_foreign(context.target) else None,
     )
-    environment = build_environment(context, request)
+    try:
+        environment = build_environment(context, request)
+    except TorchError as error:
+        if request.foreign is not None:
+            raise
+        environment = build_environment(context, replace(request, foreign=debian_torch(context, torch, pin, error)))
     context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
     return environment

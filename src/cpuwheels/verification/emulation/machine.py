@@ -17,7 +17,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, TargetNotBuiltError, ToolchainError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
-from cpuwheels.environment.torch_cross import ROOTS
+from cpuwheels.environment.torch_debian import ROOTS
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.verification.emulation.cpus import Cpu, emulated_features
