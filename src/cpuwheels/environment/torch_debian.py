@@ -27,14 +27,19 @@ if TYPE_CHECKING:
 
 KIND = "torch"
 ROOTS = "roots"
-LAYOUT = 2
+LAYOUT = 3
 """Raised when the same torch would be laid out in another way."""
 
 LIBRARIES = ("libtorch", "libtorch_cpu", "libc10")
 """What upstream's modules are linked to, by PyTorch's names; distributors add a version to them."""
 
+PARTS = "parts"
+"""Folder next to those libraries: what PyTorch's wheels have inside them, and Debian in libraries of their own."""
+
 _LOG = "torch.log"
 _HEADERS = ("ATen", "c10", "caffe2", "torch")
+_SLEEF = "libsleef.so.3"
+"""Vector functions. PyTorch's ``libtorch_cpu.so`` exports them, and its wheels have their header."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,11 @@ def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:
     for name in _HEADERS:
         if (headers := root / "usr/include" / name).is_dir():
             shutil.copytree(headers, folder / "include" / name, copy_function=link_or_copy)
-    (folder / "lib").mkdir(parents=True)
+    (folder / "lib" / PARTS).mkdir(parents=True)
+    for header in root.glob("usr/include/*/sleef.h"):
+        shutil.copyfile(header, folder / "include" / header.name)
+    for sleef in root.glob(f"usr/lib/*/{_SLEEF}"):
+        shutil.copyfile(sleef.resolve(), folder / "lib" / PARTS / sleef.name)
     for name in LIBRARIES:
         found = sorted(root.glob(f"usr/lib/*/{name}.so*"))
         if not found or not (folder / "include").is_dir():
