@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.host import is_foreign
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CommandError, LockedError, TorchError
 from cpuwheels.core.filesystem import link_or_copy
 from cpuwheels.core.process import run
+from cpuwheels.environment.debian_root import compile_root, read_root
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import content_key, unpacked_root
 from cpuwheels.toolchain.debian_compiler import patchelf
@@ -24,6 +27,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import TorchPin
+    from cpuwheels.environment.debian_root import DebianRoot
 
 KIND = "torch"
 ROOTS = "roots"
@@ -37,6 +41,9 @@ PARTS = "parts"
 """Folder next to those libraries: what PyTorch's wheels have inside them, and Debian in libraries of their own."""
 
 _LOG = "torch.log"
+_COMPILED = "bytecode 1"
+"""Names a root with the bytecode of its packages."""
+
 _HEADERS = ("ATen", "c10", "caffe2", "torch")
 _SLEEF = "libsleef.so.3"
 """Vector functions. PyTorch's ``libtorch_cpu.so`` exports them, and its wheels have their header."""
@@ -53,6 +60,7 @@ class ForeignTorch:
         origin: For people: where it came from.
         pinned: Whether it is pinned by content.
         alternate: Whether it replaces a wheel that could not be fetched.
+        root: The Debian root that it is part of, if this machine runs the root's Python.
     """
 
     version: str
@@ -61,6 +69,7 @@ class ForeignTorch:
     origin: str
     pinned: bool
     alternate: bool = False
+    root: DebianRoot | None = None
 
 
 def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError) -> ForeignTorch:
@@ -89,18 +98,31 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
         ) from reason
     lock = load_lock(context.root, alternate.root)
     content = content_key(lock)
+    native = not is_foreign(context.target)
+
+    def unpacked() -> Path:
+        mirrors, log = debian_mirrors(context), context.logs / _LOG
+        finish = partial(compile_root, log=log) if native else None
+        return unpacked_root(
+            lock,
+            ROOTS,
+            mirrors=mirrors,
+            store=context.store,
+            reporter=context.reporter,
+            finish=finish,
+            finish_key=_COMPILED if native else "",
+        )
 
     def make(folder: Path) -> None:
-        root = unpacked_root(
-            lock, ROOTS, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter
-        )
-        _lay_out(root, folder / "torch", alternate.root, context.logs / _LOG)
+        _lay_out(unpacked(), folder / "torch", alternate.root, context.logs / _LOG)
 
     folder = context.store.get(KIND, make_key(layout=LAYOUT, root=content), make)
-    context.reporter.announce(
-        f"no wheel of torch {torch} for {context.target.machine} can be reached; building against Debian's "
-        f"{alternate.version} instead. The build record and the wheel's metadata say so."
+    note = (
+        f"no wheel of torch {torch} for {context.target.machine} can be reached; Debian's {alternate.version} is used "
+        "instead. The build record and the wheel's metadata say so."
     )
+    if note not in context.reporter.announcements:
+        context.reporter.announce(note)
     return ForeignTorch(
         version=alternate.version,
         folder=folder / "torch",
@@ -108,6 +130,7 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
         origin=f"locks/{alternate.root}.yaml",
         pinned=True,
         alternate=True,
+        root=read_root(unpacked(), context.target.id, alternate.root) if native else None,
     )
 
 
@@ -116,10 +139,11 @@ def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:
     for name in _HEADERS:
         if (headers := root / "usr/include" / name).is_dir():
             shutil.copytree(headers, folder / "include" / name, copy_function=link_or_copy)
-    (folder / "lib" / PARTS).mkdir(parents=True)
+    (folder / "lib").mkdir(parents=True)
     for header in root.glob("usr/include/*/sleef.h"):
         shutil.copyfile(header, folder / "include" / header.name)
     for sleef in root.glob(f"usr/lib/*/{_SLEEF}"):
+        (folder / "lib" / PARTS).mkdir()
         shutil.copyfile(sleef.resolve(), folder / "lib" / PARTS / sleef.name)
     for name in LIBRARIES:
         found = sorted(root.glob(f"usr/lib/*/{name}.so*"))
