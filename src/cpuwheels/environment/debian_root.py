@@ -8,6 +8,7 @@ which takes every library from the root, whichever C library this machine has. P
 from __future__ import annotations
 
 import shlex
+import shutil
 from dataclasses import dataclass
 from importlib.metadata import Distribution
 from typing import TYPE_CHECKING
@@ -96,8 +97,10 @@ class DebianRoot:
         write_interpreter(python, self.command(python))
         with storage_errors(folder):
             if not packages:
-                for name in (*_OF_TORCH, self._about_torch().name):
-                    (site_packages(folder) / name).symlink_to(self.packages / name)
+                site, about = site_packages(folder), self._about_torch()
+                for name in _OF_TORCH:
+                    (site / name).symlink_to(self.packages / name)
+                shutil.copytree(about, site / about.name)  # uv does not follow links to such folders
         return python
 
 

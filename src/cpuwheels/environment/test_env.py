@@ -170,7 +170,7 @@ def _install_torch(environment: Environment, python: Path, log: Path) -> None:
 def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
     """Return the options under which nothing that is installed brings another torch along."""
     constraint = log.with_name("torch-constraint.txt")
-    write_atomic(constraint, f"torch=={environment.torch_version}\n")
+    write_atomic(constraint, f"torch=={environment.runs_torch}\n")
     return ["--overrides" if environment.debian else "--constraint", constraint]
 
 
