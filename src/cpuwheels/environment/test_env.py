@@ -72,8 +72,7 @@ def separate_environment(
         _install_torch(environment, python, log)
     except CommandError as error:
         raise _refusal(error) from error
-    with storage_errors(folder):
-        link_bytecode(environment.site_packages, site_packages(folder))
+    _share_bytecode(environment, folder)
     return python
 
 
@@ -105,8 +104,7 @@ def complete_environment(
         install_cached(["--python", python, *required], uv_environment(), log)
     except CommandError as error:
         raise _refusal(error) from error
-    with storage_errors(folder):
-        link_bytecode(environment.site_packages, site_packages(folder))
+    _share_bytecode(environment, folder)
     return python
 
 
@@ -149,6 +147,13 @@ def install_with_torch(environment: Environment, wheel: Path, python: Path, logs
         install_cached(["--python", python, "--reinstall-package", "vllm", *rest, wheel], uv_environment(), log)
     except CommandError as error:
         raise _refusal(error) from error
+
+
+def _share_bytecode(environment: Environment, folder: Path) -> None:
+    """Link a build environment's bytecode; Debian's torch has its own, and the root behind its link is only read."""
+    if environment.debian is None:
+        with storage_errors(folder):
+            link_bytecode(environment.site_packages, site_packages(folder))
 
 
 def _install_torch_and_needs(environment: Environment, python: Path, log: Path) -> None:

@@ -161,6 +161,7 @@ def test_locked_packages_lie_next_to_debians_torch(
     (site,) = (tmp_path / "run").glob("lib/python3*/site-packages")
     assert {path.name for path in site.iterdir()} >= {"torch", "torch-2.14.1+debian.dist-info", "cmake-4.0.0.dist-info"}
     assert (site / "torch").is_symlink()
+    assert not (site / "torch" / "__pycache__").exists()  # the root is the store's
 
 
 def test_a_layer_with_debians_torch_finds_the_whole_root(debian: Environment, logs: Path, tmp_path: Path) -> None:
