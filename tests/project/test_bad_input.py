@@ -248,14 +248,14 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch, moment: 
             stream.write(b"x")
 
     monkeypatch.setattr(*{"fetching": ("shutil.copyfile", full), "logging": ("pathlib.Path.mkdir", full)}[moment])
-    message = project.fails(errors.DiskFullError, "build", "x86")
+    message = project.fails(errors.DiskFullError, "build", "x86", "--source", "0.32.0")
     assert "no space left" in message
     assert "free space" in message
     assert not project.dist.joinpath("x86").exists()
 
 
 def test_no_network(project: Project) -> None:
-    message = project.fails(errors.DownloadError, "build", "x86")
+    message = project.fails(errors.DownloadError, "build", "x86", "--source", "0.32.0")
     assert "cannot fetch vllm 0.32.0 sdist" in message
     assert f"{DEAD}/vllm.tar.gz: no connection" in message
     assert "check the network" in message
@@ -269,7 +269,7 @@ def test_no_network_for_a_version_that_is_looked_up(project: Project, monkeypatc
 
 def test_another_digest(project: Project) -> None:
     project.serve(project.write_sdist().as_uri(), digest=A)
-    message = project.fails(errors.DigestMismatchError, "build", "x86")
+    message = project.fails(errors.DigestMismatchError, "build", "x86", "--source", "0.32.0")
     assert A in message
     assert sha256(project.root / "served" / "vllm-0.32.0.tar.gz") in message
 
@@ -279,14 +279,14 @@ def test_a_truncated_download(project: Project, server: Server, announced: bool)
     whole = project.write_sdist().read_bytes()
     answer = Answer(whole[:100], announced=len(whole) if announced else None)
     project.serve(server.serve("/vllm-0.32.0.tar.gz", answer))
-    message = project.fails(errors.DownloadError, "build", "x86")
+    message = project.fails(errors.DownloadError, "build", "x86", "--source", "0.32.0")
     assert "/vllm-0.32.0.tar.gz: " in message
     assert not list(project.cache.glob("downloads/*"))
 
 
 def test_a_patch_that_fails(project: Project) -> None:
     project.serve(project.write_sdist(cmake__cpu_extension_DOT_cmake="# written anew upstream\n").as_uri())
-    message = project.fails(errors.PatchError, "build", "x86")
+    message = project.fails(errors.PatchError, "build", "x86", "--source", "0.32.0")
     assert "0001-cpuinfo-from-the-build.patch does not apply to cmake/cpu_extension.cmake" in message
     assert "its old lines are not there" in message
     assert f"-{CPUINFO.splitlines()[0]}" in message
@@ -296,20 +296,20 @@ def test_a_patch_that_fails(project: Project) -> None:
 def test_a_patch_that_is_not_there(project: Project) -> None:
     (project.root / "patches" / "0001-cpuinfo-from-the-build.patch").unlink()
     project.serve(project.write_sdist().as_uri())
-    message = project.fails(errors.PatchError, "build", "x86")
+    message = project.fails(errors.PatchError, "build", "x86", "--source", "0.32.0")
     assert "0001-cpuinfo-from-the-build.patch cannot be read" in message
 
 
 def test_a_torch_that_the_matrix_does_not_know(project: Project) -> None:
     project.serve(project.write_sdist(requirements__cpu_DOT_txt="torch==2.99.0\n").as_uri())
-    message = project.fails(errors.LockedError, "build", "x86", "--locked")
+    message = project.fails(errors.LockedError, "build", "x86", "--source", "0.32.0", "--locked")
     assert "torch 2.99.0, which the matrix does not know" in message
     assert "2.13.0" in message
 
 
 def test_a_source_without_onednn(project: Project) -> None:
     project.serve(project.write_sdist(cmake__cpu_extension_DOT_cmake=CPUINFO).as_uri())
-    message = project.fails(errors.OneDnnError, "build", "x86")
+    message = project.fails(errors.OneDnnError, "build", "x86", "--source", "0.32.0")
     assert "the source names no oneDNN for x86_64" in message
 
 
@@ -317,7 +317,7 @@ def test_an_unsafe_archive(project: Project) -> None:
     path = project.root / "served" / "vllm-0.32.0.tar.gz"
     write_sdist(path, changes={"../../evil": "x"})
     project.serve(path.as_uri())
-    message = project.fails(errors.UnsafeArchiveError, "build", "x86")
+    message = project.fails(errors.UnsafeArchiveError, "build", "x86", "--source", "0.32.0")
     assert "evil" in message
     assert not list(project.root.parent.rglob("evil"))
 
@@ -325,7 +325,8 @@ def test_an_unsafe_archive(project: Project) -> None:
 def test_an_archive_of_another_version(project: Project) -> None:
     path = write_sdist(project.root / "served" / "vllm-0.32.0.tar.gz", "0.31.0")
     project.serve(path.as_uri())
-    assert "the archive is 0.31.0, not vllm 0.32.0" in project.fails(errors.SourceError, "build", "x86")
+    message = project.fails(errors.SourceError, "build", "x86", "--source", "0.32.0")
+    assert "the archive is 0.31.0, not vllm 0.32.0" in message
 
 
 def test_a_local_tree_without_a_version(project: Project, tmp_path: Path) -> None:
@@ -341,7 +342,7 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("shutil.copyfile", interrupt)
-    code, told = project.run("build", "x86")
+    code, told = project.run("build", "x86", "--source", "0.32.0")
     assert code == 130
     assert "stopped" in told
     assert not list(project.cache.glob("*/.new-*"))
@@ -367,7 +368,7 @@ def test_stale_reference_pages(project: Project) -> None:
 
 
 def test_an_error_of_a_stage_is_under_its_name_in_the_story(project: Project) -> None:
-    _, told = project.run("build", "x86")
+    _, told = project.run("build", "x86", "--source", "0.32.0")
     assert "[x86] source: " in told
     assert "[x86] source stopped after" in told
     assert io.StringIO(told).readline().startswith("[x86] logs: ")

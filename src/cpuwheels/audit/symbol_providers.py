@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.elf import exported, linkable, read_needed
 from cpuwheels.core.errors import AuditError
+from cpuwheels.environment.torch_debian import PARTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,6 +46,11 @@ class Torch:
         beside = self.folder.parent.with_name("torch.libs")
         files = sorted([*self.folder.iterdir(), *(beside.iterdir() if beside.is_dir() else ())])
         return [path for path in files if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.excluded)]
+
+    def parts(self) -> list[Path]:
+        """Return the libraries that PyTorch's wheels have inside of those; a wheel is not linked to them."""
+        folder = self.folder / PARTS
+        return sorted(folder.iterdir()) if folder.is_dir() else []
 
 
 def check_providers(
@@ -78,7 +84,7 @@ def check_providers(
         return
     try:
         libraries = torch.libraries()
-        _take_away(wanted, lambda names: _find_in_torch(names, libraries))
+        _take_away(wanted, lambda names: _find_in_torch(names, [*libraries, *torch.parts()]))
         links = {name.rpartition("/")[2]: elf.needed for name, elf in facts.items()}
         for path in libraries:
             # Debian's torch has sonames with a version, and modules are linked to the names without.

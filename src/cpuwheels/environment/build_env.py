@@ -16,11 +16,14 @@ from cpuwheels.environment.torch_install import install_torch, refuse_unpinned, 
 from cpuwheels.fetch.uv import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.store import Store
-    from cpuwheels.environment.torch_cross import ForeignTorch
+    from cpuwheels.environment.debian_root import DebianRoot
+    from cpuwheels.environment.torch_debian import ForeignTorch
 
 TOOLS_LOCK = "build-tools.txt"
 """The lock of the build tools, in ``locks/``."""
@@ -54,6 +57,7 @@ class Environment:
         torch_folder: The target's torch, laid out as the installed package: ``include/``, ``lib/``. It is this
             environment's own where that is the target's, too.
         tools: Installed packages and their versions.
+        debian: The Debian root with that torch, where programs that need torch run in it.
     """
 
     python: Path
@@ -66,11 +70,22 @@ class Environment:
     torch_alternate: bool
     torch_folder: Path
     tools: dict[str, str]
+    debian: DebianRoot | None = None
 
     @property
     def foreign(self) -> bool:
-        """Whether the target's torch cannot run here, so that another package answers in its place."""
+        """Whether the environment cannot import the target's torch, so that another package answers in its place."""
         return self.torch_folder.parent != self.site_packages
+
+    @property
+    def runs_python(self) -> str:
+        """Version of the Python that programs with the target's torch run on."""
+        return self.debian.python_version if self.debian else self.python_version
+
+    @property
+    def runs_torch(self) -> str:
+        """Version of the torch that they have."""
+        return self.debian.torch_version if self.debian else self.torch_version
 
     @property
     def scripts(self) -> Path:
@@ -101,7 +116,7 @@ class EnvironmentRequest:
         pythons: Build interpreters in order of preference.
         lock: Requirements file with the tools' versions and hashes.
         locked: Whether a torch wheel whose bytes are not pinned is refused.
-        foreign: The target's torch, if this machine cannot run it.
+        foreign: The target's torch, if the environment cannot import it.
     """
 
     torch: str
@@ -166,9 +181,20 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
             if made is not None:
                 return made
             faults += refused
-    raise TorchError(
+    raise no_torch(request, interpreters, faults)
+
+
+def no_torch(request: EnvironmentRequest, pythons: Iterable[str], faults: Iterable[str]) -> TorchError:
+    """Return the error for a torch that no place has.
+
+    Args:
+        request: What is wanted.
+        pythons: Versions of the interpreters that it was looked for.
+        faults: Each place, and why it was refused.
+    """
+    return TorchError(
         f"no CPU build of torch {request.torch} can be found for {request.target.machine}",
-        where=f"Python {', '.join(interpreters)}",
+        where=f"Python {', '.join(pythons)}",
         output="\n".join(dict.fromkeys(faults)),
         next_step=f"make {request.pin.index} reachable, or put torch-{request.torch}+{request.pin.local} for one "
         "of these Pythons into a folder and name it in UV_FIND_LINKS or PIP_FIND_LINKS",

@@ -23,7 +23,7 @@ _LOG = "runtime-environment.log"
 
 
 def layered_environment(environment: Environment, folder: Path, logs: Path) -> Path:
-    """Make an empty venv that finds torch, and what torch needs, in the build environment.
+    """Make an empty venv that finds torch, and what torch needs, in the build environment or Debian's root.
 
     What is installed goes into the new venv alone. It is made and removed at once, where a copy of torch's
     files would take longer than everything that is then done with them.
@@ -39,6 +39,8 @@ def layered_environment(environment: Environment, folder: Path, logs: Path) -> P
     Raises:
         BuildEnvironmentError: It could not be made.
     """
+    if environment.debian:
+        return environment.debian.environment(folder, packages=True)
     python = new_environment(environment, folder, logs)
     with storage_errors(folder):
         (site_packages(folder) / _LAYER).write_text(f"{environment.site_packages}\n", encoding="utf-8")
@@ -70,8 +72,7 @@ def separate_environment(
         _install_torch(environment, python, log)
     except CommandError as error:
         raise _refusal(error) from error
-    with storage_errors(folder):
-        link_bytecode(environment.site_packages, site_packages(folder))
+    _share_bytecode(environment, folder)
     return python
 
 
@@ -103,17 +104,20 @@ def complete_environment(
         install_cached(["--python", python, *required], uv_environment(), log)
     except CommandError as error:
         raise _refusal(error) from error
-    with storage_errors(folder):
-        link_bytecode(environment.site_packages, site_packages(folder))
+    _share_bytecode(environment, folder)
     return python
 
 
 def new_environment(environment: Environment, folder: Path, logs: Path) -> Path:
     """Make a venv with the Python of a build environment and nothing in it, and return its interpreter.
 
+    With Debian's torch it is Debian's Python, and torch is in it.
+
     Raises:
         BuildEnvironmentError: It could not be made.
     """
+    if environment.debian:
+        return environment.debian.environment(folder, packages=False)
     with storage_errors(folder.parent):
         remove_tree(folder)
     try:
@@ -145,13 +149,25 @@ def install_with_torch(environment: Environment, wheel: Path, python: Path, logs
         raise _refusal(error) from error
 
 
+def _share_bytecode(environment: Environment, folder: Path) -> None:
+    """Link a build environment's bytecode; Debian's torch has its own, and the root behind its link is only read."""
+    if environment.debian is None:
+        with storage_errors(folder):
+            link_bytecode(environment.site_packages, site_packages(folder))
+
+
 def _install_torch_and_needs(environment: Environment, python: Path, log: Path) -> None:
+    if environment.debian:
+        install_cached(["--python", python, *environment.debian.torch_requirements()], uv_environment(), log)
+        return
     _install_torch(environment, python, log)
     install_cached(["--python", python, f"torch=={environment.torch_version}"], uv_environment(), log)
 
 
 def _install_torch(environment: Environment, python: Path, log: Path) -> None:
     """Install a build environment's torch from where it came from, without what torch itself needs."""
+    if environment.debian:
+        return
     torch = ["--no-deps", *environment.offer().uv_options(), f"torch=={environment.torch_version}"]
     install_cached(["--python", python, *torch], offer_environment(), log)
 
@@ -159,8 +175,8 @@ def _install_torch(environment: Environment, python: Path, log: Path) -> None:
 def _same_torch(environment: Environment, log: Path) -> list[str | Path]:
     """Return the options under which nothing that is installed brings another torch along."""
     constraint = log.with_name("torch-constraint.txt")
-    write_atomic(constraint, f"torch=={environment.torch_version}\n")
-    return ["--constraint", constraint]
+    write_atomic(constraint, f"torch=={environment.runs_torch}\n")
+    return ["--overrides" if environment.debian else "--constraint", constraint]
 
 
 def _refusal(error: CommandError) -> BuildEnvironmentError:

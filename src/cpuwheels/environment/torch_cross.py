@@ -18,16 +18,13 @@ from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
-from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.digests import file_digest, make_key
-from cpuwheels.core.errors import CommandError, LockedError, TorchError
-from cpuwheels.core.filesystem import link_or_copy, remove_tree
+from cpuwheels.core.errors import TorchError
+from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.process import run
+from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
 from cpuwheels.environment.torch_index import cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
-from cpuwheels.fetch.debian.mirrors import debian_mirrors
-from cpuwheels.fetch.debian.root import content_key, unpacked_root
-from cpuwheels.toolchain.debian_compiler import patchelf
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,39 +34,11 @@ if TYPE_CHECKING:
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.environment.torch_index import TorchOffer
 
-KIND = "torch"
-ROOTS = "roots"
-LIBRARIES = ("libtorch", "libtorch_cpu", "libc10")
-"""What upstream's modules are linked to, by PyTorch's names; distributors add a version to them."""
-
-_LAYOUT = 2
 _LOG = "torch.log"
 _FACTS = "facts.json"
 _WANTED = ("torch/include/", "torch/lib/", "torch/version.py", "torch.libs/")
-_HEADERS = ("ATen", "c10", "caffe2", "torch")
 _OLDEST_GLIBC = 17
 _OLDEST_MACOS = 11
-
-
-@dataclass(frozen=True)
-class ForeignTorch:
-    """A torch that this machine cannot run.
-
-    Attributes:
-        version: With its local label, such as ``2.14.0+cpu``.
-        folder: Laid out as the installed package: ``include/``, ``lib/``.
-        digest: Names its content.
-        origin: For people: where it came from.
-        pinned: Whether it is pinned by content.
-        alternate: Whether it replaces a wheel that could not be fetched.
-    """
-
-    version: str
-    folder: Path
-    digest: str
-    origin: str
-    pinned: bool
-    alternate: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,7 +73,7 @@ def foreign_torch(
         DownloadError: The fallback cannot be fetched.
     """
     wanted = _Wanted(context, torch, pin)
-    key = make_key(layout=_LAYOUT, torch=torch, pin=pin, target=context.target.id)
+    key = make_key(layout=LAYOUT, torch=torch, pin=pin, target=context.target.id)
 
     def make(folder: Path) -> None:
         _unpack_wheel(wanted, folder, environ)
@@ -112,7 +81,7 @@ def foreign_torch(
     try:
         folder = context.store.get(KIND, key, make)
     except TorchError as error:
-        return _alternate(wanted, error)
+        return debian_torch(context, torch, pin, error)
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
     if context.options.locked and not facts["pinned"]:
         raise refuse_unpinned(f"torch {facts['version']}")
@@ -206,42 +175,6 @@ def platforms(target: Target) -> list[str]:
     return [*tags, f"manylinux2014_{target.machine}"]
 
 
-def _alternate(request: _Wanted, reason: TorchError) -> ForeignTorch:
-    context = request.context
-    alternate = request.pin.alternate(context.target.machine)
-    if alternate is None:
-        raise reason
-    if context.options.locked:
-        raise LockedError(
-            f"torch {request.torch} for {context.target.machine} cannot be reached and --locked refuses fallbacks",
-            where=reason.where,
-            output=reason.output,
-            next_step=f"make {request.pin.index} reachable, or build without --locked",
-        ) from reason
-    lock = load_lock(context.root, alternate.root)
-    content = content_key(lock)
-
-    def make(folder: Path) -> None:
-        root = unpacked_root(
-            lock, ROOTS, mirrors=debian_mirrors(context), store=context.store, reporter=context.reporter
-        )
-        _lay_out(root, folder / "torch", alternate.root, context.logs / _LOG)
-
-    folder = context.store.get(KIND, make_key(layout=_LAYOUT, root=content), make)
-    context.reporter.announce(
-        f"no wheel of torch {request.torch} for {context.target.machine} can be reached; building against Debian's "
-        f"{alternate.version} instead. The build record and the wheel's metadata say so."
-    )
-    return ForeignTorch(
-        version=alternate.version,
-        folder=folder / "torch",
-        digest=content,
-        origin=f"locks/{alternate.root}.yaml",
-        pinned=True,
-        alternate=True,
-    )
-
-
 def install_stub(site_packages: Path, torch: ForeignTorch) -> None:
     """Put the package that answers in torch's place into a build environment (``resources/torch_stub/``).
 
@@ -254,34 +187,3 @@ def install_stub(site_packages: Path, torch: ForeignTorch) -> None:
     shutil.copytree(stub, site_packages / "torch", ignore=shutil.ignore_patterns("__pycache__"))
     text = f'"""What it was built for."""\n\n__version__ = "{torch.version}"\ncuda = hip = xpu = None\n'
     (site_packages / "torch" / "version.py").write_text(text, encoding="utf-8")
-
-
-def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:
-    """Lay out a distribution's torch as the package of a wheel."""
-    for name in _HEADERS:
-        if (headers := root / "usr/include" / name).is_dir():
-            shutil.copytree(headers, folder / "include" / name, copy_function=link_or_copy)
-    (folder / "lib").mkdir(parents=True)
-    for name in LIBRARIES:
-        found = sorted(root.glob(f"usr/lib/*/{name}.so*"))
-        if not found or not (folder / "include").is_dir():
-            raise TorchError(
-                f"the packages hold no {name}.so, or none of its headers",
-                where=f"locks/{lock}.yaml",
-                next_step="add libtorch-dev to its suites and run `nox -s lock`",
-            )
-        # By PyTorch's name inside, too: it is what the linker writes into a module.
-        library = folder / "lib" / f"{name}.so"
-        shutil.copyfile(found[-1].resolve(), library)
-        try:
-            run([patchelf(), "--set-soname", library.name, library], log=log)
-        except CommandError as error:
-            raise TorchError(
-                f"{library.name} cannot be given PyTorch's name",
-                where=f"locks/{lock}.yaml",
-                output=error.output,
-                log=error.log,
-                next_step="the package is damaged or not for this target: run `nox -s lock`",
-            ) from error
-    for openmp in root.glob("usr/lib/*/libgomp.so.1"):
-        shutil.copyfile(openmp.resolve(), folder / "lib" / openmp.name)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import is_foreign
-from cpuwheels.core.errors import LockedError
-from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, build_environment
+from cpuwheels.core.errors import LockedError, TorchError
+from cpuwheels.environment.build_env import (
+    TOOLS_LOCK,
+    EnvironmentRequest,
+    build_environment,
+    no_torch,
+    stored_environment,
+)
 from cpuwheels.environment.torch_cross import foreign_torch
-from cpuwheels.environment.torch_index import torch_pin
+from cpuwheels.environment.torch_debian import debian_torch
+from cpuwheels.environment.torch_index import torch_pin, torch_requirement
+from cpuwheels.environment.torch_install import refused_offers
+from cpuwheels.fetch.uv import found_interpreters
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -44,8 +54,9 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
         torch: Version that the source pins, without a local label.
 
     Raises:
-        TorchError: No place has a CPU build of it.
-        LockedError: It is not pinned by content, and the run is locked.
+        TorchError: No place has a CPU build of it, and there is no fallback.
+        DownloadError: The fallback cannot be fetched.
+        LockedError: It is a fallback or not pinned by content, and the run is locked.
     """
     pin = torch_pin(context.matrix, torch)
     request = EnvironmentRequest(
@@ -57,6 +68,30 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
         locked=context.options.locked,
         foreign=foreign_torch(context, torch, pin) if is_foreign(context.target) else None,
     )
-    environment = build_environment(context, request)
+    environment = build_environment(context, request) if request.foreign else _own(context, request)
     context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
     return environment
+
+
+def _own(context: BuildContext, request: EnvironmentRequest) -> Environment:
+    """Return an environment of this kind of machine, with a wheel of torch or the fallback."""
+    alternate = request.pin.alternate(context.target.machine)
+    refused = None
+    if alternate and stored_environment(request, context.store) is None:
+        # An environment is not made in vain where no place has a wheel.
+        refused = _refusal(context, request)
+    if refused is None:
+        try:
+            return build_environment(context, request)
+        except TorchError as error:
+            refused = error
+    torch = debian_torch(context, request.torch, request.pin, refused)
+    return replace(build_environment(context, replace(request, foreign=torch)), debian=torch.root)
+
+
+def _refusal(context: BuildContext, request: EnvironmentRequest) -> TorchError | None:
+    """Return why no place has a wheel for an interpreter of this machine, or None if one has."""
+    interpreters = found_interpreters(request.pythons)
+    wanted = torch_requirement(request.torch, request.pin, request.target)
+    faults = refused_offers(wanted, request.pin, interpreters, context.logs / "torch.log")
+    return None if faults is None else no_torch(request, interpreters, faults)

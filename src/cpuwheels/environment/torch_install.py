@@ -18,7 +18,7 @@ from cpuwheels.environment.torch_index import INDEX_VARIABLES, cuda_of, offered_
 from cpuwheels.fetch.uv import uv_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.pins import TorchPin
@@ -86,6 +86,34 @@ def install_torch(
         _check_cpu(python, wanted, offer)
         return offer, faults
     return None, faults
+
+
+def refused_offers(wanted: str, pin: TorchPin, interpreters: Mapping[str, Path], log: Path) -> list[str] | None:
+    """Return why each place is refused, or None if one of them has a wheel; nothing is installed.
+
+    A place that does not answer is not asked again.
+
+    Args:
+        wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
+        pin: Names the index.
+        interpreters: Python versions and this machine's interpreters.
+        log: uv's output.
+    """
+    requirement = log.with_name("torch-wanted.in")
+    write_atomic(requirement, f"{wanted}\n")
+    command: list[str | Path] = [find_uv_bin(), "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:"]
+    env = {"UV_HTTP_RETRIES": "0"} | offer_environment()
+    faults: list[str] = []
+    for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
+        for interpreter in interpreters.values():
+            asked = [*command, "--python", interpreter, *offer.uv_options(), requirement]
+            done = run(asked, log=log, env=env, check=False)
+            if done.returncode == 0:
+                return None
+            if "No solution found" not in done.output:
+                break
+        faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}{_listed(offer)}")
+    return faults
 
 
 def judge_plan(returncode: int, output: str, wanted: str) -> str:

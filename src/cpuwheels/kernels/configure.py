@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.kernels.request import OPTIMISATION
@@ -34,6 +34,10 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
     if workspace.is_configured(settings, values):
         return
     workspace.forget_configuration()
+    if openmp := sysroot_openmp(request):
+        with storage_errors(workspace.build):
+            workspace.openmp.parent.mkdir(parents=True)
+            workspace.openmp.symlink_to(openmp)
     write_atomic(workspace.init_cache, settings)
     write_atomic(workspace.toolchain_values, values)
     run_cmake(
@@ -48,6 +52,20 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
         next_step="read the log; a new upstream version may need another compiler or another patch",
     )
     workspace.mark_configured()
+
+
+def sysroot_openmp(request: KernelRequest) -> Path | None:
+    """Return the sysroot's OpenMP library if modules have to be linked to it and it lacks the linker's name.
+
+    Upstream links the one that torch brings. Debian's torch uses the system's, and this one may need a newer C library
+    than the target's floor. Both have the same soname.
+    """
+    if not request.environment.foreign or request.target.system != "Linux":
+        return None
+    folders = request.toolchain.library_folders
+    if any((folder / "libgomp.so").is_file() for folder in folders):
+        return None
+    return next((path for folder in folders if (path := folder / "libgomp.so.1").is_file()), None)
 
 
 def build_environment_variables(request: KernelRequest, workspace: Workspace, launchers: Launchers) -> dict[str, str]:
@@ -90,6 +108,8 @@ def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launcher
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag if request.onednn else "",
         "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),
     }
+    if sysroot_openmp(request):
+        entries["OPEN_MP"] = str(workspace.openmp)
     entries |= launchers.variables()
     entries |= request.target.defines
     return cache_text(entries)
@@ -106,5 +126,5 @@ def toolchain_values(request: KernelRequest, workspace: Workspace) -> str:
         request.environment.torch_folder.parent: f"{STABLE_ROOT}/site-packages",
     }
     # torch's libgomp replaces the toolchain's (upstream makes this folder): one OpenMP run time per process.
-    shim = [f"-L{workspace.build}/gomp_shim"] if request.target.system == "Linux" else []
+    shim = [f"-L{workspace.openmp.parent}"] if request.target.system == "Linux" else []
     return toolchain_text(request.toolchain, maps, workspace.build, link_flags=shim)

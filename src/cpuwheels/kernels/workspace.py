@@ -34,6 +34,7 @@ class Workspace:
         self.onednn = folder / "onednn"
         self.acl = folder / "acl"
         self.build = own / "build"
+        self.openmp = self.build / "gomp_shim" / "libgomp.so"
         self.generated = (self.build / "attention", self.build / "narrow")
         self.cpuinfo = own / "cpuinfo"
         self.init_cache = own / "init-cache.cmake"

@@ -26,6 +26,7 @@ from cpuwheels.kernels.tcmalloc import get_tcmalloc, tcmalloc_digest
 from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.default_source import with_default_source
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.provenance import kernel_facts, provenance
 from cpuwheels.pipeline.report.write import write_trace
@@ -90,8 +91,9 @@ def build(
     else:
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
-    request = wanted_source(matrix, target, options)
-    context = open_context(paths, matrix, target, options, reporter, store)
+    wanted_source(matrix, target, options)
+    context = with_default_source(open_context(paths, matrix, target, options, reporter, store))
+    request = wanted_source(matrix, target, context.options)
     assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
     return assemble(context, assembly, check=check)
 

@@ -149,13 +149,14 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         users = limit.environment() if limit and limit.from_user else {}
         for library in wanted:
             name = str(library.emulated)
-            command: list[str | Path] = [emulator, "-cpu", name, python]
+            program = environment.debian.command(python) if environment.debian else [python]
+            command: list[str | Path] = [emulator, "-cpu", name, *program]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
     return ParityEnvironment(
         trials=tuple(trials),
         site=site,
-        torch=environment.torch_version,
+        torch=environment.runs_torch,
         tests=context.root / "tests" / "parity",
         work=work,
         logs=context.logs,

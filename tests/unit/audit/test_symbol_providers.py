@@ -9,6 +9,7 @@ from cpuwheels.audit.linux import elf_files
 from cpuwheels.audit.symbol_providers import Torch, check_providers
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.errors import AuditError
+from cpuwheels.environment.torch_debian import PARTS
 from elf_writer import Elf
 
 POLICY = load_policy("manylinux_2_28", "x86_64")
@@ -100,6 +101,15 @@ def test_symbols_that_some_systems_lack(scene: Scene, elf: Elf, missing: str) ->
     assert caught.value.what == f"nothing on every manylinux_2_28_x86_64 system provides {missing}"
     assert caught.value.output == f"demo/_C.abi3.so: {missing}"
     assert "libtorch.so, libtorch_cpu.so" in caught.value.next_step
+
+
+def test_what_debians_torch_has_in_a_library_of_its_own_is_torchs(scene: Scene) -> None:
+    uses = Elf(needed=USES_TORCH, loose=("Sleef_expf8_u10",))
+    with pytest.raises(AuditError, match="Sleef_expf8_u10"):
+        scene.check(_C=uses)
+    (scene.torch / PARTS).mkdir()
+    (scene.torch / PARTS / "libsleef.so.3").write_bytes(Elf(exports=("Sleef_expf8_u10",)).write())
+    scene.check(_C=uses)
 
 
 def test_torchs_libraries_are_needed_only_for_such_symbols(scene: Scene) -> None:

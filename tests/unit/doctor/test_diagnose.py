@@ -37,13 +37,14 @@ class World:
     def __init__(self, folder: Path, matrix: Matrix) -> None:
         self.folder = folder
         url = folder.as_uri()
-        release = matrix.release(matrix.default_source)
+        release = matrix.release("0.32.0")  # its torch has no fallback
         assert release is not None
         sdist = Archive(urls=(f"{url}/vllm.tar.gz",), sha256=release.sdist.sha256, size=1)
         # One torch alone: which of several a source pins is not known before the source is there.
         torch, onednn = {"2.13.0": matrix.torch["2.13.0"]}, dict(matrix.onednn)
         self.matrix = matrix.model_copy(
             update={
+                "default_source": release.version,
                 "releases": (release.model_copy(update={"sdist": sdist}),),
                 "debian": matrix.debian.model_copy(update={"mirrors": (f"{url}/debian",)}),
                 "torch": {name: pin.model_copy(update={"index": f"{url}/torch"}) for name, pin in torch.items()},

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
+from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.test_env import complete_environment, layered_environment, separate_environment
 from cpuwheels.fetch.uv import install_alone, uv_environment
 from small_wheels import write_wheel
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cpuwheels.environment.build_env import Environment, EnvironmentRequest
 
 
@@ -114,3 +116,54 @@ def test_a_layer_that_cannot_be_made_is_told(
 
 def _fails(*_: object) -> None:
     raise CommandError("uv failed", output="error: the moon")
+
+
+@pytest.fixture
+def debian(made: Environment, tmp_path: Path) -> Environment:
+    """A build environment with Debian's torch, whose root makes environments with this machine's Python."""
+    packages = tmp_path / "root" / "usr/lib/python3/dist-packages"
+    for name in ("torch/__init__.py", "torchgen/__init__.py", "functorch/__init__.py"):
+        (packages / name).parent.mkdir(parents=True)
+        (packages / name).write_text("")
+    about = packages / "torch-2.14.1+debian.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: torch\nVersion: 2.14.1+debian\nRequires-Dist: cmake\n"
+    )
+    (about / "INSTALLER").write_text("debian\n")
+    python = Path(sys.base_prefix) / "bin" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    loader = tmp_path / "root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2"
+    loader.parent.mkdir()
+    loader.write_text('#!/bin/bash\nwhile [ "$1" != --argv0 ]; do shift; done\nexec -a "$2" "${@:3}"\n')
+    loader.chmod(0o755)
+    root = DebianRoot(tmp_path / "root", python, "2.14.1+debian")
+    return replace(made, torch_version="2.14.1", torch_alternate=True, debian=root)
+
+
+def test_debians_torch_takes_the_place_of_the_one_that_a_wheel_requires(
+    debian: Environment, logs: Path, tmp_path: Path
+) -> None:
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, "torch==2.14.0", "cmake>=4")
+    python = complete_environment(debian, wheel, tmp_path / "run", logs)
+    installed = {path.name for path in (tmp_path / "run").glob("lib/python3*/site-packages/*.dist-info")}
+    assert installed >= {"vllm-1.0+cpu.dist-info", "torch-2.14.1+debian.dist-info", "cmake-4.0.0.dist-info"}
+    ask = "import torch, vllm, importlib.metadata as m; print(m.version('torch'))"
+    assert subprocess.run([python, "-c", ask], check=True, capture_output=True, text=True).stdout == "2.14.1+debian\n"
+    assert sorted(path.name for path in debian.debian.packages.iterdir()) == [  # type: ignore[union-attr]
+        *("functorch", "torch", "torch-2.14.1+debian.dist-info", "torchgen")
+    ]
+
+
+def test_locked_packages_lie_next_to_debians_torch(
+    debian: Environment, request_: EnvironmentRequest, logs: Path, tmp_path: Path
+) -> None:
+    separate_environment(debian, tmp_path / "run", request_.lock, logs)
+    (site,) = (tmp_path / "run").glob("lib/python3*/site-packages")
+    assert {path.name for path in site.iterdir()} >= {"torch", "torch-2.14.1+debian.dist-info", "cmake-4.0.0.dist-info"}
+    assert (site / "torch").is_symlink()
+    assert not (site / "torch" / "__pycache__").exists()  # the root is the store's
+
+
+def test_a_layer_with_debians_torch_finds_the_whole_root(debian: Environment, logs: Path, tmp_path: Path) -> None:
+    layered_environment(debian, tmp_path / "run", logs)
+    assert "include-system-site-packages = true\n" in (tmp_path / "run" / "pyvenv.cfg").read_text()

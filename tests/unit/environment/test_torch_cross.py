@@ -14,7 +14,8 @@ from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
 from cpuwheels.core.errors import CpuwheelsError, LockedError, MatrixError, TorchError
-from cpuwheels.environment.torch_cross import ForeignTorch, foreign_torch
+from cpuwheels.environment.torch_cross import foreign_torch
+from cpuwheels.environment.torch_debian import ForeignTorch
 from deb_writer import Deb
 from loopback import DEAD
 from torch_wheels import PYTHON, write_torch
@@ -44,7 +45,7 @@ def patchelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     program = tmp_path / "patchelf"
     program.write_text('#!/bin/sh\necho "$1 $2" >> "$3"\n')
     program.chmod(0o755)
-    monkeypatch.setattr("cpuwheels.environment.torch_cross.patchelf", lambda: program)
+    monkeypatch.setattr("cpuwheels.environment.torch_debian.patchelf", lambda: program)
     return program
 
 

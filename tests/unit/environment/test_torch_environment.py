@@ -9,12 +9,22 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.pins import TorchPin
-from cpuwheels.core.errors import LockedError
-from cpuwheels.environment.torch_environment import check_torch, torch_pin
+from cpuwheels.config.pins import TorchAlternate, TorchPin
+from cpuwheels.core.errors import LockedError, TorchError
+from cpuwheels.environment import torch_environment as module
+from cpuwheels.environment.build_env import TOOLS_LOCK
+from cpuwheels.environment.debian_root import DebianRoot
+from cpuwheels.environment.torch_debian import ForeignTorch
+from cpuwheels.environment.torch_environment import check_torch, torch_environment, torch_pin
+from loopback import DEAD
+from torch_wheels import PYTHON, write_torch
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from cpuwheels.config.context import BuildContext
+    from cpuwheels.core.store import Store
+    from cpuwheels.environment.build_env import EnvironmentRequest
 
 
 def test_a_torch_that_the_matrix_does_not_know_is_said_and_looked_for(tmp_path: Path) -> None:
@@ -41,3 +51,60 @@ def test_a_torch_that_the_matrix_does_not_know_is_refused_if_locked(tmp_path: Pa
     check_torch(run, "2.13.0")
     with pytest.raises(LockedError, match=r"torch 2\.99\.0, which the matrix does not know"):
         check_torch(run, "2.99.0")
+
+
+ALTERNATE = TorchAlternate(machine="x86_64", version="2.14.1", root="root")
+PINS = {"2.14.0": TorchPin(index=f"{DEAD}/cpu", alternates=(ALTERNATE,)), "2.13.0": TorchPin(index=f"{DEAD}/cpu")}
+
+
+@pytest.fixture
+def own(tmp_path: Path, store: Store, request_: EnvironmentRequest, monkeypatch: pytest.MonkeyPatch) -> BuildContext:
+    """A run for this kind of machine, and Debian's torch for it."""
+    (tmp_path / "root" / "locks").mkdir(parents=True)
+    request_.lock.rename(tmp_path / "root" / "locks" / TOOLS_LOCK)
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "debian" / "torch" / "lib").mkdir(parents=True)
+    monkeypatch.setattr(module, "is_foreign", lambda _: False)
+
+    def debian(_context: BuildContext, torch: str, pin: TorchPin, reason: TorchError) -> ForeignTorch:
+        if not pin.alternates:
+            raise reason
+        root = DebianRoot(tmp_path / "debian", tmp_path / "debian/usr/bin/python3.99", "2.14.1+debian")
+        return ForeignTorch("2.14.1", tmp_path / "debian/torch", f"of {torch}", "root", True, True, root)
+
+    monkeypatch.setattr(module, "debian_torch", debian)
+    return build_context(
+        tmp_path, root=tmp_path / "root", store=store, logs=tmp_path / "logs", python=(PYTHON,), torch=PINS
+    )
+
+
+def test_a_wheel_comes_before_debians_torch(own: BuildContext, links: Path) -> None:
+    write_torch(links, "2.14.0+cpu")
+    found = torch_environment(own, "2.14.0")
+    assert (found.torch_version, found.torch_alternate, found.debian) == ("2.14.0+cpu", False, None)
+    assert (found.runs_torch, found.runs_python) == ("2.14.0+cpu", PYTHON)
+
+
+def test_without_a_wheel_debians_torch_is_built_against_and_runs_in_its_root(own: BuildContext, links: Path) -> None:
+    write_torch(links, "2.13.0+cpu")
+    for _ in range(2):
+        found = torch_environment(own, "2.14.0")
+        assert (found.torch_version, found.torch_alternate, found.foreign) == ("2.14.1", True, True)
+        assert found.debian is not None
+        assert (found.runs_torch, found.runs_python) == ("2.14.1+debian", "3.99")
+    # Nothing was made for a wheel that no place has.
+    assert len([path for path in own.store.path("environments", "x").parent.iterdir() if path.is_dir()]) == 1
+
+
+def test_without_a_wheel_and_a_fallback_each_place_is_named(own: BuildContext, links: Path) -> None:
+    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.13\.0 can be found for x86_64") as caught:
+        torch_environment(own, "2.13.0")
+    assert f"{links} (PIP_FIND_LINKS)" in caught.value.output
+    assert f"{DEAD}/cpu (matrix.yaml)" in caught.value.output
+
+
+def test_a_stored_environment_needs_no_place(own: BuildContext, links: Path) -> None:
+    wheel = write_torch(links, "2.14.0+cpu")
+    first = torch_environment(own, "2.14.0")
+    wheel.unlink()
+    assert torch_environment(own, "2.14.0") == first

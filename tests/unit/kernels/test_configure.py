@@ -13,7 +13,7 @@ from cpuwheels.kernels.configure import build_environment_variables, configure, 
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.workspace import Workspace
 from cpuwheels.source.acl import Acl
-from kernel_request import FIRST, environment, kernel_request, toolchain
+from kernel_request import FIRST, TARGET, environment, kernel_request, toolchain
 
 if TYPE_CHECKING:
     from cpuwheels.kernels.request import KernelRequest
@@ -160,6 +160,48 @@ def test_configured_once_and_again_when_a_setting_changes(
     configure(with_cmake, workspace, Launchers(["memgate"], ["memgate"]), logs / "c.log")
     assert runs(tmp_path) == 2
     assert not (workspace.build / "object.o").exists()
+
+
+@pytest.mark.parametrize(
+    ("files", "torch", "system", "linked"),
+    [
+        (["libgomp.so.1"], "/store/torch", "Linux", True),
+        (["libgomp.so.1", "libgomp.so"], "/store/torch", "Linux", False),
+        (["libgomp.so.1"], "/env/site/torch", "Linux", False),
+        (["libgomp.so.1"], "/store/torch", "Darwin", False),
+        ([], "/store/torch", "Linux", False),
+    ],
+    ids=["debian", "the linker's name is there", "PyTorch's", "another system", "none"],
+)
+def test_debians_torch_is_used_with_the_sysroots_openmp(
+    tmp_path: Path,
+    workspace: Workspace,
+    with_cmake: KernelRequest,
+    logs: Path,
+    files: list[str],
+    torch: str,
+    system: str,
+    linked: bool,
+) -> None:
+    folder = tmp_path / "sysroot"
+    folder.mkdir()
+    for name in files:
+        (folder / name).touch()
+    request = replace(
+        with_cmake,
+        environment=replace(with_cmake.environment, torch_folder=Path(torch)),
+        toolchain=toolchain(library_folders=(tmp_path / "nowhere", folder)),
+        target=TARGET.model_copy(update={"system": system}),
+    )
+    assert entries(init_cache(request, workspace, Launchers())).get("OPEN_MP") == (
+        str(workspace.openmp) if linked else None
+    )
+    workspace.prepare(request)
+    configure(request, workspace, Launchers(), logs / "c.log")
+    assert workspace.openmp.exists() is linked
+    if linked:
+        assert workspace.openmp.samefile(folder / "libgomp.so.1")
+        assert f"-L{workspace.openmp.parent}" in toolchain_values(request, workspace)
 
 
 def test_a_failed_configuration_is_told_and_not_taken_for_done(

@@ -77,6 +77,7 @@ class Stages:
             "check_choice": lambda *_: self.done.append("choice"),
             "plan_jobs": lambda *_: self._step("plan", JobPlan(2, "CPUs", 1000, "--memory")),
             "wanted_source": lambda *_: self._step("wanted", "the source"),
+            "with_default_source": lambda context: self._step("release", context),
             "upstream": lambda _, request: self._step("upstream", f"{request} and its pins"),
             "compiler": lambda _: self._step("compiler", (self.toolchain, SimpleNamespace(memgate="m", isaprobe="i"))),
             "gather": lambda _, found: self._step(f"gather {found}", self.inputs),
@@ -133,7 +134,17 @@ def stages(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_the_stages_and_their_order(stages: Stages) -> None:
     assembly = stages.run()
     assert stages.done == [
-        *("choice", "plan", "wanted", "upstream", "compiler", "gather the source and its pins", "kernels")
+        *(
+            "choice",
+            "plan",
+            "wanted",
+            "release",
+            "wanted",
+            "upstream",
+            "compiler",
+            "gather the source and its pins",
+            "kernels",
+        )
     ]
     assert stages.more == {"check": True}
     assert (assembly.inputs, assembly.kernels, assembly.audited) == (stages.inputs, stages.kernels.folder, None)
@@ -188,7 +199,11 @@ def test_the_trace_and_the_debug_symbols_go_next_to_the_wheel(stages: Stages, tm
 def test_kernels_of_another_wheel_need_no_compiler_and_no_second_audit(stages: Stages, tmp_path: Path) -> None:
     (tmp_path / "theirs").mkdir()
     assembly = stages.run(options=BuildOptions(kernels_from=str(tmp_path / "theirs")))
-    assert stages.done == ["wanted", "upstream", "gather the source and its pins", f"donor {tmp_path / 'theirs'}"]
+    assert stages.done == [
+        *("wanted", "release", "wanted", "upstream"),
+        "gather the source and its pins",
+        f"donor {tmp_path / 'theirs'}",
+    ]
     assert (assembly.kernels, assembly.beside, assembly.manifest) == (Path("/donor"), {}, "their manifest")
     assert assembly.components.folder == Path("/texts of there")
     assert assembly.audited == ("audit key", "audit of there")

@@ -7,7 +7,6 @@ path, and what it starts by that name is emulated too.
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -15,9 +14,10 @@ from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, TargetNotBuiltError, ToolchainError
-from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import run
-from cpuwheels.environment.torch_cross import ROOTS
+from cpuwheels.environment.debian_root import lacking, read_root, write_environment, write_interpreter
+from cpuwheels.environment.torch_debian import ROOTS
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.verification.emulation.cpus import Cpu, emulated_features
@@ -101,24 +101,14 @@ class EmulatedMachine:
         Raises:
             StoreError: It cannot be written.
         """
+        write_environment(folder, self.python, packages=True)
         with storage_errors(folder):
-            remove_tree(folder)
-            (folder / "lib" / self.python.name / "site-packages").mkdir(parents=True)
-            (folder / "bin").mkdir()
-            # As the documentation of Python's venv describes this file; the root's packages are found below `home`.
-            version = self.python.name.removeprefix("python")
-            (folder / "pyvenv.cfg").write_text(
-                f"home = {self.python.parent}\ninclude-system-site-packages = true\nversion = {version}\n",
-                encoding="utf-8",
-            )
             return tuple(self._interpreter(folder, place, cpu) for place, cpu in enumerate(self.features))
 
     def _interpreter(self, folder: Path, place: int, cpu: str) -> Cpu:
         script = folder / "bin" / (f"python-{place}" if place else "python")
         # Nothing is written to the store's bytecode, not even by programs that ignore the environment's variables (-I).
-        command = shlex.join(str(part) for part in (*self.command(cpu, script), "-B"))
-        script.write_text(f'#!/bin/sh\nexec {command} "$@"\n', encoding="utf-8")
-        script.chmod(0o755)
+        write_interpreter(script, [*self.command(cpu, script), "-B"])
         libraries = tuple(library for library, on in self.tried.items() if on == cpu)
         return Cpu(cpu, self.features[cpu], [script], libraries)
 
@@ -151,12 +141,13 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
         store=store,
         reporter=context.reporter,
     )
+    root = read_root(folder, target.id, target.root)
     machine = EmulatedMachine(
         machine=target.machine,
         program=program,
         root=folder,
-        python=_python(folder, target),
-        torch_version=_torch_version(folder, target),
+        python=root.python,
+        torch_version=root.torch_version,
         features=features,
         tried={library.name: library.emulated for library in target.libraries if library.emulated},
         bytecode=store.path(BYTECODE, _bytecode_key(folder)),
@@ -164,21 +155,6 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
     _require_libraries(folder, target)
     _compile(context, machine)
     return machine
-
-
-def _python(root: Path, target: Target) -> Path:
-    link = root / "usr" / "bin" / "python3"
-    if not link.is_file():
-        raise _lacking(target, "Python", link, "python3")
-    return link.with_name(link.readlink().name) if link.is_symlink() else link
-
-
-def _torch_version(root: Path, target: Target) -> str:
-    pattern = "usr/lib/python3/dist-packages/torch-*.*-info"
-    found = next(root.glob(pattern), None)
-    if found is None:
-        raise _lacking(target, "torch", root / pattern, "python3-torch")
-    return found.name.split("-")[1].removesuffix(".dist")
 
 
 def _require_libraries(root: Path, target: Target) -> None:
@@ -189,15 +165,7 @@ def _require_libraries(root: Path, target: Target) -> None:
     """
     for soname in target.excluded_libraries:
         if "*" not in soname and not any(root.glob(f"usr/lib/*/{soname}")):
-            raise _lacking(target, soname, root / "usr/lib", "libtorch-dev and libgomp1")
-
-
-def _lacking(target: Target, what: str, where: Path, packages: str) -> ToolchainError:
-    return ToolchainError(
-        f"the root of {target.id} has no {what}",
-        where=where,
-        next_step=f"add {packages} to locks/{target.root}.yaml and run `nox -s lock`",
-    )
+            raise lacking(target.id, str(target.root), soname, root / "usr/lib", "libtorch-dev and libgomp1")
 
 
 def _bytecode_key(root: Path) -> str:

@@ -88,18 +88,20 @@ def serving_environment(
         BuildEnvironmentError: The requirements cannot be fetched.
         UnusableWheelError: The wheel cannot be installed.
     """
-    about = markers(context.target, environment.python_version)
+    about = markers(context.target, environment.runs_python)
     lines = list(wheel.requires)
-    own = context.root / "locks" / LOCKS / own_name(context.target.id, wheel.version, environment.python_version)
+    own = context.root / "locks" / LOCKS / own_name(context.target.id, wheel.version, environment.runs_python)
     if relock:
         _resolve(context, lines, environment, own)
         context.reporter.info(f"written: {own}")
     lock, name = _lock(context, own, lines, about, environment, work, locked=locked)
     python = separate_environment(environment, work / "venv", lock, context.logs, options=_LOCKED)
-    if not locked:
+    if not locked and not environment.debian:
         _install_companions(environment, python, context.logs / "serve-environment.log")
     site = install_wheel(wheel.path, python, None, context.logs)
     missing = unmet(site, about)
+    if environment.debian:
+        missing = [one for one in missing if one.name != "torch"]  # announced when it was chosen
     if other := [f"{one.requirement} (required by {one.by})" for one in missing if one.name not in APART]:
         raise BuildEnvironmentError(
             f"the environment lacks {', '.join(other)}",
@@ -116,8 +118,8 @@ def serving_environment(
     return ServingEnvironment(
         python=python,
         site=site,
-        version=environment.python_version,
-        torch=environment.torch_version,
+        version=environment.runs_python,
+        torch=environment.runs_torch,
         lock=name,
         lock_sha256=file_digest(lock),
         lacks=lacks,
@@ -159,9 +161,9 @@ def _lock(
 
 def _resolve(context: BuildContext, lines: list[str], environment: Environment, lock: Path) -> None:
     """Write a lock of everything that a wheel and torch require, but for what is in `APART`."""
-    torch = next(environment.site_packages.glob("torch-*.dist-info")) / "METADATA"
+    torch = environment.debian.torch_requirements() if environment.debian else _of_wheel(environment)
     wanted, excluded = context.logs / "serve-requirements.in", context.logs / "serve-excluded.txt"
-    write_atomic(wanted, "\n".join([*lines, *requires_dist(torch.read_text(encoding="utf-8"))]) + "\n")
+    write_atomic(wanted, "\n".join([*lines, *torch]) + "\n")
     write_atomic(excluded, "\n".join(APART) + "\n")
     resolved = context.logs / "serve-requirements.txt"
     platform = [f"--python-platform={context.target.machine}-{_PLATFORM}"] if context.target.system == "Linux" else []
@@ -178,7 +180,7 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
                 "--only-binary",
                 ":all:",
                 "--python-version",
-                environment.python_version,
+                environment.runs_python,
                 *platform,
                 "--excludes",
                 excluded,
@@ -200,6 +202,11 @@ def _resolve(context: BuildContext, lines: list[str], environment: Environment, 
     with storage_errors(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(lock, resolved.read_text(encoding="utf-8"))
+
+
+def _of_wheel(environment: Environment) -> list[str]:
+    torch = next(environment.site_packages.glob("torch-*.dist-info")) / "METADATA"
+    return requires_dist(torch.read_text(encoding="utf-8"))
 
 
 def _install_companions(environment: Environment, python: Path, log: Path) -> None:

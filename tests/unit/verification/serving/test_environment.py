@@ -11,10 +11,14 @@ from cpuwheels.config.context import BuildContext
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import LockedError
 from cpuwheels.environment.build_env import Environment
+from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.test_env import new_environment
 from cpuwheels.fetch.uv import site_packages
 from cpuwheels.verification.serving import environment as serving
 from cpuwheels.verification.serving.environment import _install_companions, _lock
+from cpuwheels.verification.serving.requirements import Unmet
+from cpuwheels.wheel.kernel_wheel import KernelWheel
+from kernel_request import environment
 from small_wheels import write_wheel
 
 
@@ -70,3 +74,26 @@ def test_without_one_that_fits_requirements_are_resolved_aloud_or_refused(
     assert name.startswith("resolved on 20")
     (note,) = this.reporter.announcements
     assert why in note
+
+
+def test_with_debians_torch_the_requirements_are_those_of_debians_python(
+    this: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = DebianRoot(tmp_path / "root", tmp_path / "root/usr/bin/python3.99", "2.14.1+debian")
+    build = environment(torch_version="2.14.1", torch_alternate=True, debian=root)
+    wheel = KernelWheel(
+        Path("vllm.whl"), "0" * 64, "0.33.0+cpu", "2.14.0", {}, requires=("torch==2.14.0+cpu", "pillow>=12")
+    )
+    own = this.paths.root / "locks" / "serve" / "x86-0.33.0-py3.99.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("pillow==12.1 --hash=sha256:0\n")
+    this.logs.mkdir(exist_ok=True)
+    missing = [Unmet("torch", "torch==2.14.0+cpu", "vllm"), Unmet("torchvision", "torchvision", "vllm")]
+    asked: list[str] = []
+    monkeypatch.setattr(serving, "separate_environment", lambda *_, **__: tmp_path / "python")
+    monkeypatch.setattr(serving, "install_wheel", lambda *_: tmp_path / "site")
+    monkeypatch.setattr(serving, "unmet", lambda _, about: asked.append(about["python_version"]) or missing)
+    found = serving.serving_environment(this, build, wheel, tmp_path, locked=False, relock=False)
+    assert (found.version, found.torch, found.lock) == ("3.99", "2.14.1+debian", f"locks/serve/{own.name}")
+    assert (asked, found.lacks) == (["3.99"], ("torchvision",))
+    assert [note for note in this.reporter.announcements if "torch==" in note] == []
