@@ -270,6 +270,7 @@ def fetching(server: Server, tmp_path: Path, project_root: Path) -> Iterator[sub
     (tmp_path / "patches").mkdir()
     (tmp_path / "patches" / "series.yaml").write_text("patches: []\n")
     command = [sys.executable, "-m", "cpuwheels", "--root", tmp_path, "--cache", tmp_path / "cache", "build", TARGET]
+    command += ["--source", "0.32.0"]  # without it, torch would be looked for first
     child = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
