@@ -17,6 +17,7 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.store import default_root
+from cpuwheels.environment.test_env import layered_environment
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
 from layout import ROOT
@@ -37,13 +38,13 @@ pytestmark = pytest.mark.slow
 
 
 def test_torch_lives_once_the_library_is_loaded(without_palette: Path, tmp_path: Path) -> None:
-    (wheel,) = sorted((ROOT / "dist" / "x86" / "0.32.0").glob("*.whl"))
+    (wheel,) = sorted((ROOT / "dist" / "x86" / "0.33.0").glob("*.whl"))
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path, [name for name in archive.namelist() if name == LIBRARY or "vllm.libs/" in name])
     matrix = load_matrix(ROOT)
     paths = Paths(ROOT, default_root(), tmp_path / "dist")
     this = open_context(paths, matrix, matrix.target("x86"), BuildOptions(), Reporter("x86"))
-    python = torch_environment(this, "2.13.0").python
+    python = layered_environment(torch_environment(this, "2.14.0"), tmp_path / "venv", this.logs)
     load = f"torch.ops.load_library('{tmp_path / LIBRARY}')"
 
     def ask(script: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -1,11 +1,14 @@
 """The commands that install the wheel in ``dist/``, run as shown: with the real torch and everything else from PyPI.
 
 The first run fills a cache of uv in the tests' stores, about 2 GB. A torch wheel that a folder of this machine has
-(find-links of uv or pip) is served as PyTorch's index; without one that index itself is asked.
+(find-links of uv or pip) is served as PyTorch's index; without one that index itself is asked. Where the wheel was
+built against Debian's torch because neither has one, a small wheel of that name is served: the command has to choose
+it.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -23,12 +26,13 @@ from cpuwheels.fetch.uv import found_interpreters, site_packages
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.wheel.install_commands import file_command, uv_command
-from install_web import EXAMPLE, RELEASE, ROOT, TORCH, Web, installed, new_venv, offer_torch, reached
+from install_web import EXAMPLE, ROOT, Web, installed, new_venv, offer_torch, reached
 from small_wheels import write_wheel
 
+RELEASE, TORCH = "0.33.0+cpu", "2.14.0+cpu"
 FOLDER = ROOT / "dist" / "x86" / RELEASE.partition("+")[0]
 # What the wheel and its requirements want of PyTorch's index besides; no test uses them.
-OTHERS = {"torchaudio": "2.13.0+cpu", "torchcodec": "0.14.0+cpu", "torchvision": "0.28.0+cpu", "triton": "3.8.0"}
+OTHERS = {"torchaudio": "2.14.0+cpu", "torchcodec": "0.14.0+cpu", "torchvision": "0.29.0+cpu", "triton": "3.8.0"}
 
 pytestmark = pytest.mark.slow
 
@@ -41,7 +45,12 @@ def wheel() -> Path:
     return found[0]
 
 
-def torch_here() -> tuple[Path, Path] | None:
+def alternates(wheel: Path) -> str:
+    """Return what the wheel was built with in place of the matrix's first choices, as its record has it."""
+    return " ".join(json.loads((wheel.parent / "record.json").read_text())["alternates"])
+
+
+def torch_here() -> tuple[Path, Path | None] | None:
     """Return the torch wheel that a folder of this machine has, and an interpreter for it."""
     matrix = load_matrix(ROOT)
     offers = torch_offers(matrix.torch[TORCH.partition("+")[0]], os.environ, pip_configs(os.environ))
@@ -66,7 +75,11 @@ def place(wheel: Path, nginx_root: Path) -> Iterator[tuple[Web, Path]]:
         folder, pytorch, python = Path(name), None, None
         alone = shutil.copy(wheel, folder)  # its reports are of no interest here
         publish_wheel(Folder(folder / "index"), Path(alone), load_matrix(ROOT))
-        if found := torch_here():
+        found = torch_here()
+        if found is None and "torch" in alternates(wheel):
+            small = {"torch/__init__.py": "", "torch/version.py": "cuda = None\n"}
+            found = write_wheel(folder / "torch", "torch", TORCH, small), None
+        if found:
             pytorch, python = folder / "pytorch", found[1]
             offer_torch(pytorch, found[0])
             for project, version in OTHERS.items():

@@ -16,7 +16,7 @@ from layout import ROOT
 from wheel_contents import compare_contents, load_explanations, metadata_names
 
 DATA = ROOT / "tests" / "data"
-VERSION = "0.32.0"
+VERSION = "0.33.0"
 TARGET = "x86"
 OTHER_MODULES = ("fs_io_C", "spinloop")
 OPERATORS = {"_C": 90, "_C_AVX512": 58, "_C_AVX2": 50}

@@ -27,7 +27,7 @@ def matrix(project_root: Path) -> Matrix:
 
 @pytest.mark.parametrize(
     ("text", "version"),
-    [(None, "0.32.0"), ("0.31.0", "0.31.0"), ("v0.31.0", "0.31.0"), ("0.31", "0.31.0"), (" 0.30.0 ", "0.30.0")],
+    [(None, "0.33.0"), ("0.31.0", "0.31.0"), ("v0.31.0", "0.31.0"), ("0.31", "0.31.0"), (" 0.30.0 ", "0.30.0")],
 )
 def test_a_pinned_version(matrix: Matrix, text: str | None, version: str) -> None:
     request = request_source(text, None, matrix)
