@@ -93,8 +93,19 @@ class Environment:
         return self.python.parent
 
     def offer(self) -> TorchOffer:
-        """Return where its torch was found."""
-        return TorchOffer(**json.loads((self.python.parent.parent / _MARKER).read_text())["offer"])
+        """Return the place of wheels where its torch was found.
+
+        Raises:
+            BuildEnvironmentError: Its torch is Debian's, or not from a place that was noted.
+        """
+        found = json.loads((self.python.parent.parent / _MARKER).read_text())["offer"]
+        if found is None:
+            raise BuildEnvironmentError(
+                f"no place with wheels of its torch could be reached; the build's is {self.torch_from}",
+                where="torch",
+                next_step="make PyTorch's index reachable, or name a folder with the wheel in PIP_FIND_LINKS",
+            )
+        return TorchOffer(**found)
 
     def key(self) -> str:
         """Return a digest of everything that a program run in it can read there."""
@@ -286,7 +297,7 @@ def _seal_foreign(folder: Path, python: Path, version: str, torch: ForeignTorch)
         torch_folder=torch.folder,
         tools=_installed(site),
     )
-    return _sealed(folder, environment, None)
+    return _sealed(folder, environment, torch.offer)
 
 
 def _installed(site: Path) -> dict[str, str]:

@@ -12,7 +12,7 @@ import shutil
 import sys
 import tempfile
 import zipfile
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from cpuwheels.core.errors import TorchError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
-from cpuwheels.environment.torch_index import cuda_of, pip_configs, torch_offers, torch_requirement
+from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
-    from cpuwheels.environment.torch_index import TorchOffer
 
 _LOG = "torch.log"
 _FACTS = "facts.json"
@@ -85,7 +84,8 @@ def foreign_torch(
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
     if context.options.locked and not facts["pinned"]:
         raise refuse_unpinned(f"torch {facts['version']}")
-    return ForeignTorch(folder=folder / "torch", **facts)
+    offer = facts.pop("offer", None)  # older versions did not note it
+    return ForeignTorch(folder=folder / "torch", offer=offer and TorchOffer(**offer), **facts)
 
 
 def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) -> None:
@@ -119,6 +119,7 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
             "digest": digest,
             "origin": f"{offer.location} (named by {offer.named_by})",
             "pinned": bool(known),
+            "offer": asdict(offer),
         }
         (folder / _FACTS).write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
         return

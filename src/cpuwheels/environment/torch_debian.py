@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.environment.debian_root import DebianRoot
+    from cpuwheels.environment.torch_index import TorchOffer
 
 KIND = "torch"
 ROOTS = "roots"
@@ -61,6 +62,7 @@ class ForeignTorch:
         pinned: Whether it is pinned by content.
         alternate: Whether it replaces a wheel that could not be fetched.
         root: The Debian root that it is part of, if this machine runs the root's Python.
+        offer: The place of wheels that it is from; None if that is not known.
     """
 
     version: str
@@ -70,6 +72,7 @@ class ForeignTorch:
     pinned: bool
     alternate: bool = False
     root: DebianRoot | None = None
+    offer: TorchOffer | None = None
 
 
 def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError) -> ForeignTorch:

@@ -10,7 +10,7 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
-from cpuwheels.core.errors import LockedError, TorchError
+from cpuwheels.core.errors import BuildEnvironmentError, TorchError
 from cpuwheels.environment import torch_environment as module
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.debian_root import DebianRoot
@@ -82,6 +82,7 @@ def test_a_wheel_comes_before_debians_torch(own: BuildContext, links: Path) -> N
     write_torch(links, "2.14.0+cpu")
     found = torch_environment(own, "2.14.0")
     assert (found.torch_version, found.torch_alternate, found.debian) == ("2.14.0+cpu", False, None)
+    assert found.offer().location == str(links)
     assert (found.runs_torch, found.runs_python) == ("2.14.0+cpu", PYTHON)
 
 
@@ -92,6 +93,8 @@ def test_without_a_wheel_debians_torch_is_built_against_and_runs_in_its_root(own
         assert (found.torch_version, found.torch_alternate, found.foreign) == ("2.14.1", True, True)
         assert found.debian is not None
         assert (found.runs_torch, found.runs_python) == ("2.14.1+debian", "3.99")
+        with pytest.raises(BuildEnvironmentError, match="no place with wheels of its torch"):
+            found.offer()
     # Nothing was made for a wheel that no place has.
     assert len([path for path in own.store.path("environments", "x").parent.iterdir() if path.is_dir()]) == 1
 
