@@ -10,7 +10,7 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
-from cpuwheels.core.errors import BuildEnvironmentError, TorchError
+from cpuwheels.core.errors import BuildEnvironmentError, LockedError, TorchError
 from cpuwheels.environment import torch_environment as module
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.debian_root import DebianRoot
