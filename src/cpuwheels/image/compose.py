@@ -140,7 +140,7 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     if environment:
         layers.append(_torch_layer(packing, environment))
     if zen:
-        layers.append(_locked_layer(packing, zen.stem, zen, pins))
+        layers.append(_locked_layer(packing, "zentorch", zen, pins))
     if options.compiler and pins.compiler is not None:
         members, of_compiler = compiler_members(context, pins.root, pins.compiler)
         layers.append(stored_layer(context.store, "C++ compiler", EARLIEST, lambda: members, compiler=of_compiler))
