@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.config.matrix import CompilerRequirements, Library, Target
-from cpuwheels.environment.build_env import Environment
+from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.kernels.request import KernelRequest, configurations
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from tiny_project import Tiny, make_repository, make_sdist
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 HERE = Path(__file__).parent

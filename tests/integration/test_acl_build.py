@@ -28,7 +28,7 @@ from tiny_project import make_repository
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.memory.admission import CapPlan
     from cpuwheels.source.acl import Acl
     from cpuwheels.toolchain.result import Toolchain

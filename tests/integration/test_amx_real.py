@@ -21,7 +21,7 @@ from layout import ROOT
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
 
 pytestmark = pytest.mark.slow
 

@@ -25,7 +25,7 @@ from extension import compile_extension
 from layout import ROOT
 
 if TYPE_CHECKING:
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Library
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
     from cpuwheels.verification.parity.results import LibraryResult
 

@@ -15,7 +15,7 @@ from tiny_kernels import KERNELS, wheel_of
 from tiny_project import Tiny
 
 if TYPE_CHECKING:
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = pytest.mark.slow

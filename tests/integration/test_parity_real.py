@@ -20,7 +20,7 @@ from tiny_project import Tiny
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(2400)]

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ToolchainChoice
     from cpuwheels.config.paths import Paths
     from cpuwheels.config.pins import AclPin, OneDnnPin, TorchPin
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.source.request import SourceRequest
 
 

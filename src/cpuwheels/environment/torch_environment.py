@@ -22,7 +22,7 @@ from cpuwheels.fetch.uv import found_interpreters
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
 
 
 def check_torch(context: BuildContext, torch: str) -> None:

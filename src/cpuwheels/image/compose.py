@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.config.options import ImageOptions
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.image.layers import Layer
     from cpuwheels.image.python_packages import ImagePython
     from cpuwheels.pipeline.provenance import WheelNote

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.matrix import Library, Target
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
     from cpuwheels.source.patched import PreparedSource

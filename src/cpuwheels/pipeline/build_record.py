@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.provenance import Provenance

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.pins import AclPin, OneDnnPin
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
     from cpuwheels.source.patched import PreparedSource

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cpuwheels.audit.instructions import Judged
     from cpuwheels.audit.policy import Audited, AuditPolicy, Bundled
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.manifest import KernelManifest
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.wheel.overlay import Parts

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.audit.policy import Audited
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.tcmalloc import Tcmalloc
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn

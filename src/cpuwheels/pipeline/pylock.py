@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.environment.torch_index import TorchOffer
     from cpuwheels.pipeline.package_wheel import PackagedWheel
     from cpuwheels.wheel.core_metadata import Project

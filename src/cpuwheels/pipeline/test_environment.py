@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.options import ParityOptions
     from cpuwheels.core.console import Reporter
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.emulation.machine import EmulatedMachine
     from cpuwheels.verification.onednn_isa import OnednnLimit

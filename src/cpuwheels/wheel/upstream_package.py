@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
 
 _PROBE = Path(__file__).parent / "resources" / "setup_py_probe.py"
 _LEFT_OUT_PARTS = {".git", "__pycache__"}

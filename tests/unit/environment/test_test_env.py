@@ -15,7 +15,8 @@ from cpuwheels.fetch.uv import install_alone, uv_environment
 from small_wheels import write_wheel
 
 if TYPE_CHECKING:
-    from cpuwheels.environment.build_env import Environment, EnvironmentRequest
+    from cpuwheels.environment.build_env import EnvironmentRequest
+    from cpuwheels.environment.sealed_env import Environment
 
 
 def test_uvs_own_settings_reach_it_but_find_links_do_not(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.core.errors import BuildEnvironmentError, UnusableWheelError
-from cpuwheels.environment.build_env import Environment, EnvironmentRequest
+from cpuwheels.environment.build_env import EnvironmentRequest
+from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.environment.test_env import layered_environment
 from cpuwheels.environment.wheel_install import install_wheel
 from small_wheels import write_wheel

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.core.errors import ConfigureError
-from cpuwheels.environment.build_env import Environment
+from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.launchers import Launchers
 from kernel_request import environment

@@ -9,7 +9,7 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.core.errors import WheelError
-from cpuwheels.environment.build_env import Environment
+from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.wheel.upstream_package import UpstreamPackage, local_version, upstream_package
 
 if TYPE_CHECKING:

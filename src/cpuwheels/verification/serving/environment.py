@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.environment.build_env import Environment
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 LOCKS = "serve"

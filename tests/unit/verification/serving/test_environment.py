@@ -10,8 +10,8 @@ from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import LockedError
-from cpuwheels.environment.build_env import Environment
 from cpuwheels.environment.debian_root import DebianRoot
+from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.environment.test_env import new_environment
 from cpuwheels.fetch.uv import site_packages
 from cpuwheels.verification.serving import environment as serving
