@@ -17,7 +17,7 @@ from cpuwheels.wheel.install_commands import (
 from documented_commands import documented
 
 HOST = "https://wheels.example.org"
-WHEEL = "dist/x86/0.32.0/vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
+WHEEL = "dist/x86/0.33.0/vllm-0.33.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
 
 
 def test_a_version_is_named_and_pytorchs_index() -> None:
