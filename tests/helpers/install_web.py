@@ -33,6 +33,9 @@ from wheel_notes import wheel_note
 PYTORCH, EXAMPLE = "download.pytorch.org", "wheels.example.org"
 TORCH = "2.13.0+cpu"
 RELEASE, COMMIT = "0.32.0+cpu", "c" * 40
+BUILT = "0.33.0+cpu"
+"""What a build without a source makes; it is not in the index."""
+
 NEWEST = f"0.32.1.dev5+g{COMMIT[:9]}.cpu"
 """PyPI has newer ones than both."""
 
@@ -80,6 +83,7 @@ def serve_web(nginx_root: Path, folder: Path) -> Iterator[Web]:
     for target in ("arm", "x86"):
         _publish(folder, target, RELEASE, nightly=target == "arm")
     _publish(folder, "x86", NEWEST, nightly=True, commit=COMMIT)
+    _build(folder, "x86", BUILT)
     pytorch = folder / "pytorch"
     for version in (TORCH, "2.14.0+cpu"):
         offer_torch(pytorch, write_wheel(folder / "torch", "torch", version, {"torch/__init__.py": ""}))
@@ -148,11 +152,15 @@ def installed(venv: Path) -> dict[str, str]:
 
 
 def _publish(folder: Path, target: str, version: str, *, nightly: bool, commit: str = "") -> None:
+    wheel = _build(folder, target, version, commit)
+    publish_wheel(Folder(folder / "index"), wheel, load_matrix(ROOT), nightly=nightly)
+
+
+def _build(folder: Path, target: str, version: str, commit: str = "") -> Path:
     public = version.partition("+")[0]
     epoch = 1_790_000_000 + (40_000 if commit else 0)
     note = wheel_note(target=target, epoch=epoch, commit=commit or None)
     files = {"vllm/__init__.py": "", f"vllm-{version}.dist-info/cpuwheels.json": note.render().decode()}
-    wheel = write_wheel(
+    return write_wheel(
         folder / "dist" / target / public, "vllm", version, files, f"torch=={TORCH}", "iniconfig", tag=_TAGS[target]
     )
-    publish_wheel(Folder(folder / "index"), wheel, load_matrix(ROOT), nightly=nightly)

@@ -14,7 +14,7 @@ import pytest
 from cpuwheels.index.installs import ADDRESS
 from cpuwheels.wheel.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
 from documented_commands import documented
-from install_web import COMMIT, EXAMPLE, NEWEST, PYTORCH, RELEASE, TORCH, Web, installed, new_venv
+from install_web import BUILT, COMMIT, EXAMPLE, NEWEST, PYTORCH, RELEASE, TORCH, Web, installed, new_venv
 from layout import ROOT
 
 pytestmark = pytest.mark.slow
@@ -55,7 +55,8 @@ def test_the_newests_pages_show_what_installs_them(web: Web, venv: Path, page: s
 @pytest.mark.parametrize("command", documented(ROOT))
 def test_the_documentation_shows_what_works(web: Web, venv: Path, command: str) -> None:
     before = len(web.asked)
-    install(web, command, venv, NEWEST if "nightly" in command else RELEASE)
+    version = NEWEST if "nightly" in command else BUILT if "dist/" in command else RELEASE
+    install(web, command, venv, version)
     assert PYTORCH in web.asked[before:]
     assert (EXAMPLE in web.asked[before:]) == (EXAMPLE in command)
 
