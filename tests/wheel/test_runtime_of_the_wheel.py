@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.config.matrix import load_matrix
 from cpuwheels.doctor.runtime.kv_cache import BATCHED_TOKENS
 from cpuwheels.doctor.runtime.package import OPERATORS, Package, read_package
 from cpuwheels.doctor.runtime.reading import SEEN_BY_VLLM
@@ -23,7 +24,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel() -> Path:
-    (found,) = sorted((ROOT / "dist" / "x86" / "0.32.0").glob("*.whl"))
+    (found,) = (ROOT / "dist" / "x86" / load_matrix(ROOT).default_source).glob("*.whl")
     return found
 
 
@@ -74,7 +75,7 @@ def test_numbers_are_upstreams(wheel: Path, package: Package) -> None:
     limits = source(wheel, "utils/cpu_resource_utils.py")
     assert all(f'"/{name}"' in limits for name in SEEN_BY_VLLM)
     platform = source(wheel, "platforms/cpu.py")
-    assert "cache_config.block_size = 128" in platform
+    assert "backend_classes, 128, vllm_config" in platform  # the preferred size of a block
     assert "cache_config.block_size = 16\n" in platform
     assert 'return "AuthenticAMD" in cpuinfo and "avx512" in cpuinfo' in source(wheel, "platforms/__init__.py")
     assert 128 in package.head_sizes
