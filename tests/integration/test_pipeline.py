@@ -147,7 +147,7 @@ def test_the_end_of_a_build_shows_what_installs_its_wheel(
     assert done.stdout == f"{tiny_wheel}\n"
     said = done.stderr.splitlines()
     assert said[-1].startswith("  nox -s serve-x86")
-    command = said[said.index("Install it:") + 1].strip()
+    command = said[said.index("Install it, with uv or with pip:") + 1].strip()
     assert f" dist/x86/0.1.0/{tiny_wheel.name} " in command
     install = web.run(command, new_venv(tmp_path / "venv"), cwd=work)
     assert install.returncode == 0, install.stderr

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.options import LEAST_RATIO
-from cpuwheels.core.errors import PublishError, UsageError
+from cpuwheels.core.errors import PublishError, UsageError, WheelError
 from cpuwheels.index.entry import Speed
 from cpuwheels.pipeline.built_wheel import RECORD
+from cpuwheels.pipeline.report.write import PAGE, published_report
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import read_parity
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.index.entry import TestResult
 
-NAMES = (RECORD, "report.html", "operators.json", JSON, HTML, SPEED, SERVE)
+NAMES = (RECORD, PAGE, "operators.json", JSON, HTML, SPEED, SERVE)
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,21 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
             speed = _speed(files[SPEED], sha256)
             if speed is None:
                 del files[SPEED]
+        if PAGE in files and RECORD in files:
+            files[PAGE] = _page(wheel, files)
     except (OSError, UsageError, ValueError, KeyError, TypeError) as error:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
     return Reports(files, parity, served, speed)
+
+
+def _page(wheel: Path, files: dict[str, bytes]) -> bytes:
+    """Return the build report without links to what is not published; as it is if its record is another version's."""
+    try:
+        return published_report(wheel.parent, files.keys()).encode()
+    except WheelError:
+        return files[PAGE]
 
 
 def _speed(report: bytes, sha256: str) -> Speed | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
@@ -17,7 +18,7 @@ from cpuwheels.pipeline.report.verdicts import verdicts
 from cpuwheels.wheel.wheel_metadata import read_metadata, required_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
     from pathlib import Path
 
     from cpuwheels.kernels.memory.ledger import JobRecord
@@ -58,17 +59,35 @@ def refresh_report(folder: Path) -> None:
         StoreError: The folder cannot be written.
     """
     with storage_errors(folder), _locked(folder):
-        record = read_record(folder)
-        requires = read_metadata(folder / record.wheel.file).get_all("Requires-Dist", [])
-        content = PageContent(
-            record=record,
-            operators=read_operators(folder),
-            verdicts=verdicts(record, folder),
-            torch=required_torch(requires, record.wheel.file),
-            files=[(name, what) for name, what in _FILES.items() if (folder / name).is_file()],
-            logs=record.logs,
-        )
-        write_atomic(folder / PAGE, report_page(content))
+        files = {name for name in _FILES if (folder / name).is_file()}
+        write_atomic(folder / PAGE, report_page(_content(folder, files)))
+
+
+def published_report(folder: Path, files: Collection[str]) -> str:
+    """Return ``report.html`` as it is published: it leads only to files that are published with it, and to no logs.
+
+    Args:
+        folder: Of the wheel.
+        files: Names of what is published.
+
+    Raises:
+        WheelError: There is no build record, or it is of another version.
+        UnusableWheelError: The wheel is not there.
+    """
+    return report_page(replace(_content(folder, files), logs=""))
+
+
+def _content(folder: Path, files: Collection[str]) -> PageContent:
+    record = read_record(folder)
+    requires = read_metadata(folder / record.wheel.file).get_all("Requires-Dist", [])
+    return PageContent(
+        record=record,
+        operators=read_operators(folder),
+        verdicts=verdicts(record, folder),
+        torch=required_torch(requires, record.wheel.file),
+        files=[(name, what) for name, what in _FILES.items() if name in files],
+        logs=record.logs,
+    )
 
 
 def refresh_if_built(wheel: Path) -> None:

@@ -15,7 +15,7 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import StoreError, WheelError
 from cpuwheels.pipeline.build_record import precompiled_record
 from cpuwheels.pipeline.report import write as module
-from cpuwheels.pipeline.report.write import refresh_if_built, refresh_report, write_trace
+from cpuwheels.pipeline.report.write import published_report, refresh_if_built, refresh_report, write_trace
 from ledger_records import RECORDS
 from recorded_wheel import write_build
 from sample_results import case, library, parity
@@ -46,6 +46,15 @@ def test_it_is_about_the_wheel(tmp_path: Path) -> None:
         assert words in text
     assert "trace.json" not in text
     assert NOTE not in text
+
+
+def test_it_is_published_without_links_to_what_is_not(tmp_path: Path) -> None:
+    write_build(tmp_path)
+    text = published_report(tmp_path, {"record.json"})
+    assert 'href="record.json"' in text
+    assert 'href="operators.json"' in page(tmp_path)
+    assert 'href="operators.json"' not in text
+    assert 'href="../logs/"' not in text
 
 
 def test_whose_build_it_was_is_on_the_page(tmp_path: Path) -> None:
