@@ -100,11 +100,7 @@ class SpeedPredicate:
             CpuwheelsError: Any stage's own error.
         """
         del waiting  # nothing else may run meanwhile
-        against = self.good(reporter)
-        if against == wheel:
-            against = folder / "copy" / wheel.name
-            against.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(wheel, against)
+        against = other_file(self.good(reporter), wheel, folder)
         options = SpeedOptions(against=against, library=self.library, operators=(self.operator,))
         said = ""
         for rounds in ROUNDS:
@@ -121,6 +117,16 @@ class SpeedPredicate:
             if verdict := speed_verdict(speed.ratio, self.slower):
                 return Judgement(verdict, said)
         return Judgement(Verdict.SKIP, f"{said}: too close to {self.slower:g} to tell")
+
+
+def other_file(good: Path, wheel: Path, folder: Path) -> Path:
+    """Return the good end's wheel to compare with; for the good end itself a copy, in a folder."""
+    if good != wheel:
+        return good
+    copy = folder / "copy" / wheel.name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copy2(wheel, copy)
+    return copy
 
 
 def speed_verdict(ratio: Ratio, slower: float) -> Verdict | None:

@@ -15,7 +15,7 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline.reuse.donor import check_request
 from cpuwheels.pipeline.serve_script import check_script
-from cpuwheels.pipeline.serve_wheel import chosen_models
+from cpuwheels.verification.serving.models import MADE, chosen_models
 
 if TYPE_CHECKING:
     from cpuwheels.config.options import BisectOptions
@@ -54,7 +54,7 @@ def check_options(options: BisectOptions) -> None:
 def _check_served(given: str, slower: float | None) -> None:
     """Refuse what is neither a script nor a model, and the speed of a script."""
     if not Path(given).is_file():
-        chosen_models([given])
+        chosen_models([given], MADE)
         return
     check_script(Path(given))
     if slower:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.bisect.kernel_predicates import speed_verdict
+from cpuwheels.bisect.kernel_predicates import other_file, speed_verdict
 from cpuwheels.bisect.predicates import SKIP, Judgement, nothing
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.config.options import FEWEST_ROUNDS
@@ -78,11 +77,7 @@ class ServePredicate:
 
         The good end itself is compared with a copy of itself.
         """
-        against = self.good(reporter)
-        if against == wheel:
-            against = folder / "copy" / wheel.name
-            against.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(wheel, against)
+        against = other_file(self.good(reporter), wheel, folder)
         said, timed = "", SIZED if self.model in MADE else self.model
         for rounds in ROUNDS:
             options = ServeBenchOptions(against=str(against), models=(timed,), rounds=rounds)

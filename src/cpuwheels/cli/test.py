@@ -160,7 +160,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
         (folder / SERVE).unlink(missing_ok=True)  # of another run, not of this one
     refresh_if_built(wheel)
     served, logs = serve_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
-    (report,) = write_files(folder, {SERVE: served.model_dump_json(indent=1) + "\n"})
+    (report,) = write_files(folder, {SERVE: served.as_text()})
     refresh_if_built(wheel)
     Console().print(served.as_table())
     reporter.info(f"report: {report}")

@@ -12,11 +12,12 @@ import uv
 
 from cpuwheels.core.capture import capture
 from cpuwheels.core.environ import closed_environment
-from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.errors import BuildEnvironmentError, CommandError
+from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
 
 def uv_environment() -> dict[str, str]:
@@ -40,6 +41,45 @@ def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
 def _interpreter(version: str) -> Path | None:
     found = capture([uv.find_uv_bin(), "python", "find", "--no-project", "--system", version], env=uv_environment())
     return Path(found.output.strip()) if found.returncode == 0 else None
+
+
+def compile_requirements(
+    wanted: Iterable[str],
+    without: Iterable[str],
+    output: Path,
+    *,
+    python: str,
+    options: Sequence[str | Path],
+    log: Path,
+) -> None:
+    """Write a lock of what some requirements need.
+
+    Args:
+        wanted: Requirements (PEP 508).
+        without: Names of packages that are left out of the lock.
+        output: The lock; what uv reads lies next to it.
+        python: Version of Python, such as ``3.11``.
+        options: Further ones of ``uv pip compile``.
+        log: uv's output.
+
+    Raises:
+        BuildEnvironmentError: No set of packages meets them.
+    """
+    asked, excluded = output.with_name(f"{output.stem}.in"), output.with_name(f"{output.stem}-excluded.txt")
+    write_atomic(asked, "\n".join(wanted) + "\n")
+    write_atomic(excluded, "\n".join(without) + "\n")
+    command: list[str | Path] = [uv.find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
+    command += ["--python-version", python, "--excludes", excluded, *options, "--output-file", output, asked]
+    try:
+        run(command, log=log, env=uv_environment())
+    except CommandError as error:
+        raise BuildEnvironmentError(
+            "no set of packages meets the wheel's requirements",
+            where="Requires-Dist of the wheel",
+            log=error.log,
+            output=error.output,
+            next_step="uv's output above says which; the package index may not be reachable, or lack a version",
+        ) from error
 
 
 def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:

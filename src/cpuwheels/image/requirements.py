@@ -9,13 +9,11 @@ from urllib.parse import unquote
 from packaging.markers import Marker
 from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
-from uv import find_uv_bin
 
 from cpuwheels.config.host import markers
-from cpuwheels.core.errors import BuildEnvironmentError, CommandError, ImageError, LockedError
+from cpuwheels.core.errors import ImageError, LockedError
 from cpuwheels.core.filesystem import write_atomic
-from cpuwheels.core.process import run
-from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.fetch.uv import compile_requirements
 from cpuwheels.image.root_filesystem import glibc_of
 from cpuwheels.verification.serving.environment import LOCKS, own_name
 from cpuwheels.verification.serving.requirements import APART, lock_fits, requirements_of
@@ -188,18 +186,6 @@ def _tags(name: str) -> frozenset[Tag]:
 def _compile(
     wanted: Sequence[str], context: BuildContext, pins: ImagePins, options: Sequence[str | Path], output: Path
 ) -> None:
-    asked, excluded = context.logs / "image-requirements.in", context.logs / "image-excluded.txt"
-    write_atomic(asked, "\n".join(wanted) + "\n")
-    write_atomic(excluded, "\n".join(sorted({*APART, *map(canonicalize_name, pins.without)})) + "\n")
-    command: list[str | Path] = [find_uv_bin(), "pip", "compile", "--quiet", "--no-header", "--no-annotate"]
-    command += ["--python-version", pins.python, "--excludes", excluded, *options, "--output-file", output, asked]
-    try:
-        run(command, log=context.logs / "image-packages.log", env=uv_environment())
-    except CommandError as error:
-        raise BuildEnvironmentError(
-            "no set of packages meets the wheel's requirements",
-            where="Requires-Dist of the wheel",
-            log=error.log,
-            output=error.output,
-            next_step="uv's output above says which; the package index may not be reachable, or lack a version",
-        ) from error
+    without = sorted({*APART, *map(canonicalize_name, pins.without)})
+    log = context.logs / "image-packages.log"
+    compile_requirements(wanted, without, output, python=pins.python, options=options, log=log)

@@ -6,7 +6,6 @@ import os
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_own_machine, markers
@@ -28,10 +27,12 @@ from cpuwheels.verification.serve_bench.preload import find_library
 from cpuwheels.verification.serve_bench.result import BenchedSide, ServeBench, bench_loads
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.memory import memory_share
+from cpuwheels.verification.serving.models import chosen_models
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Matrix, Target
@@ -164,25 +165,14 @@ def chosen_bench_models(options: ServeBenchOptions) -> dict[str, Path | None]:
     Raises:
         UsageError: A folder holds no model, two models have one name, or one of the user's own is to get a draft.
     """
-    models: dict[str, Path | None] = {}
-    for text in dict.fromkeys(options.models):
-        folder = None if text in MADE else Path(text).resolve()
-        if folder and not (folder / "config.json").is_file():
-            raise UsageError(
-                f"{text} is not the folder of a model: it has no config.json",
-                where="--model",
-                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
-            )
-        if folder and "draft" in options.speculations:
+    models = chosen_models(dict.fromkeys(options.models), MADE)
+    for text in options.models if "draft" in options.speculations else ():
+        if text not in MADE:
             raise UsageError(
                 f"{DRAFT} drafts only for the models that are made: {text} has another vocabulary",
                 where="--speculation draft",
                 next_step=f"use --speculation ngram, or a model of {', '.join(MADE)}",
             )
-        name = folder.name if folder else text
-        if name in models:
-            raise UsageError(f"two models are called {name}", where="--model", next_step="rename a folder")
-        models[name] = folder
     return models | ({DRAFT: None} if "draft" in options.speculations else {})
 
 

@@ -33,7 +33,6 @@ MODEL = "qwen3"
 """The model that is served to a script: one that is made on the spot."""
 
 DTYPE = "bfloat16"
-_PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
@@ -99,7 +98,7 @@ def serve_script(
         setting = Setting(environment, work, context.logs, memory_share(), env)
         model = make_models(setting, [MODEL])[MODEL]
         server_log = context.logs / f"serve-{MODEL}.log"
-        request = ServerRequest(environment.python, model, DTYPE, setting.memory, env, server_log, _PATIENCE)
+        request = ServerRequest(environment.python, model, DTYPE, setting.memory, env, server_log)
         status, last = None, ""
         try:
             with reporter.stage("serve", f"{script.name} asks a server; log: {log}"), serving(request) as server:

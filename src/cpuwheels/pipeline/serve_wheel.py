@@ -7,7 +7,6 @@ import time
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_own_machine, markers
@@ -25,7 +24,7 @@ from cpuwheels.verification.serving.compiler import compiler_variables
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.lesser_cpu import best_library, lesser_cpu
 from cpuwheels.verification.serving.memory import memory_share
-from cpuwheels.verification.serving.models import MADE, Model
+from cpuwheels.verification.serving.models import MADE, Model, chosen_models
 from cpuwheels.verification.serving.operators import library_operators
 from cpuwheels.verification.serving.questions import make_models, questions_for
 from cpuwheels.verification.serving.result import Served
@@ -33,7 +32,8 @@ from cpuwheels.verification.serving.setting import Setting
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping
+    from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
@@ -76,7 +76,7 @@ def serve_wheel(
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     cpu = this_cpu(context)
     options = filled_in(options, target, found, cpu)
-    models = chosen_models(options.models)
+    models = chosen_models(options.models, MADE)
     for library in options.libraries:
         require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
     limit = hold_onednn_back(reporter, cpu)
@@ -141,28 +141,6 @@ def filled_in(options: ServeOptions, target: Target, wheel: KernelWheel, cpu: Cp
 def runs(library: str, target: Target, cpu: CpuFeatures) -> bool:
     """Return whether a CPU can run a library of a target."""
     return any(each.name == library and set(each.needs) <= cpu.features for each in target.libraries)
-
-
-def chosen_models(wanted: Sequence[str]) -> dict[str, Path | None]:
-    """Return the models by name, each with its folder, or None if it is made on the spot.
-
-    Raises:
-        UsageError: A folder holds no model, or two models have one name.
-    """
-    models: dict[str, Path | None] = {}
-    for text in wanted:
-        folder = None if text in MADE else Path(text).resolve()
-        if folder and not (folder / "config.json").is_file():
-            raise UsageError(
-                f"{text} is not the folder of a model: it has no config.json",
-                where="--model",
-                next_step=f"give {', '.join(MADE)}, or a folder that transformers' save_pretrained has written",
-            )
-        name = folder.name if folder else text
-        if name in models:
-            raise UsageError(f"two models are called {name}", where="--model", next_step="rename a folder")
-        models[name] = folder
-    return models
 
 
 def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> None:

@@ -9,12 +9,12 @@ from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.errors import ServeError, UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
-from cpuwheels.pipeline.serve_wheel import check_options, chosen_models, filled_in, server_variables
+from cpuwheels.pipeline.serve_wheel import check_options, filled_in, server_variables
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.verification.serving.case import Wanted
-from cpuwheels.verification.serving.models import MADE
+from cpuwheels.verification.serving.models import MADE, chosen_models
 from cpuwheels.verification.serving.result import Case
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -55,15 +55,15 @@ def test_a_lock_is_used_or_written(target: Target) -> None:
 def test_a_model_is_one_that_is_made_or_a_folder_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "config.json").write_text("{}")
     monkeypatch.chdir(tmp_path)
-    assert chosen_models(["opt", "."]) == {"opt": None, tmp_path.name: tmp_path}
+    assert chosen_models(["opt", "."], MADE) == {"opt": None, tmp_path.name: tmp_path}
     with pytest.raises(UsageError, match="llama is not the folder of a model"):
-        chosen_models(["llama"])
+        chosen_models(["llama"], MADE)
     with pytest.raises(UsageError, match=f"two models are called {tmp_path.name}"):
-        chosen_models([str(tmp_path), "."])
+        chosen_models([str(tmp_path), "."], MADE)
     (tmp_path / "opt").mkdir()
     (tmp_path / "opt" / "config.json").write_text("{}")
     with pytest.raises(UsageError, match="two models are called opt"):
-        chosen_models(["opt", str(tmp_path / "opt")])
+        chosen_models(["opt", str(tmp_path / "opt")], MADE)
 
 
 def test_nothing_is_written_to_the_users_folders(tmp_path: Path) -> None:
@@ -109,7 +109,7 @@ class Ran:
         operators: dict[str, set[str]] | None = None,
     ) -> list[Case]:
         every = {"_C": ALL, "_C_AVX512": ALL, "_C_AVX2": ALL}
-        models = chosen_models(options.models)
+        models = chosen_models(options.models, MADE)
         found = serve_run._cases(
             None,  # type: ignore[arg-type]
             WHEEL,

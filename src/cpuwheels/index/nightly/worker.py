@@ -99,7 +99,7 @@ class WheelMaker:
             return
         options = ServeOptions(models=models)
         served, logs = serve_wheel.serve_wheel(paths, self._matrix, target.id, wheel, options, reporter)
-        (report,) = write_files(wheel.parent, {SERVE: served.model_dump_json(indent=1) + "\n"})
+        (report,) = write_files(wheel.parent, {SERVE: served.as_text()})
         refresh_if_built(wheel)
         require_served(served, report, logs)
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import ValidationError
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import SERVE, Served
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.recorded_build import BuildRecord
 
 State = Literal["passed", "failed", "open"]
+
+Results = TypeVar("Results", Parity, Served)
 
 
 @dataclass(frozen=True)
@@ -64,16 +67,24 @@ def _install_check(record: BuildRecord) -> Verdict:
     return Verdict("Install check", "passed", "installed, and each library loaded", details)
 
 
-def _parity(record: BuildRecord, folder: Path) -> Verdict:
-    name, session = "Parity", f"nox -s parity-{record.target}"
+def _results(model: type[Results], file: Path, record: BuildRecord, command: str) -> Results | str:
+    """Return a test's results on the record's wheel, or why there are none and what gets them."""
+    next_step = command_line(command, record.target)
     try:
-        parity = Parity.model_validate_json((folder / JSON).read_bytes())
+        found = model.model_validate_json(file.read_bytes())
     except FileNotFoundError:
-        return Verdict(name, "open", f"not run: {session}")
+        return f"not run: {next_step}"
     except ValidationError:
-        return Verdict(name, "open", f"{JSON} is of another version of cpuwheels: {session}")
-    if parity.sha256 != record.wheel.sha256:
-        return Verdict(name, "open", f"not run on this wheel, only on an earlier one: {session}")
+        return f"{file.name} is of another version of cpuwheels: {next_step}"
+    if found.sha256 != record.wheel.sha256:
+        return f"not run on this wheel, only on an earlier one: {next_step}"
+    return found
+
+
+def _parity(record: BuildRecord, folder: Path) -> Verdict:
+    name, parity = "Parity", _results(Parity, folder / JSON, record, "check")
+    if isinstance(parity, str):
+        return Verdict(name, "open", parity)
     known = {case.known for _, case in parity.cases if case.verdict == "known"}
     parts = [f"{len(parity.cases)} cases, level {parity.level}"]
     parts += [f"only {', '.join(parity.only)}"] * bool(parity.only)
@@ -89,15 +100,9 @@ def _parity(record: BuildRecord, folder: Path) -> Verdict:
 
 
 def _serving(record: BuildRecord, folder: Path) -> Verdict:
-    name, session = "Serving", f"nox -s serve-{record.target}"
-    try:
-        served = Served.model_validate_json((folder / SERVE).read_bytes())
-    except FileNotFoundError:
-        return Verdict(name, "open", f"not run: {session}")
-    except ValidationError:
-        return Verdict(name, "open", f"{SERVE} is of another version of cpuwheels: {session}")
-    if served.sha256 != record.wheel.sha256:
-        return Verdict(name, "open", f"not run on this wheel, only on an earlier one: {session}")
+    name, served = "Serving", _results(Served, folder / SERVE, record, "serve")
+    if isinstance(served, str):
+        return Verdict(name, "open", served)
     right = sum(case.verdict == "right" for case in served.cases)
     details = tuple(f"{case.name}: {problem}" for case in served.cases for problem in case.problems)
     text = f"{right} of {len(served.cases)} starts as they should be"

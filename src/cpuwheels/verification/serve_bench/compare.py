@@ -26,7 +26,6 @@ SERVER_MODULE = "vllm.entrypoints.openai.api_server"
 """The server without the command ``vllm``, which asks for the version of an installed package of that name."""
 
 _LENGTH = 1024
-_PATIENCE = 600.0
 
 
 @dataclass(frozen=True)
@@ -219,7 +218,6 @@ def _serve(setting: BenchSetting, side: Side, case: BenchCase, found: Comparison
         setting.memory,
         {**setting.env, **side.variables},
         log,
-        _PATIENCE,
         arguments=case.arguments(max(setting.at_once)),
         module=setting.module,
     )

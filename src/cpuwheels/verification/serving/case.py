@@ -17,7 +17,7 @@ from cpuwheels.verification.serving.figures import measure
 from cpuwheels.verification.serving.loaded import fault, kernel_libraries, runtime_names
 from cpuwheels.verification.serving.models import MADE, Model
 from cpuwheels.verification.serving.result import Case, Figures
-from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest, serving
+from cpuwheels.verification.serving.server import NAME, PATIENCE, ServerError, ServerRequest, serving
 from cpuwheels.verification.serving.setting import SCRIPTS_LOG, run_script
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.serving.server import Server
     from cpuwheels.verification.serving.setting import Setting
 
-_PATIENCE = {"eager": 600.0, "compile": 1200.0}
+_PATIENCE = {"eager": PATIENCE, "compile": 2 * PATIENCE}
 """Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one or with a compiler."""
 
 _TOGETHER = 16

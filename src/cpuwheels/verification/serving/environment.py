@@ -11,13 +11,13 @@ from uv import find_uv_bin
 
 from cpuwheels.config.host import markers
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import BuildEnvironmentError, CommandError, LockedError
+from cpuwheels.core.errors import BuildEnvironmentError, LockedError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.environment.test_env import separate_environment
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.environment.wheel_install import install_wheel
-from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.fetch.uv import compile_requirements
 from cpuwheels.verification.serving.requirements import (
     APART,
     lock_fits,
@@ -162,43 +162,16 @@ def _lock(
 def _resolve(context: BuildContext, lines: list[str], environment: Environment, lock: Path) -> None:
     """Write a lock of everything that a wheel and torch require, but for what is in `APART`."""
     torch = environment.debian.torch_requirements() if environment.debian else _of_wheel(environment)
-    wanted, excluded = context.logs / "serve-requirements.in", context.logs / "serve-excluded.txt"
-    write_atomic(wanted, "\n".join([*lines, *torch]) + "\n")
-    write_atomic(excluded, "\n".join(APART) + "\n")
     resolved = context.logs / "serve-requirements.txt"
     platform = [f"--python-platform={context.target.machine}-{_PLATFORM}"] if context.target.system == "Linux" else []
-    try:
-        run(
-            [
-                find_uv_bin(),
-                "pip",
-                "compile",
-                "--quiet",
-                "--no-header",
-                "--no-annotate",
-                "--generate-hashes",
-                "--only-binary",
-                ":all:",
-                "--python-version",
-                environment.runs_python,
-                *platform,
-                "--excludes",
-                excluded,
-                "--output-file",
-                resolved,
-                wanted,
-            ],
-            log=context.logs / "serve-environment.log",
-            env=uv_environment(),
-        )
-    except CommandError as error:
-        raise BuildEnvironmentError(
-            "no set of packages meets the wheel's requirements",
-            where="Requires-Dist of the wheel",
-            log=error.log,
-            output=error.output,
-            next_step="uv's output above says which; the package index may not be reachable, or lack a version",
-        ) from error
+    compile_requirements(
+        [*lines, *torch],
+        APART,
+        resolved,
+        python=environment.runs_python,
+        options=["--generate-hashes", "--only-binary", ":all:", *platform],
+        log=context.logs / "serve-environment.log",
+    )
     with storage_errors(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(lock, resolved.read_text(encoding="utf-8"))

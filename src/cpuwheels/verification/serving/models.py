@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.core.errors import UsageError
+
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Collection, Iterable, Mapping
 
 Task = Literal["text", "embedding"]
 
@@ -54,3 +57,29 @@ MADE = {
 """By name. AWQ's data types are AutoAWQConfig's (vllm/model_executor/layers/quantization/auto_awq.py), and vLLM refuses
 Gemma 3 in float16 (vllm/config/model.py). On AMX vLLM would round the inputs of AWQ's projections to 8 bits; with the
 variable they keep the data type's precision."""
+
+
+def chosen_models(wanted: Iterable[str], made: Collection[str]) -> dict[str, Path | None]:
+    """Return the models by name, each with its folder, or None if it is made on the spot.
+
+    Args:
+        wanted: Names, or folders of models.
+        made: Names of the models that are made on the spot.
+
+    Raises:
+        UsageError: A folder holds no model, or two models have one name.
+    """
+    models: dict[str, Path | None] = {}
+    for text in wanted:
+        folder = None if text in made else Path(text).resolve()
+        if folder and not (folder / "config.json").is_file():
+            raise UsageError(
+                f"{text} is not the folder of a model: it has no config.json",
+                where="--model",
+                next_step=f"give {', '.join(made)}, or a folder that transformers' save_pretrained has written",
+            )
+        name = folder.name if folder else text
+        if name in models:
+            raise UsageError(f"two models are called {name}", where="--model", next_step="rename a folder")
+        models[name] = folder
+    return models

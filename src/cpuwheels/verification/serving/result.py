@@ -138,6 +138,10 @@ class Served(Part):
         verdicts = {case.verdict for case in self.cases} - {"absent"}
         return verdicts == {"right"}
 
+    def as_text(self) -> str:
+        """Return the text of ``serve.json``."""
+        return self.model_dump_json(indent=1) + "\n"
+
     def as_table(self) -> Table:
         """Return it as a table for the terminal."""
         table = Table(title=f"{self.wheel}: answers, compared with transformers'", title_justify="left")

@@ -35,6 +35,9 @@ _TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
 A process that gives itself a title, as vLLM's engine does, overwrites what it was started with, and this too. It is
 found as a descendant of the others."""
 
+PATIENCE = 600.0
+"""Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one."""
+
 _PAUSE_SECONDS = 0.25
 _ENDS_SECONDS = 60
 
@@ -67,7 +70,7 @@ class ServerRequest:
     memory: float
     env: Mapping[str, str]
     log: Path
-    patience: float
+    patience: float = PATIENCE
     length: int = LENGTH
     sequences: int = 8
     compiled: bool = False

@@ -11,9 +11,9 @@ from cpuwheels.pipeline.recorded_build import read_record
 from cpuwheels.pipeline.report.verdicts import Verdict, verdicts
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.parity.results import Parity
-from cpuwheels.verification.serving.result import Case, Served
+from cpuwheels.verification.serving.result import Case
 from recorded_wheel import write_build
-from sample_results import case, library, parity
+from sample_results import case, library, parity, serving
 
 
 def found(folder: Path) -> dict[str, Verdict]:
@@ -22,25 +22,6 @@ def found(folder: Path) -> dict[str, Verdict]:
 
 def of_this_wheel(folder: Path, result: Parity) -> Parity:
     return result.model_copy(update={"sha256": read_record(folder).wheel.sha256})
-
-
-def served(sha256: str, *cases: Case) -> Served:
-    return Served(
-        wheel="vllm.whl",
-        sha256=sha256,
-        version="1",
-        torch="2",
-        python="3.11",
-        machine="a CPU",
-        requirements="a lock",
-        requirements_sha256="0" * 64,
-        lacks=(),
-        moved=(),
-        memory_utilization=0.2,
-        began="2026-11-24T00:00:00+00:00",
-        seconds=60.0,
-        cases=cases,
-    )
 
 
 def test_what_did_not_run_is_open_and_names_its_session(tmp_path: Path) -> None:
@@ -102,12 +83,12 @@ def test_serving(tmp_path: Path) -> None:
     failed = Case(
         model="opt", dtype="float32", library="", wanted="", started=None, seconds=1, failure="it died", log="a.log"
     )
-    result = served(read_record(tmp_path).wheel.sha256, failed)
+    result = serving(failed, sha256=read_record(tmp_path).wheel.sha256)
     (tmp_path / "serve.json").write_text(result.model_dump_json())
     verdict = found(tmp_path)["Serving"]
     assert (verdict.state, verdict.text) == ("failed", "0 of 1 starts as they should be")
     assert verdict.details == ("opt float32: it died",)
-    (tmp_path / "serve.json").write_text(served("0" * 64, failed).model_dump_json())
+    (tmp_path / "serve.json").write_text(serving(failed, sha256="0" * 64).model_dump_json())
     assert found(tmp_path)["Serving"].state == "open"
     (tmp_path / "serve.json").write_text("[]")
     assert "another version of cpuwheels" in found(tmp_path)["Serving"].text

@@ -149,7 +149,7 @@ def test_serving_writes_it_again_before_and_after(
     (tmp_path / "serve.json").write_text("of an earlier run")
     refresh_report(tmp_path)
     assert "serve.json is of another version" in page(tmp_path)
-    result = SimpleNamespace(model_dump_json=lambda **_: "{}", as_table=lambda: "")
+    result = SimpleNamespace(as_text=lambda: "{}", as_table=lambda: "")
 
     def serve(*_: object) -> tuple[object, Path]:
         assert "not run: nox -s serve-x86" in page(tmp_path)

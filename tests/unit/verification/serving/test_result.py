@@ -9,6 +9,7 @@ from rich.console import Console
 from cpuwheels.core.errors import ServeError
 from cpuwheels.verification.serving.answers import Answer, Embedding, Exchange, Question
 from cpuwheels.verification.serving.result import Case, Figures, Served, require_served
+from sample_results import serving
 
 ASKED = Question(kind="completion", text="x", prompt=(5, 6), answer=(1, 2, 3), lead=0.2)
 
@@ -31,28 +32,9 @@ def case(*exchanges: Exchange, failure: str = "", started: float | None = 30.0) 
     )
 
 
-def served(*cases: Case) -> Served:
-    return Served(
-        wheel="vllm.whl",
-        sha256="0" * 64,
-        version="0.32.0+cpu",
-        torch="2.13.0+cpu",
-        python="3.11",
-        machine="a CPU",
-        requirements="locks/serve/x86-0.32.0.txt",
-        requirements_sha256="0" * 64,
-        lacks=("torchvision",),
-        moved=("triton==3.8.0+cpu",),
-        memory_utilization=0.2,
-        began="2026-11-24T00:00:00+00:00",
-        seconds=60.0,
-        cases=cases,
-    )
-
-
 def test_equal_tokens_are_right() -> None:
     assert case(exchange()).verdict == "right"
-    require_served(served(case(exchange())), Path("serve.json"), Path("logs"))
+    require_served(serving(case(exchange())), Path("serve.json"), Path("logs"))
 
 
 @pytest.mark.parametrize(
@@ -75,13 +57,13 @@ def test_another_reading_of_the_question_is_wrong(prompt: tuple[int, ...]) -> No
 def test_a_failure_counts_whatever_was_answered_and_no_answer_is_no_pass() -> None:
     assert case(exchange(), failure="it did not end").verdict == "failed"
     assert case().verdict == "failed"
-    assert not served().right
+    assert not serving().right
 
 
 def test_the_error_names_cases_problems_and_the_log() -> None:
     with pytest.raises(ServeError) as raised:
         require_served(
-            served(case(exchange()), case(exchange((9,))), case(failure="it died", started=None)),
+            serving(case(exchange()), case(exchange((9,))), case(failure="it died", started=None)),
             Path("out/serve.json"),
             Path("logs"),
         )
@@ -93,7 +75,7 @@ def test_the_error_names_cases_problems_and_the_log() -> None:
 
 
 def test_it_is_read_back_as_it_was_written() -> None:
-    written = served(case(exchange()))
+    written = serving(case(exchange()))
     assert Served.model_validate_json(written.model_dump_json()) == written
 
 
@@ -101,11 +83,11 @@ def test_a_model_that_the_library_cannot_serve_is_named_and_not_counted() -> Non
     absent = case().model_copy(update={"absent": ("_C::cpu_gemm_wna16",), "library": "", "wanted": "_C_AVX2"})
     assert absent.verdict == "absent"
     assert absent.as_line() == "opt bfloat16 _C_AVX2: not served, since this library has no _C::cpu_gemm_wna16"
-    assert served(case(exchange()), absent).right
-    require_served(served(case(exchange()), absent), Path("serve.json"), Path("logs"))
-    assert not served(absent).right
+    assert serving(case(exchange()), absent).right
+    require_served(serving(case(exchange()), absent), Path("serve.json"), Path("logs"))
+    assert not serving(absent).right
     with pytest.raises(ServeError, match="nothing was served"):
-        require_served(served(absent), Path("serve.json"), Path("logs"))
+        require_served(serving(absent), Path("serve.json"), Path("logs"))
 
 
 def test_embeddings_count_as_answers() -> None:
@@ -121,7 +103,7 @@ def test_a_table_has_what_was_served_how_and_how_fast() -> None:
     compiled = case(exchange()).model_copy(update={"mode": "compile", "figures": fast})
     absent = case().model_copy(update={"absent": ("_C::x",), "library": "", "wanted": "_C_AVX2", "started": None})
     console = Console(width=120, record=True, file=io.StringIO())
-    console.print(served(compiled, absent).as_table())
+    console.print(serving(compiled, absent).as_table())
     text = console.export_text()
     for words in ("compile", "512", "1 of 1", "not in this library", "_C_AVX2?"):
         assert words in text
