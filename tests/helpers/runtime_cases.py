@@ -27,6 +27,7 @@ _COMMON: dict[str, Any] = {
     "variables": VARIABLES,
     "head_sizes": HEADS,
     "allocator": True,
+    "intel_openmp": False,
     "sees_to_amx": False,
 }
 X86 = Package(
@@ -76,7 +77,7 @@ MAC = Package(
     picks=True,
     **{**_COMMON, "allocator": False},
 )
-INSTALLED = Installed(python="3.11", torch="2.13.0+cpu", openmp=("libgomp-a.so.1",), iomp=True, zentorch=False)
+INSTALLED = Installed(python="3.11", torch="2.13.0+cpu", openmp=("libgomp-a.so.1",), iomp="", zentorch=False)
 PACKAGES = {"x86_64": X86, "aarch64": ARM, "s390x": Z, "arm64": MAC}
 
 QWEN3 = Model(

@@ -20,7 +20,7 @@ from cpuwheels.image.push import check_place, push
 from cpuwheels.image.tools import Tools
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.dist import newest_wheel
-from cpuwheels.wheel.kernel_wheel import read_wheel
+from cpuwheels.wheel.kernel_wheel import Preloads, read_wheel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -158,7 +158,7 @@ def _record(written: Written) -> dict[str, Any]:
 def _check(context: BuildContext, written: Written, image: Image, wheel: Path) -> None:
     tools, config, reporter = Tools(context), image.config(), context.reporter
     pins = context.target.image
-    allocator = read_wheel(wheel, context.target, markers(context.target, pins.python)).allocator if pins else False
+    preloads = read_wheel(wheel, context.target, markers(context.target, pins.python)).preloads if pins else Preloads()
     with context.store.scratch("image") as work:
         layout = written.folder / LAYOUT
         if len(written.images) > 1:  # umoci and skopeo then choose by the machine that they run on
@@ -171,7 +171,7 @@ def _check(context: BuildContext, written: Written, image: Image, wheel: Path) -
         read_back(tools, layout, written.tag, archive, config)
         root = unpack(tools, layout, written.tag, work / "bundle")
         (work / "run").mkdir()
-        found = serve(context, tools, root, json.loads(config)["config"], work / "run", allocator=allocator)
+        found = serve(context, tools, root, json.loads(config)["config"], work / "run", preloads)
         remove_tree(work / "bundle")
     compiled = f", {found.compiled} libraries compiled" if found.compiled else ""
     reporter.info(f"served after {found.started:g} s with {', '.join((*found.libraries, *found.runtimes))}{compiled}")

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.image.tools import Tools
+    from cpuwheels.wheel.kernel_wheel import Preloads
 
 CHOICES = ("affirmative", "negative")
 """Between which a grammar makes a model choose; one of random weights says neither by itself."""
@@ -80,7 +81,7 @@ def unpack(tools: Tools, layout: Path, tag: str, bundle: Path) -> Path:
 
 
 def serve(
-    context: BuildContext, tools: Tools, root: Path, config: Mapping[str, Any], work: Path, *, allocator: bool
+    context: BuildContext, tools: Tools, root: Path, config: Mapping[str, Any], work: Path, preloads: Preloads
 ) -> Checked:
     """Run an unpacked image as its configuration says, and ask it.
 
@@ -90,7 +91,7 @@ def serve(
         root: The unpacked image; only read.
         config: The image's configuration, ``config`` in the file of that name.
         work: Empty folder.
-        allocator: Whether the wheel holds an allocator.
+        preloads: What the wheel's processes are given.
 
     Raises:
         ImageError: It does not serve, or has loaded what it should not.
@@ -118,27 +119,29 @@ def serve(
     return judged(
         json.loads((work / "result.json").read_text(encoding="utf-8")),
         chooser=context.target.chooser or "",
-        allocator=allocator,
+        preloads=preloads,
         eager=any("--enforce-eager" in part for part in config["Entrypoint"]),
         log=context.logs / "image-server.log",
     )
 
 
-def judged(result: Mapping[str, Any], *, chooser: str, allocator: bool, eager: bool, log: Path) -> Checked:
+def judged(result: Mapping[str, Any], *, chooser: str, preloads: Preloads, eager: bool, log: Path) -> Checked:
     """Return what was found.
 
     Args:
         result: What serve_inside.py wrote.
         chooser: A module that looks like a kernel library and is none; empty if there is none.
-        allocator: Whether the wheel holds an allocator.
+        preloads: What the wheel's processes are given.
         eager: Whether the image does without torch.compile.
         log: The server's output.
 
     Raises:
         ImageError: Something is wrong.
     """
-    processes = [Process.of(maps, is_first=pid == result.get("first")) for pid, maps in result.get("maps", {}).items()]
-    why = result["failure"] or fault(processes, "", chooser, allocator=allocator) or _answers(result)
+    processes = [
+        Process.of(*texts, is_first=pid == result.get("first")) for pid, texts in result.get("processes", {}).items()
+    ]
+    why = result["failure"] or fault(processes, "", chooser, preloads) or _answers(result)
     if not why and result["user"] != USER:
         why = f"it runs as user {result['user']}, and not as {USER}"
     if not why and eager and result["compiled"]:

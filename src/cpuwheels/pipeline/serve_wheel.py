@@ -203,7 +203,7 @@ def _cases(
                     dtype,
                     library,
                     target.chooser or "",
-                    wheel.allocator,
+                    wheel.preloads,
                     {**lesser_cpu(target, library, cpu.features), **users} if library else {},
                     mode,
                     kind.lacks(operators[library or best_library(target, cpu.features)]),

@@ -27,6 +27,21 @@ _LIBRARY = re.compile(r"vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so")
 _ALLOCATOR = re.compile(r"vllm/libs/libtcmalloc[^/]*\.so[.\d]*")
 """What vllm/platforms/cpu.py looks for and preloads."""
 
+_PLATFORM, INTEL_OPENMP = "vllm/platforms/cpu.py", "libiomp5.so"
+
+
+@dataclass(frozen=True)
+class Preloads:
+    """What vLLM preloads into the processes of a server that compute.
+
+    Attributes:
+        allocator: Whether the wheel holds an allocator for them.
+        openmp: The OpenMP runtime that its platform looks for first, by its file's name; empty for that of torch.
+    """
+
+    allocator: bool = False
+    openmp: str = ""
+
 
 @dataclass(frozen=True)
 class KernelWheel:
@@ -38,7 +53,7 @@ class KernelWheel:
         version: Its version, local label included.
         torch: The one torch version that it requires, without local label.
         libraries: Names of its kernel libraries and where each is in the wheel, ``_C`` first; no chooser.
-        allocator: Whether it holds an allocator for a server's processes.
+        preloads: What its processes are given.
         requires: What its metadata says that it requires, extras included.
     """
 
@@ -47,7 +62,7 @@ class KernelWheel:
     version: str
     torch: str
     libraries: Mapping[str, str]
-    allocator: bool = False
+    preloads: Preloads = Preloads()
     requires: tuple[str, ...] = ()
 
 
@@ -70,6 +85,7 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
             names = archive.namelist()
             metadata_name = next(name for name in names if name.endswith(".dist-info/METADATA"))
             metadata = HeaderParser().parsestr(archive.read(metadata_name).decode())
+            platform = archive.read(_PLATFORM).decode() if _PLATFORM in names else ""
     except (OSError, zipfile.BadZipFile, StopIteration, InvalidWheelFilename) as error:
         why = "is not a wheel" if path.exists() else "is not there"
         raise UnusableWheelError(f"{path} {why}", where=option, next_step="give the path of a vLLM wheel") from error
@@ -102,7 +118,10 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
         version=str(version),
         torch=torch,
         libraries=libraries,
-        allocator=any(_ALLOCATOR.fullmatch(name) for name in names),
+        preloads=Preloads(
+            allocator=any(_ALLOCATOR.fullmatch(name) for name in names),
+            openmp=INTEL_OPENMP if INTEL_OPENMP in platform else "",
+        ),
         requires=tuple(requires),
     )
 

@@ -7,6 +7,7 @@ import pytest
 
 from cpuwheels.core.errors import ImageError
 from cpuwheels.image.check import judged
+from cpuwheels.wheel.kernel_wheel import Preloads
 
 MAPS = """\
 7f00 r-xp 00000000 08:01 1 /usr/local/lib/python3.11/dist-packages/vllm/_C.abi3.so
@@ -18,15 +19,20 @@ MAPS = """\
 def result(**changes: Any) -> dict[str, Any]:
     """Return what the script in a good image writes."""
     good = {"failure": "", "user": 1000, "started": 3.0, "tokens": 8, "chosen": "negative", "compiled": 0}
-    return good | {"maps": {"2": MAPS, "3": MAPS}, "first": "2"} | changes
+    return good | {"processes": {"2": [MAPS, ""], "3": [MAPS, ""]}, "first": "2"} | changes
+
+
+def second(maps: str) -> dict[str, Any]:
+    """Return what is found if the process that computes has mapped something else."""
+    return {"processes": {"2": [MAPS, ""], "3": [maps, ""]}}
 
 
 def judge(found: dict[str, Any], log: Path, *, eager: bool = True) -> None:
-    judged(found, chooser="", allocator=True, eager=eager, log=log)
+    judged(found, chooser="", preloads=Preloads(allocator=True), eager=eager, log=log)
 
 
 def test_an_image_that_serves_is_told_with_what_it_loaded(tmp_path: Path) -> None:
-    found = judged(result(), chooser="", allocator=True, eager=True, log=tmp_path / "log")
+    found = judged(result(), chooser="", preloads=Preloads(allocator=True), eager=True, log=tmp_path / "log")
     assert (found.started, found.libraries) == (3.0, ("_C",))
     assert found.runtimes == ("libgomp.so.1", "libtcmalloc_minimal.so.4")
 
@@ -34,10 +40,10 @@ def test_an_image_that_serves_is_told_with_what_it_loaded(tmp_path: Path) -> Non
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"failure": "the server ended", "maps": {}}, "the server ended"),
-        ({"maps": {}}, "no kernel library"),
-        ({"maps": {"2": MAPS, "3": MAPS.replace("libtcmalloc_minimal", "libnothing")}}, "no allocator"),
-        ({"maps": {"2": MAPS, "3": MAPS.replace("libgomp", "libother")}}, "no OpenMP runtime"),
+        ({"failure": "the server ended", "processes": {}}, "the server ended"),
+        ({"processes": {}}, "no kernel library"),
+        (second(MAPS.replace("libtcmalloc_minimal", "libnothing")), "no allocator"),
+        (second(MAPS.replace("libgomp", "libother")), "no OpenMP runtime"),
         ({"tokens": 7}, "7 of 8 tokens"),
         ({"chosen": "words"}, "chose 'words', and not one of affirmative, negative"),
         ({"user": 0}, "as user 0"),

@@ -8,7 +8,7 @@ import pytest
 
 from cpuwheels.config.matrix import Library
 from cpuwheels.core.errors import UnusableWheelError
-from cpuwheels.wheel.kernel_wheel import read_wheel
+from cpuwheels.wheel.kernel_wheel import Preloads, read_wheel
 from fake_compiler import TARGET
 
 X86 = {"platform_machine": "x86_64", "platform_system": "Linux", "sys_platform": "linux"}
@@ -160,4 +160,14 @@ def test_a_wheel_of_another_name_is_read(tmp_path: Path) -> None:
 )
 def test_an_allocator_is_found_where_vllm_looks_for_it(tmp_path: Path, member: str, has_one: bool) -> None:
     wheel = write(tmp_path, "torch==2.13.0", members=(*KERNELS, member))
-    assert read_wheel(wheel, TARGET, X86).allocator is has_one
+    assert read_wheel(wheel, TARGET, X86).preloads == Preloads(allocator=has_one)
+
+
+@pytest.mark.parametrize(
+    ("text", "runtime"), [('file.name == "libiomp5.so"', "libiomp5.so"), ('"libiomp" in ld_preload_str', "")]
+)
+def test_a_platform_that_preloads_intels_runtime(tmp_path: Path, text: str, runtime: str) -> None:
+    wheel = write(tmp_path, "torch==2.13.0")
+    with zipfile.ZipFile(wheel, "a") as archive:
+        archive.writestr("vllm/platforms/cpu.py", text)
+    assert read_wheel(wheel, TARGET, X86).preloads.openmp == runtime

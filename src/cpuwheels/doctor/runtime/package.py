@@ -16,6 +16,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.models import Strict
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
+from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,8 +42,8 @@ class Installed(Strict):
     """Version; empty if torch is not installed."""
     openmp: tuple[str, ...]
     """Runtimes that come with torch: the first is what vLLM preloads."""
-    iomp: bool
-    """Whether Intel's OpenMP runtime is installed."""
+    iomp: str
+    """Path of Intel's OpenMP runtime; empty if it is not installed."""
     zentorch: bool
 
 
@@ -69,6 +70,8 @@ class Package(Strict):
     """Sizes of heads that its attention takes; empty if they are not listed."""
     allocator: bool
     """Whether it holds a tcmalloc, which vLLM preloads."""
+    intel_openmp: bool
+    """Whether it preloads Intel's OpenMP runtime, if that is installed."""
     sees_to_amx: bool
     """Whether its library asks for AMX itself, and holds oneDNN back where the tiles are not described."""
     installed: Installed | None = None
@@ -155,7 +158,7 @@ def _installed(site: Path) -> Installed:
         python=python[1] if python else "",
         torch=torch.name.removeprefix("torch-").removesuffix(".dist-info") if torch else "",
         openmp=tuple(path.name for path in runtimes),
-        iomp=any(site.glob("intel_openmp-*.dist-info")),
+        iomp=str(intel) if (intel := site.parent.parent.parent / "lib" / INTEL_OPENMP).is_file() else "",
         zentorch=(site / "zentorch").is_dir(),
     )
 
@@ -187,6 +190,7 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
         variables=frozenset(_variables(text(_ENVS), text(_RESOURCES))),
         head_sizes=_head_sizes(text(_ATTENTION)),
         allocator=any(one.startswith("vllm/libs/libtcmalloc") for one in names),
+        intel_openmp=INTEL_OPENMP in text(_PLATFORM),
         sees_to_amx=any(AMX_PATCH in patch["file"] for patch in notes.get("patches", [])),
         installed=installed,
     )

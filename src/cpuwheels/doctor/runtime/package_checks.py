@@ -119,14 +119,19 @@ def _openmp(machine: Machine, package: Package) -> Finding:
         return _finding("vLLM", name, "fail", detail, f"leave one of them in {_PRELOAD}, or unset it")
     if own:
         return _finding("vLLM", name, "ok", f"{own[0]} from {_PRELOAD}; vLLM preloads no other one")
+    if package.intel_openmp and (package.installed is None or package.installed.iomp):
+        return _finding("vLLM", name, "ok", "vLLM preloads Intel's libiomp5, which the package requires")
     if package.installed and not package.installed.openmp:
         detail = "torch brings none, so vLLM preloads none: threads may not be bound"
         others = ", ".join(one for one in machine.probe.libraries if "omp" in one)
         step = f"export {_PRELOAD}={others}" if others else "install torch's own CPU build"
         return _finding("vLLM", name, "advice", detail, step)
     shown = package.installed.openmp[0] if package.installed else "the libgomp of torch"
-    intel = "; Intel's is installed, but not used" if package.installed and package.installed.iomp else ""
-    return _finding("vLLM", name, "ok", f"vLLM preloads {shown}{intel}")
+    if package.installed and package.installed.iomp:
+        detail = f"vLLM preloads {shown}; Intel's is installed, and is faster for speculative decoding"
+        step = f"export {_PRELOAD}={package.installed.iomp}"
+        return _finding("vLLM", name, "advice", detail, step)
+    return _finding("vLLM", name, "ok", f"vLLM preloads {shown}")
 
 
 def _allocator(machine: Machine, package: Package) -> Finding:

@@ -3,8 +3,8 @@
     python serve_inside.py REQUEST OUTPUT
 
 REQUEST is a JSON file with ``command`` (entrypoint and arguments), ``health``, ``url``, ``choices``, ``patience``
-(seconds) and ``log``. OUTPUT becomes a JSON object: how the start and the end went, the answers, and the maps of all
-processes.
+(seconds) and ``log``. OUTPUT becomes a JSON object: how the start and the end went, the answers, and the maps and
+the environment of all processes.
 """
 
 from __future__ import annotations
@@ -56,16 +56,16 @@ def wait(process: subprocess.Popen[bytes], health: list[str], patience: float) -
         time.sleep(_PAUSE)
 
 
-def maps() -> dict[str, str]:
-    """Return what each process but this one has mapped."""
+def processes() -> dict[str, list[str]]:
+    """Return of each process but this one what it has mapped, and its environment."""
     found = {}
     for folder in Path("/proc").glob("[0-9]*"):
         if int(folder.name) not in {1, os.getpid()}:
             try:
-                found[folder.name] = (folder / "maps").read_text()
+                found[folder.name] = [(folder / name).read_text() for name in ("maps", "environ")]
             except OSError:
                 continue
-    return {pid: text for pid, text in found.items() if text}
+    return {pid: texts for pid, texts in found.items() if texts[0]}
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         try:
             wait(process, request["health"], request["patience"])
             result |= {"started": round(time.monotonic() - began, 1), **ask(request["url"], request["choices"])}
-            result |= {"maps": maps(), "first": str(process.pid)}
+            result |= {"processes": processes(), "first": str(process.pid)}
         except (RuntimeError, OSError) as error:
             result["failure"] = str(error)
         process.send_signal(signal.SIGTERM)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.serving.loaded import Process
     from cpuwheels.verification.serving.server import Server
     from cpuwheels.verification.serving.setting import Setting
+    from cpuwheels.wheel.kernel_wheel import Preloads
 
 _PATIENCE = {"eager": PATIENCE, "compile": 2 * PATIENCE}
 """Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one or with a compiler."""
@@ -48,7 +49,7 @@ class Wanted:
         dtype: ``float32``, ``bfloat16`` or ``float16``.
         library: The library that vLLM is made to load; empty if vLLM chooses.
         chooser: A module of the wheel that is no library, but looks like one; empty if there is none.
-        allocator: Whether the wheel holds an allocator, which vLLM has to preload.
+        preloads: What vLLM has to preload.
         env: Variables that make vLLM load the library.
         mode: Whether torch.compile makes code of the model.
         absent: Operators that the model needs and the library does not have.
@@ -59,7 +60,7 @@ class Wanted:
     dtype: str
     library: str
     chooser: str
-    allocator: bool
+    preloads: Preloads
     env: Mapping[str, str]
     mode: ServeMode = "eager"
     absent: tuple[str, ...] = ()
@@ -125,7 +126,7 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
             _inspect(setting, wanted, server, questions, found)
             found.sockets_left = server.end()
         if found.processes is not None:
-            failure = fault(found.processes, wanted.library, wanted.chooser, allocator=wanted.allocator)
+            failure = fault(found.processes, wanted.library, wanted.chooser, wanted.preloads)
     except ServerError as error:
         failure = f"{error}{first_error(log)}"
     except CommandError as error:

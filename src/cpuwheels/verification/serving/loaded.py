@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from cpuwheels.wheel.kernel_wheel import Preloads
 
 _FILE = re.compile(r"\s(/\S.*)$", re.MULTILINE)
 _KERNELS = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$")
@@ -23,7 +26,7 @@ class Process:
 
     Attributes:
         libraries: Kernel libraries of vLLM, without the rest of the file's name.
-        openmp: OpenMP runtimes.
+        openmp: OpenMP runtimes that are used: the one that was preloaded, else all.
         allocators: What replaces the C library's allocator.
         computes: Whether it runs the model: it has kernels, and is not the one that takes requests, which has them too.
     """
@@ -34,11 +37,15 @@ class Process:
     computes: bool
 
     @classmethod
-    def of(cls, maps: str, *, is_first: bool) -> Process:
+    def of(cls, maps: str, environ: str, *, is_first: bool) -> Process:
         """Return what a process has loaded.
+
+        torch is linked to libgomp, which is loaded even if another runtime was preloaded, and lies idle then: the
+        loader looks for symbols in what was preloaded first (ld.so(8)).
 
         Args:
             maps: Its ``/proc/<pid>/maps``.
+            environ: Its ``/proc/<pid>/environ``.
             is_first: Whether it is the one that was started, which takes requests and starts the others.
         """
         files = set(_FILE.findall(maps))
@@ -46,18 +53,19 @@ class Process:
         def named(kind: re.Pattern[str]) -> frozenset[str]:
             return frozenset(match[1] for file in files if (match := kind.search(file)))
 
-        libraries = named(_KERNELS)
-        return cls(libraries, named(_OPENMP), named(_ALLOCATOR), bool(libraries) and not is_first)
+        libraries, openmp = named(_KERNELS), named(_OPENMP)
+        first = [name for name in _preloaded(environ) if name in openmp][:1]
+        return cls(libraries, frozenset(first) or openmp, named(_ALLOCATOR), bool(libraries) and not is_first)
 
 
-def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator: bool) -> str:
+def fault(processes: Iterable[Process], wanted: str, chooser: str, preloads: Preloads) -> str:
     """Return what is wrong with what a server has loaded; empty if nothing is.
 
     Args:
         processes: Its processes.
         wanted: The kernel library that it was to load; empty if vLLM chose.
         chooser: A module that looks like a library and is none; empty if there is none.
-        allocator: Whether the wheel holds one.
+        preloads: What the wheel's processes are given.
     """
     processes = tuple(processes)
     libraries = kernel_libraries(processes, chooser)
@@ -68,12 +76,7 @@ def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator:
     workers = [each for each in processes if each.computes]
     if not workers:
         return "the server has no process that computes: only the one that takes requests has loaded kernels"
-    for each in workers:
-        if len(each.openmp) != 1:
-            return f"a process that computes loaded {_listed(each.openmp) or 'no OpenMP runtime'}, and not one runtime"
-        if allocator and len(each.allocators) != 1:
-            return f"a process that computes loaded {_listed(each.allocators) or 'no allocator'}, and not the wheel's"
-    return ""
+    return next((why for each in workers if (why := _fault_of(each, preloads))), "")
 
 
 def kernel_libraries(processes: Iterable[Process], chooser: str) -> set[str]:
@@ -84,6 +87,23 @@ def kernel_libraries(processes: Iterable[Process], chooser: str) -> set[str]:
 def runtime_names(processes: Iterable[Process]) -> tuple[str, ...]:
     """Return the OpenMP runtimes and allocators in the processes that compute, sorted."""
     return tuple(sorted({name for each in processes if each.computes for name in each.openmp | each.allocators}))
+
+
+def _fault_of(process: Process, preloads: Preloads) -> str:
+    about = "a process that computes"
+    if len(process.openmp) != 1:
+        return f"{about} loaded {_listed(process.openmp) or 'no OpenMP runtime'}, and not one runtime"
+    if preloads.openmp and process.openmp != {preloads.openmp}:
+        return f"{about} uses {_listed(process.openmp)}, and not {preloads.openmp}"
+    if preloads.allocator and len(process.allocators) != 1:
+        return f"{about} loaded {_listed(process.allocators) or 'no allocator'}, and not the wheel's"
+    return ""
+
+
+def _preloaded(environ: str) -> list[str]:
+    """Return the names of the files in the LD_PRELOAD of a process, whose entries blanks or colons separate."""
+    variables = dict(each.partition("=")[::2] for each in environ.split("\0"))
+    return [PurePosixPath(each).name for each in re.split(r"[\s:]+", variables.get("LD_PRELOAD", "")) if each]
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -141,7 +141,11 @@ class Server:
         if not Path("/proc/self/maps").is_file():
             return None
         first = self._process.pid
-        return [Process.of(_mapped(each.pid), is_first=each.pid == first) for each in self._family.members()]
+        members = self._family.members()
+        return [
+            Process.of(_read(each.pid, "maps"), _read(each.pid, "environ"), is_first=each.pid == first)
+            for each in members
+        ]
 
     def end(self) -> int:
         """Ask it to end, as a service manager does, and wait.
@@ -212,8 +216,8 @@ def _healthy(port: int) -> bool:
         return False
 
 
-def _mapped(pid: int) -> str:
+def _read(pid: int, name: str) -> str:
     try:
-        return Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace")
+        return Path(f"/proc/{pid}/{name}").read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""

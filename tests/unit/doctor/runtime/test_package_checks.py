@@ -7,10 +7,12 @@ import pytest
 from runtime_cases import INSTALLED, MAC, X86, detail, machine, report, statuses
 
 PRELOAD = "LD_PRELOAD"
+INTEL = X86.model_copy(update={"intel_openmp": True})
+IOMP = "/env/lib/libiomp5.so"
 
 
-def installed(**changes):
-    return X86.model_copy(update={"installed": INSTALLED.model_copy(update=changes), "name": "env"})
+def installed(package=X86, **changes):
+    return package.model_copy(update={"installed": INSTALLED.model_copy(update=changes), "name": "env"})
 
 
 @pytest.mark.parametrize(
@@ -65,6 +67,12 @@ def test_a_build_that_is_not_for_cpus():
         ("libgomp.so.1:libiomp5.so", X86, "fail"),
         ("", installed(), None),
         ("", installed(openmp=()), "advice"),
+        ("", installed(iomp=IOMP), "advice"),
+        (IOMP, installed(iomp=IOMP), None),
+        ("", INTEL, None),
+        ("", installed(INTEL, openmp=(), iomp=IOMP), None),
+        # It is required, but somebody has removed it.
+        ("", installed(INTEL, openmp=()), "advice"),
     ],
 )
 def test_one_openmp_runtime(preload, package, status):

@@ -18,6 +18,7 @@ from cpuwheels.verification.serving.models import Model
 from cpuwheels.verification.serving.result import Case, Figures
 from cpuwheels.verification.serving.server import ServerRequest
 from cpuwheels.verification.serving.setting import Setting
+from cpuwheels.wheel.kernel_wheel import Preloads
 from serving_settings import serving_setting
 
 QUESTION = {"kind": "completion", "text": "x", "prompt": [5, 6], "answer": [1, 2], "lead": 0.2}
@@ -55,14 +56,15 @@ def served(
     script(setting, "ask.py", ASK.format(answers=json.dumps(answers), status=status))
     (setting.work / "questions").write_text(json.dumps([question]))
     names = [*(f"vllm/{each}.abi3.so" for each in loaded.split()), *(f"torch/lib/{each}" for each in runtimes.split())]
-    monkeypatch.setattr(servers, "_mapped", lambda _: "".join(f"7f0 /x/{name}\n" for name in names))
+    shown = {"maps": "".join(f"7f0 /x/{name}\n" for name in names), "environ": ""}
+    monkeypatch.setattr(servers, "_read", lambda _, name: shown[name])
     wanted = Wanted(
         model,
         setting.work / model,
         "float32",
         library,
         "_C",
-        allocator=True,
+        preloads=Preloads(allocator=True),
         env={"ONEDNN_MAX_CPU_ISA": "AVX2"},
         mode=mode,
     )

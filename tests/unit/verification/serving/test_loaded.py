@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 
 from cpuwheels.verification.serving.loaded import Process, fault, kernel_libraries, runtime_names
+from cpuwheels.wheel.kernel_wheel import Preloads
 
 SITE = "/env/lib/python3.11/site-packages"
 KERNELS = f"{SITE}/vllm/_C.abi3.so"
 GOMP = f"{SITE}/torch/lib/libgomp.so.1"
+IOMP = "/env/lib/libiomp5.so"
 TCMALLOC = f"{SITE}/vllm/libs/libtcmalloc_minimal.so"
 
 
@@ -18,8 +20,8 @@ def maps(*files: str) -> str:
     return "\n".join(["7ffe-7fff rw-p 00000000 00:00 0  [stack]", *lines, "7f20-7f21 rw-p 00000000 00:00 0", ""])
 
 
-def worker(*files: str) -> Process:
-    return Process.of(maps(*files), is_first=False)
+def worker(*files: str, preload: str = "") -> Process:
+    return Process.of(maps(*files), f"HOME=/\0LD_PRELOAD={preload}\0PATH=/bin\0", is_first=False)
 
 
 @pytest.mark.parametrize(
@@ -30,7 +32,7 @@ def worker(*files: str) -> Process:
         (f"{SITE}/vllm/fs_io_C.abi3.so", set(), set(), set()),
         (f"{SITE}/torch/_C.cpython-311-x86_64-linux-gnu.so", set(), set(), set()),
         (GOMP, set(), {"libgomp.so.1"}, set()),
-        ("/env/lib/libiomp5.so", set(), {"libiomp5.so"}, set()),
+        (IOMP, set(), {"libiomp5.so"}, set()),
         ("/usr/lib/llvm/libomp.so.5", set(), {"libomp.so.5"}, set()),
         # Its package uses the one that was preloaded.
         (f"{SITE}/sentencepiece.libs/libgomp-6a29c32d.so.1.0.0", set(), set(), set()),
@@ -42,18 +44,20 @@ def worker(*files: str) -> Process:
 def test_a_file_that_a_process_has_loaded(
     file: str, libraries: set[str], openmp: set[str], allocators: set[str]
 ) -> None:
-    found = Process.of(maps("/lib/libc.so.6", file), is_first=False)
+    found = worker("/lib/libc.so.6", file)
     assert (found.libraries, found.openmp, found.allocators) == (libraries, openmp, allocators)
 
 
 def test_only_those_with_kernels_compute_and_not_the_first_one() -> None:
     assert worker(KERNELS).computes
     assert not worker(GOMP).computes
-    assert not Process.of(maps(KERNELS), is_first=True).computes
+    assert not Process.of(maps(KERNELS), "", is_first=True).computes
 
 
-API = Process.of(maps(KERNELS, GOMP, "/usr/lib/libiomp5.so"), is_first=True)
+API = Process.of(maps(KERNELS, GOMP, IOMP), "", is_first=True)
 """It takes requests, and has neither allocator nor one OpenMP runtime; it need not."""
+
+TCMALLOC_INSIDE = Preloads(allocator=True)
 
 GOOD = worker(KERNELS, GOMP, TCMALLOC)
 
@@ -65,34 +69,53 @@ GOOD = worker(KERNELS, GOMP, TCMALLOC)
         ([API], "the server has no process that computes"),
         ([], "the server loaded no kernel library"),
         ([API, GOOD, worker(KERNELS, TCMALLOC)], "loaded no OpenMP runtime, and not one"),
-        (
-            [API, GOOD, worker(KERNELS, GOMP, "/x/libiomp5.so", TCMALLOC)],
-            "loaded libgomp.so.1 and libiomp5.so, and not",
-        ),
+        ([API, GOOD, worker(KERNELS, GOMP, IOMP, TCMALLOC)], "loaded libgomp.so.1 and libiomp5.so, and not"),
         ([API, GOOD, worker(KERNELS, GOMP)], "loaded no allocator, and not the wheel's"),
         ([worker(KERNELS, GOMP, TCMALLOC, "/x/libjemalloc.so.2")], "libjemalloc.so.2 and libtcmalloc_minimal.so, and"),
         ([GOOD, worker(f"{SITE}/vllm/_C_AVX2.abi3.so", GOMP, TCMALLOC)], "loaded _C and _C_AVX2, and not one library"),
     ],
 )
 def test_a_fault_is_told(processes: list[Process], words: str) -> None:
-    found = fault(processes, "", "", allocator=True)
+    found = fault(processes, "", "", TCMALLOC_INSIDE)
     assert words in found
     assert bool(found) == bool(words)
 
 
 def test_a_wheel_without_an_allocator_needs_none() -> None:
-    assert fault([API, worker(KERNELS, GOMP)], "", "", allocator=False) == ""
+    assert fault([API, worker(KERNELS, GOMP)], "", "", Preloads()) == ""
+
+
+@pytest.mark.parametrize(
+    ("process", "words"),
+    [
+        (worker(KERNELS, GOMP, IOMP, TCMALLOC, preload=f"{TCMALLOC}:{IOMP}"), ""),
+        (worker(KERNELS, IOMP, TCMALLOC, preload=f"{TCMALLOC} {IOMP}"), ""),
+        (worker(KERNELS, GOMP, TCMALLOC, preload=f"{TCMALLOC}:{GOMP}"), "uses libgomp.so.1, and not libiomp5.so"),
+        # Loaded later, as by an extension: libgomp is used as well.
+        (worker(KERNELS, GOMP, IOMP, TCMALLOC, preload=TCMALLOC), "libgomp.so.1 and libiomp5.so, and not one runtime"),
+        # Named, but not there.
+        (worker(KERNELS, GOMP, TCMALLOC, preload=IOMP), "uses libgomp.so.1, and not libiomp5.so"),
+    ],
+)
+def test_the_runtime_that_was_preloaded_is_the_one(process: Process, words: str) -> None:
+    found = fault([API, process], "", "", Preloads(allocator=True, openmp="libiomp5.so"))
+    assert words in found
+    assert bool(found) == bool(words)
+
+
+def test_a_runtime_that_lies_idle_is_not_listed() -> None:
+    assert runtime_names([worker(KERNELS, GOMP, IOMP, preload=IOMP)]) == ("libiomp5.so",)
 
 
 def test_the_library_that_was_asked_for() -> None:
-    assert fault([GOOD], "_C", "", allocator=True) == ""
-    assert fault([GOOD], "_C_AVX2", "", allocator=True) == "the server loaded _C, and not _C_AVX2"
+    assert fault([GOOD], "_C", "", TCMALLOC_INSIDE) == ""
+    assert fault([GOOD], "_C_AVX2", "", TCMALLOC_INSIDE) == "the server loaded _C, and not _C_AVX2"
 
 
 def test_a_chooser_is_no_library() -> None:
     chosen = worker(KERNELS, f"{SITE}/vllm/_C_NEON.abi3.so", GOMP, TCMALLOC)
     assert kernel_libraries([chosen], "_C") == {"_C_NEON"}
-    assert fault([chosen], "", "_C", allocator=True) == ""
+    assert fault([chosen], "", "_C", TCMALLOC_INSIDE) == ""
 
 
 def test_the_runtimes_of_the_processes_that_compute() -> None:

@@ -139,7 +139,8 @@ def test_an_interrupt_leaves_no_process(request_: ServerRequest) -> None:
 
 
 def test_what_its_processes_have_loaded(request_: ServerRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "_mapped", lambda _: "7f0 r-xp 00 /x/site-packages/vllm/_C_AVX2.abi3.so\n")
+    shown = {"maps": "7f0 r-xp 00 /x/site-packages/vllm/_C_AVX2.abi3.so\n", "environ": ""}
+    monkeypatch.setattr(servers, "_read", lambda _, name: shown[name])
     with serving(request_) as server:
         found = server.processes()
         server.end()
