@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from uv import find_uv_bin
 
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.process import run
 from cpuwheels.doctor.runtime.kv_cache import BATCHED_TOKENS
 from cpuwheels.doctor.runtime.package import OPERATORS, Package, read_package
 from cpuwheels.doctor.runtime.reading import SEEN_BY_VLLM
+from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
 from layout import ROOT
 from runtime_cases import LATENT, NAMES, QWEN3, machine, report, variables
 
@@ -68,6 +76,32 @@ def test_operators_are_those_that_were_registered(wheel: Path, package: Package)
         names = {operator["name"].removeprefix("_C::") for operator in library["operators"]}
         if not library["not_loaded"]:
             assert package.operators[library["name"]] == names & set(OPERATORS), library["name"]
+
+
+def test_intels_openmp_has_every_function_that_the_modules_call(wheel: Path, tmp_path: Path) -> None:
+    """One that it lacks would be found in libgomp, and two runtimes would compute."""
+    with zipfile.ZipFile(wheel) as archive:
+        needed = {
+            name
+            for module in archive.namelist()
+            if module.endswith(".so")
+            for name, defined in openmp_functions(io.BytesIO(archive.read(module)))
+            if not defined
+        }
+        info = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
+        (line,) = re.findall(r"^Requires-Dist: (intel-openmp[^;\n]*)", archive.read(info).decode(), re.MULTILINE)
+    run([find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--prefix", tmp_path, line], env=uv_environment())
+    with (tmp_path / "lib" / INTEL_OPENMP).open("rb") as stream:
+        had = {name for name, defined in openmp_functions(stream) if defined}
+    assert "GOMP_parallel" in needed
+    assert needed - had == set()
+
+
+def openmp_functions(stream: IO[bytes]) -> Iterator[tuple[str, bool]]:
+    """Yield the OpenMP functions that a library calls or has, and whether it has them."""
+    for symbol in ELFFile(stream).get_section_by_name(".dynsym").iter_symbols():
+        if symbol.name.startswith(("GOMP_", "omp_")):
+            yield symbol.name, symbol["st_shndx"] != "SHN_UNDEF"
 
 
 def test_numbers_are_upstreams(wheel: Path, package: Package) -> None:
