@@ -31,6 +31,7 @@ FILES = {
     "csrc/cpu/torch_bindings.cpp": BINDINGS,
     "requirements/cpu.txt": 'torch==2.13.0+cpu; platform_machine == "x86_64"\n',
     "vllm/__init__.py": "",
+    "vllm/platforms/cpu.py": "            pytorch_libgomp_so_candidates = []\n",
 }
 
 
