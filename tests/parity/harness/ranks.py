@@ -20,8 +20,8 @@ from typing import Any
 
 import torch
 
-SECONDS = 20
-"""How long ranks may take; usually it is less than one."""
+SECONDS = 120
+"""How long ranks may take: less than one on an idle machine, and as long as it takes on a busy one."""
 SEGMENTS = Path("/dev/shm")
 """Where Linux keeps segments of shared memory by name."""
 _CONTEXT = multiprocessing.get_context("fork")
