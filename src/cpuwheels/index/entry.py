@@ -100,8 +100,10 @@ def read_entry(
         now: When it is published.
 
     Raises:
-        PublishError: It is not a wheel of vLLM that is what its name says.
+        PublishError: It does not exist, or is not a wheel of vLLM that is what its name says.
     """
+    if not wheel.exists():
+        raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
     if not _PLAIN.fullmatch(wheel.name):
         raise PublishError(
             f"{wheel.name!r} is not a name for a wheel in an index",
