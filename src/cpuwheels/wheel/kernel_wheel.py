@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UnusableWheelError
+from cpuwheels.kernels.tcmalloc import PRELOADED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _LIBRARY = re.compile(r"vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so")
 """Upstream's kernel libraries: ``_C``, and one for each other instruction set."""
-
-_ALLOCATOR = re.compile(r"vllm/libs/libtcmalloc[^/]*\.so[.\d]*")
-"""What vllm/platforms/cpu.py looks for and preloads."""
 
 
 @dataclass(frozen=True)
@@ -102,7 +100,7 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
         version=str(version),
         torch=torch,
         libraries=libraries,
-        allocator=any(_ALLOCATOR.fullmatch(name) for name in names),
+        allocator=any(PRELOADED.fullmatch(name) for name in names),
         requires=tuple(requires),
     )
 
