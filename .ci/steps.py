@@ -60,7 +60,7 @@ ALWAYS = (
 
 
 def main(words: list[str]) -> int:
-    """Run the steps; return the exit code of the one that failed, or 0."""
+    """Run the steps; return the exit code of the one that failed, or 0. A signal that ends this ends the step too."""
     parser = argparse.ArgumentParser(allow_abbrev=False, usage=__doc__)
     parser.add_argument("--base", default="")
     parser.add_argument("--plan", action="store_true")
@@ -72,7 +72,7 @@ def main(words: list[str]) -> int:
     for step in () if chosen.plan else steps:
         print(f"ci: {step.name}: nox -s {' '.join(step.session)}", flush=True)
         started = time.monotonic()
-        code = foreground.run(["nox", "-s", *step.session], ROOT)
+        code = foreground.run_group(["nox", "-s", *step.session], ROOT)
         minutes[step.name] = (time.monotonic() - started) / 60
         if code:
             break

@@ -131,7 +131,7 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
     context = open_context(paths, matrix, target, BuildOptions(source=source), reporter)
     found = upstream(context, request_source(source, None, matrix))
     toolchain, native = compiler(context)
-    inputs = gather(context, found)
+    inputs = gather(context, found, {})
     cache = chosen_cache(context)  # unpacked before anything is measured
     request = inputs.request(context, toolchain)
     subject = Subject(

@@ -11,12 +11,14 @@ import os
 import ssl
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import distributions
 from pathlib import Path
 
 import certifi
+import tomli_w
 import trustme
 from uv import find_uv_bin
 
@@ -27,6 +29,7 @@ from cpuwheels.index.publish_wheel import publish_wheel
 from layout import ROOT
 from nginx_server import Site, nginx
 from redirected import proxy
+from sample_source import sha256
 from small_wheels import write_wheel
 from wheel_notes import wheel_note
 
@@ -88,7 +91,24 @@ def serve_web(nginx_root: Path, folder: Path) -> Iterator[Web]:
     for version in (TORCH, "2.14.0+cpu"):
         offer_torch(pytorch, write_wheel(folder / "torch", "torch", version, {"torch/__init__.py": ""}))
     with reached(nginx_root, folder, index=folder / "index", pytorch=pytorch) as found:
+        _publish_locks(found, folder)
         yield found
+
+
+def _publish_locks(web: Web, folder: Path) -> None:
+    """Publish two wheels again, now with locks: the release's names its wheel by URL, the commit's by path."""
+    venv, requirements = new_venv(folder / "lock"), folder / "requirements.in"
+    requirements.write_text(f"torch=={TORCH}\niniconfig\n")
+    command = "uv pip compile requirements.in --format pylock.toml -o pylock.toml --torch-backend cpu"
+    done = web.run(command, venv, folder)
+    assert done.returncode == 0, done.stderr
+    lock = tomllib.loads((folder / "pylock.toml").read_text())
+    for version, address in ((RELEASE, f"https://{EXAMPLE}/"), (NEWEST, None)):
+        (wheel,) = folder.glob(f"dist/x86/*/vllm-{version}-*.whl")
+        file = {"path": wheel.name, "hashes": {"sha256": sha256(wheel)}}
+        packages = [*lock["packages"], {"name": "vllm", "version": version, "wheels": [file]}]
+        wheel.with_name("pylock.toml").write_text(tomli_w.dumps(lock | {"packages": packages}))
+        publish_wheel(Folder(folder / "index"), wheel, load_matrix(ROOT), address=address)
 
 
 def offer_torch(pytorch: Path, wheel: Path) -> None:

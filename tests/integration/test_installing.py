@@ -6,10 +6,13 @@ PyPI, which is real here, offers a newer ``vllm``.
 from __future__ import annotations
 
 import re
+import subprocess
 from html import unescape
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from uv import find_uv_bin
 
 from cpuwheels.index.installs import ADDRESS
 from cpuwheels.wheel.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
@@ -25,10 +28,17 @@ def venv(tmp_path: Path) -> Path:
     return new_venv(tmp_path / "venv")
 
 
+def with_newest_pip(venv: Path) -> Path:
+    """Give an environment the pip of the tests: older ones read no lock."""
+    pip = f"pip=={metadata.version('pip')}"
+    subprocess.run([find_uv_bin(), "pip", "install", "-q", "--python", venv / "bin" / "python", pip], check=True)
+    return venv
+
+
 def shown(web: Web, page: str) -> dict[str, str]:
-    """Return the commands of a page by the program's name, with the address that its script fills in."""
+    """Return the commands of a page by what they are labelled with, with the address that its script fills in."""
     text = (web.index / page).read_text()
-    found = re.findall(r'<div class="command"><span[^>]*>(\w+)</span><code>(.*?)</code>', text)
+    found = re.findall(r'<div class="command"><span[^>]*>([^<]+)</span><code>(.*?)</code>', text)
     return {program: unescape(command).replace(f"{ADDRESS}/", web.url) for program, command in found}
 
 
@@ -44,6 +54,34 @@ def install(web: Web, command: str, venv: Path, version: str) -> None:
 @pytest.mark.parametrize(("page", "version"), [(f"{COMMIT}/index.html", NEWEST), ("0.32.0/index.html", RELEASE)])
 def test_a_page_shows_what_installs_its_wheel(web: Web, venv: Path, page: str, version: str, program: str) -> None:
     install(web, shown(web, page)[program], venv, version)
+
+
+@pytest.mark.parametrize("program", ["uv", "pip"])
+@pytest.mark.parametrize(("page", "version"), [(f"{COMMIT}/index.html", NEWEST), ("0.32.0/index.html", RELEASE)])
+class TestTheLockOnAPage:
+    """The release's names the wheel by its URL, the commit's by its path."""
+
+    def test_installs_its_wheel(
+        self, web: Web, venv: Path, tmp_path: Path, page: str, version: str, program: str
+    ) -> None:
+        done = web.run(shown(web, page)[f"{program}, locked"], with_newest_pip(venv), tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert installed(venv).items() >= {("vllm", version), ("torch", TORCH)}
+        assert "iniconfig" in installed(venv)
+
+    def test_refuses_a_wheel_with_other_bytes(
+        self, web: Web, venv: Path, tmp_path: Path, page: str, version: str, program: str
+    ) -> None:
+        (wheel,) = web.index.glob(f"files/*/vllm-{version}-*x86_64.whl")
+        content = wheel.read_bytes()
+        wheel.write_bytes(content + b"\0")
+        try:
+            done = web.run(shown(web, page)[f"{program}, locked"], with_newest_pip(venv), tmp_path)
+        finally:
+            wheel.write_bytes(content)
+        assert done.returncode != 0
+        assert re.search("Hash mismatch|DO NOT MATCH THE HASHES", done.stderr)
+        assert "vllm" not in installed(venv)
 
 
 @pytest.mark.parametrize("program", ["uv", "pip"])

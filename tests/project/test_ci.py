@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -120,6 +123,69 @@ def test_a_failure_ends_the_run_with_its_code_and_the_rest_is_in_the_table(repos
     assert "| unit | 0.0 | FAILED | every change |" in table
     assert "| core | | not run | every change |" in table.replace("|  |", "| |")
     assert "| all | 0.0 | FAILED | |" in table
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_the_step_with_all_that_it_started(repository: Repository, number: signal.Signals) -> None:
+    calls = repository.bin / "calls"
+    nox = repository.bin / "nox"
+    inner = f"echo $PPID $$ >> {calls}; exec sleep 1000"
+    nox.write_text(f"#!/bin/sh\nsh -c '{inner}'\necho more >> {calls}\n")
+    nox.chmod(0o755)
+    env = os.environ | {"PATH": f"{repository.bin}:{os.environ['PATH']}"}
+    # Whoever runs the tests in the background may have it ignore SIGINT.
+    command = ["env", "--default-signal=INT,HUP", sys.executable, repository.root / ".ci" / "steps.py"]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True, start_new_session=True) as steps:
+        started = [int(word) for word in wait_for_text(calls).split()]
+        leader = started[0]
+        try:
+            assert set(started) <= set(group_members(leader))
+            steps.send_signal(number)
+            table, _ = steps.communicate(timeout=60)
+            left = group_members(leader)
+        finally:
+            steps.kill()
+            for one in started:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(one, signal.SIGKILL)
+    assert steps.returncode == 128 + number
+    assert left == []
+    assert len(calls.read_text().splitlines()) == 1
+    assert "| lint | 0.0 | FAILED | every change |" in table
+
+
+def test_what_does_not_end_by_the_signal_is_killed(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    stubborn = f"trap '' TERM; sleep 1000 & echo $$ > {ready}; wait"
+    program = f"import sys; sys.path.insert(0, {str(HELPERS)!r}); import foreground, pathlib\n"
+    program += f"sys.exit(foreground.run_group(['sh', '-c', {stubborn!r}], pathlib.Path({str(tmp_path)!r}), grace=0.3))"
+    with subprocess.Popen([sys.executable, "-c", program]) as runner:
+        leader = int(wait_for_text(ready))
+        runner.terminate()
+        assert runner.wait(timeout=60) == 128 + signal.SIGTERM
+    assert group_members(leader) == []
+
+
+def wait_for_text(path: Path) -> str:
+    """Return a file's first lines as soon as they are there."""
+    for _ in range(600):
+        if path.is_file() and (text := path.read_text()).endswith("\n"):
+            return text
+        time.sleep(0.1)
+    pytest.fail(f"{path} was not written")
+
+
+def group_members(leader: int) -> list[int]:
+    """Return the processes of a group that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, group = stat.read_text().rpartition(")")[2].split()[:3]
+        except OSError:  # it has ended
+            continue
+        if int(group) == leader and state != "Z":
+            found.append(int(stat.parent.name))
+    return found
 
 
 def test_a_plan_runs_nothing(repository: Repository) -> None:

@@ -25,6 +25,17 @@ _SHOWN = 50
 _PATH = click.Path(path_type=Path)
 _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
 
+_ADDRESS = click.option("--address", help="URL at which users reach the index; locks then name wheels by their URLs.")
+
+
+class _Publication(TypedDict):
+    """The options of a publication, as click names them."""
+
+    commit: str | None
+    target: str | None
+    nightly: bool
+    address: str | None
+
 
 @click.command()
 @click.argument("wheel", type=_PATH)
@@ -32,18 +43,17 @@ _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
+@_ADDRESS
 @pass_paths
-def publish(
-    paths: Paths, wheel: Path, index: str | None, commit: str | None, target: str | None, nightly: bool
-) -> None:
-    """Add WHEEL, with the reports next to it, to the index."""
+def publish(paths: Paths, wheel: Path, index: str | None, **given: Unpack[_Publication]) -> None:
+    """Add WHEEL, with the lock and the reports next to it, to the index."""
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.units import format_size
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.publish_wheel import publish_wheel
 
     bucket = open_bucket(index or str(paths.dist / FOLDER))
-    published = publish_wheel(bucket, wheel, load_matrix(paths.matrix), commit=commit, target=target, nightly=nightly)
+    published = publish_wheel(bucket, wheel, load_matrix(paths.matrix), **given)
     entry, listed = published.entry, ", ".join(published.views)
     state = "published" if published.new else "was there already"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
@@ -62,6 +72,7 @@ class _Nightly(TypedDict):
     hours: float | None
     memory: str | None
     locked: bool
+    address: str | None
 
 
 @click.command()
@@ -76,6 +87,7 @@ class _Nightly(TypedDict):
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Start no wheel after this time.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@_ADDRESS
 @pass_paths
 def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
     """Build, test and publish the newest wheels, and take out the oldest."""

@@ -170,6 +170,7 @@ class NightlyOptions:
         hours: Time after which nothing more is begun.
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
+        address: Where the users of the index reach it.
     """
 
     targets: tuple[str, ...] = ()
@@ -182,6 +183,7 @@ class NightlyOptions:
     hours: float | None = None
     memory: str | None = None
     locked: bool = False
+    address: str | None = None
 
     @property
     def build(self) -> BuildOptions:

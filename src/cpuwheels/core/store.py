@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock
 
 from cpuwheels.core.digests import entry_digest, tree_names
+from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import link_or_copy, remove_tree, storage_errors, sync_folder, write_atomic
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ class Store:
             of: As in `find`; ``make`` may link files from there.
 
         Raises:
-            StoreError: The store cannot be written.
+            StoreError: The store cannot be written, or ``make`` wrote a file with the name of the manifest.
             DiskFullError: No space is left.
         """
         with self.lock(kind, key):
@@ -184,6 +185,12 @@ class Store:
 
     def _seal(self, fresh: Path, kind: str, key: str, of: Path | None) -> Path:
         entry = self.path(kind, key)
+        if os.path.lexists(fresh / MANIFEST):
+            raise StoreError(
+                f"{MANIFEST} at the top of what is to be stored is where the store writes its own file",
+                where=entry,
+                next_step=f"take {MANIFEST} out of the source, or rename it there",
+            )
         digests = _Digests(fresh, of)
         files = {name: digests.of(name) for name in tree_names(fresh)}
         manifest = {"kind": kind, "key": key, "place": str(entry), "files": files}
@@ -224,6 +231,12 @@ def sealed_digests(entry: Path) -> dict[str, str]:
     """
     files: dict[str, str] = json.loads((entry / MANIFEST).read_text())["files"]
     return files
+
+
+def skip_manifest(entry: Path) -> Callable[[str, list[str]], set[str]]:
+    """Return what makes `shutil.copytree` leave out an entry's manifest, and no file of that name further down."""
+    top = os.fspath(entry)
+    return lambda folder, _: {MANIFEST} if os.fspath(folder) == top else set()
 
 
 def check_entry(entry: Path, *, of: Path | None = None) -> list[str]:

@@ -32,6 +32,7 @@ from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.retention import views_of
 from cpuwheels.index.simple_pages import page_text, view_pages
+from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -162,12 +163,23 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "served", "speed", "beside"} | ({"made"} if found.made == found.uploaded else set())
+    given = {"uploaded", "parity", "served", "speed", "lock", "beside"} | (
+        {"made"} if found.made == found.uploaded else set()
+    )
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:
             yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)
     if bucket.read(f"{wheel_path(entry)}{METADATA_SUFFIX}") != metadata:
         yield Fault(f"{wheel_path(entry)}{METADATA_SUFFIX} is not the wheel's METADATA", Remedy.PUBLISH)
+    yield from _beside_faults(bucket, entry)
+
+
+def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+    if entry.lock is not None:
+        lock = bucket.read(beside_path(entry, LOCK))
+        if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:
+            state = "is missing" if lock is None else "has other bytes than its pages say"
+            yield Fault(f"{beside_path(entry, LOCK)} {state}", Remedy.PUBLISH)
     for report in entry.beside:
         if bucket.read(beside_path(entry, report)) is None:
             yield Fault(f"{beside_path(entry, report)} is missing", Remedy.PUBLISH)

@@ -44,6 +44,14 @@ class Speed(Strict):
     """Operators whose slowdown is certain."""
 
 
+class Lock(Strict):
+    """The lock that is published next to a wheel (PEP 751)."""
+
+    sha256: str
+    by_url: bool = False
+    """Whether it names the wheel by its URL; otherwise by its path next to the lock."""
+
+
 _PLAIN = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
 
 
@@ -74,6 +82,8 @@ class Entry(Strict):
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
     """None if it was not measured."""
+    lock: Lock | None = None
+    """None if none is published."""
     beside: tuple[str, ...] = Field(default=())
     """Names of the reports that are served next to it."""
 
@@ -90,8 +100,10 @@ def read_entry(
         now: When it is published.
 
     Raises:
-        PublishError: It is not a wheel of vLLM that is what its name says.
+        PublishError: It does not exist, or is not a wheel of vLLM that is what its name says.
     """
+    if not wheel.exists():
+        raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
     if not _PLAIN.fullmatch(wheel.name):
         raise PublishError(
             f"{wheel.name!r} is not a name for a wheel in an index",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.templates import templates
-from cpuwheels.index.installs import installs_of, newest_installs
+from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
 from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
+from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML as PARITY
 from cpuwheels.verification.serving.result import SERVE
@@ -79,6 +80,8 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             commit=first.commit,
             made=first.made,
             entries=listed,
+            lock=LOCK,
+            locked=locked_installs,
             words=WORDS,
             served=SERVED,
             link=lambda entry: link(view, wheel_path(entry)),

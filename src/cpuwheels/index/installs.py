@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import posixpath
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.index.entry import VARIANT
-from cpuwheels.index.layout import lasting_view
-from cpuwheels.wheel.install_commands import pip_command, uv_command
+from cpuwheels.index.layout import lasting_view, wheel_path
+from cpuwheels.pipeline.pylock import FILE as LOCK
+from cpuwheels.wheel.install_commands import locked_commands, pip_command, uv_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -42,6 +44,14 @@ def installs_of(entries: Iterable[Entry], view: str | None = None) -> list[Insta
         view: Folder of the view that lists them; if not given, for each wheel the view that lists it for the longest.
     """
     return _installs((entry.target, entry.version, view or lasting_view(entry)) for entry in entries)
+
+
+def locked_installs(entry: Entry) -> dict[str, str]:
+    """Return how a wheel is installed from its lock, by the program's name; nothing if it has none."""
+    if entry.lock is None:
+        return {}
+    folder = f"{ADDRESS}/{posixpath.dirname(wheel_path(entry))}"
+    return locked_commands(folder, entry.filename, LOCK, by_url=entry.lock.by_url)
 
 
 def newest_installs(commits: Commits, newest: Sequence[Entry]) -> list[Install]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import posixpath
 from typing import TYPE_CHECKING
 
@@ -9,12 +10,13 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.index.commit_pages import Commits, Day, day_of
 from cpuwheels.index.layout import COMMITS, beside_path, day_path, views, wheel_path
 from cpuwheels.index.reading import read_commit_page, read_entries
+from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.entry import Entry
+    from cpuwheels.index.entry import Entry, Lock
 
 
 def known_entry(bucket: Bucket, entry: Entry) -> Entry | None:
@@ -35,7 +37,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
     """Return an entry, completed with what the index said before of the same wheel.
 
     Args:
-        bucket: Where the index is kept; a report that is no longer there is left out.
+        bucket: Where the index is kept; a report that is no longer there is left out, and so is a lock.
         entry: The wheel now.
         known: The earlier entry.
 
@@ -64,11 +66,22 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "commit": entry.commit or known.commit,
         "beside": tuple(sorted({*kept, *entry.beside})),
         "parity": known.parity if entry.parity == "not run" else entry.parity,
+        "lock": _lock(bucket, entry, known),
         "served": known.served if entry.served == "not run" else entry.served,
         # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
     }
     return entry.model_copy(update=changes)
+
+
+def _lock(bucket: Bucket, entry: Entry, known: Entry) -> Lock | None:
+    """Return the lock that was published; another one only if that one is not there any more, or damaged."""
+    if known.lock is None:
+        return entry.lock
+    content = bucket.read(beside_path(known, LOCK))
+    if content is not None and hashlib.sha256(content).hexdigest() == known.lock.sha256:
+        return known.lock
+    return entry.lock or (known.lock if content is not None else None)
 
 
 def _folder(entry: Entry) -> str:

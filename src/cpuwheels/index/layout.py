@@ -1,6 +1,6 @@
 """The layout of an index, as users of https://wheels.vllm.ai know it, and how pages link to each other.
 
-    files/<sha256>/<wheel>                    each wheel once, next to its METADATA and its reports
+    files/<sha256>/<wheel>                    each wheel once, next to its METADATA, its lock and its reports
     <commit>/cpu/vllm/                        pages of one commit's wheels, of one version's, and of the newest
     <version>/cpu/vllm/
     nightly/cpu/vllm/
@@ -20,6 +20,7 @@ from packaging.version import Version
 
 from cpuwheels.fetch.vllm_wheels import PROJECT
 from cpuwheels.index.entry import VARIANT
+from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
     from cpuwheels.index.entry import Entry
@@ -55,9 +56,10 @@ def beside(wheel: str, name: str) -> str:
 
 
 def files_of(entry: Entry) -> list[str]:
-    """Return the paths of a wheel, of its ``METADATA`` and of its reports."""
+    """Return the paths of a wheel, of its ``METADATA``, of its lock and of its reports."""
     wheel = wheel_path(entry)
-    return [wheel, f"{wheel}{METADATA_SUFFIX}", *(beside_path(entry, report) for report in entry.beside)]
+    names = [*([LOCK] if entry.lock else []), *entry.beside]
+    return [wheel, f"{wheel}{METADATA_SUFFIX}", *(beside_path(entry, name) for name in names)]
 
 
 def views(entry: Entry, *, nightly: bool) -> list[str]:

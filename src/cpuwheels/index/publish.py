@@ -33,6 +33,7 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
 from cpuwheels.index.simple_pages import page_text, view_pages
+from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -60,6 +61,7 @@ class Publication:
         metadata: Its ``METADATA``.
         reports: What belongs to it, by name; named in the entry, too.
         nightly: Whether it becomes the newest of its target, unless that is of a later commit.
+        lock: Its lock, if it has one; one that was published before stays.
     """
 
     entry: Entry
@@ -67,6 +69,7 @@ class Publication:
     metadata: bytes
     reports: Mapping[str, bytes]
     nightly: bool
+    lock: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,13 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
 def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> None:
     """Write a wheel, the files that belong to it, and the journal; if that fails, nothing of a new wheel is left."""
     entry, reports = journal.entry, publication.reports
-    bucket.require_room(entry.size + sum(map(len, reports.values())))
+    lock = publication.lock
+    bucket.require_room(entry.size + sum(map(len, (*reports.values(), lock or b""))))
     try:
         _put(bucket, wheel_path(entry), publication.wheel)
         _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
+        if lock is not None and entry.lock == publication.entry.lock:
+            _put(bucket, beside_path(entry, LOCK), lock)
         for name, content in reports.items():
             bucket.write(beside_path(entry, name), content)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())

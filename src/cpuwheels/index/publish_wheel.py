@@ -1,4 +1,4 @@
-"""Publishing one wheel by hand, with its reports."""
+"""Publishing one wheel by hand, with its lock and its reports."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import Speed, read_entry
+from cpuwheels.index.lock import lock_beside
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
+from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.serving.result import SERVE
 
 if TYPE_CHECKING:
@@ -26,8 +28,9 @@ def publish_wheel(
     commit: str | None = None,
     target: str | None = None,
     nightly: bool = False,
+    address: str | None = None,
 ) -> Published:
-    """Publish a wheel with the reports next to it.
+    """Publish a wheel with the lock and the reports next to it.
 
     Args:
         bucket: Where the index is kept.
@@ -36,14 +39,16 @@ def publish_wheel(
         commit: Of its source, if the wheel does not contain it.
         target: Target id, if the wheel does not contain it.
         nightly: Whether it becomes the newest of its target.
+        address: Where the users of the index reach it, for the lock.
 
     Raises:
-        PublishError: It cannot be listed in an index, a test of it failed, or it cannot be published.
+        PublishError: It or its lock cannot be listed in an index, a test of it failed, or it cannot be published.
         MatrixError: There is no such target.
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)
     matrix.target(entry.target)
-    found = reports_beside(wheel, entry.sha256)
+    lock, content = lock_beside(wheel, entry, address) or (None, None)
+    found = reports_beside(wheel, entry.sha256, also=[LOCK] if lock else [])
     if found.parity == "failed":
         raise PublishError(
             f"the kernels of {wheel.name} gave wrong results",
@@ -59,6 +64,6 @@ def publish_wheel(
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    tested = {"parity": found.parity, "served": found.served, "speed": speed}
-    entry = entry.model_copy(update={**tested, "beside": tuple(sorted(found.files))})
-    return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly))
+    known = {"lock": lock, "parity": found.parity, "served": found.served, "speed": speed}
+    entry = entry.model_copy(update={**known, "beside": tuple(sorted(found.files))})
+    return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content))

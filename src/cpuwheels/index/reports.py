@@ -17,6 +17,7 @@ from cpuwheels.verification.parity.results import read_parity
 from cpuwheels.verification.serving.result import SERVE, Served
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.index.entry import TestResult
@@ -41,12 +42,13 @@ class Reports:
     speed: Speed | None
 
 
-def reports_beside(wheel: Path, sha256: str) -> Reports:
+def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
     """Return the reports next to a wheel.
 
     Args:
         wheel: The file.
         sha256: Its digest; a report of another wheel, or of some operators' parity alone, does not count.
+        also: What else is published with it, to which the build report may lead.
 
     Raises:
         PublishError: A report cannot be read.
@@ -73,7 +75,7 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
             if speed is None:
                 del files[SPEED]
         if PAGE in files and RECORD in files:
-            files[PAGE] = _page(wheel, files)
+            files[PAGE] = _page(wheel, files, also)
     except (OSError, UsageError, ValueError, KeyError, TypeError) as error:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
@@ -81,10 +83,10 @@ def reports_beside(wheel: Path, sha256: str) -> Reports:
     return Reports(files, parity, served, speed)
 
 
-def _page(wheel: Path, files: dict[str, bytes]) -> bytes:
+def _page(wheel: Path, files: dict[str, bytes], also: Iterable[str]) -> bytes:
     """Return the build report without links to what is not published; as it is if its record is another version's."""
     try:
-        return published_report(wheel.parent, files.keys()).encode()
+        return published_report(wheel.parent, {*files, *also}).encode()
     except WheelError:
         return files[PAGE]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import make_key, tree_digest
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.store import skip_manifest
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.kernels.launchers import Launchers
@@ -130,7 +130,7 @@ class _Work:
         with storage_errors(self.folder):
             remove_tree(self.folder)
             self.folder.mkdir(parents=True)
-            ignore = shutil.ignore_patterns(MANIFEST)
+            ignore = skip_manifest(self._project.source)
             shutil.copytree(self._project.source, self.source, symlinks=True, ignore=ignore)
             write_atomic(self._prepared, "")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
 KIND = "tcmalloc"
 LIBRARY = "tcmalloc_minimal"
 FILE = f"{MODULES}/libs/lib{LIBRARY}.so"
-"""Its name in the wheel: vllm/platforms/cpu.py looks for ``libs/libtcmalloc_minimal*.so*`` in its package."""
+"""Its name in the wheel."""
+
+PRELOADED = re.compile(rf"{MODULES}/libs/libtcmalloc(?:_minimal[^/]*)?\.so[^/]*")
+"""Names in a wheel that vllm/platforms/cpu.py looks for: ``libtcmalloc_minimal*.so*`` and ``libtcmalloc.so*``."""
 
 _TITLE = "gperftools"
 _OPTIONS = {

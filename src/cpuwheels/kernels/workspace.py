@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.store import skip_manifest
 from cpuwheels.kernels.memory.ledger import LEDGER
 
 if TYPE_CHECKING:
@@ -62,10 +62,11 @@ class Workspace:
     def _copy(self, request: KernelRequest) -> None:
         remove_tree(self.folder)
         self.folder.mkdir(parents=True)
-        ignore = shutil.ignore_patterns(MANIFEST)
-        shutil.copytree(request.source.folder, self.source, symlinks=True, ignore=ignore)
+        copies = {self.source: request.source.folder}
         if request.onednn is not None:
-            shutil.copytree(request.onednn.folder, self.onednn, symlinks=True, ignore=ignore)
+            copies[self.onednn] = request.onednn.folder
+        for copy, entry in copies.items():
+            shutil.copytree(entry, copy, symlinks=True, ignore=skip_manifest(entry))
         write_atomic(self._prepared, "")
 
     def link_acl(self, compiled: Path | None) -> None:

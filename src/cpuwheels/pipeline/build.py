@@ -39,6 +39,7 @@ from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.components import get_components
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.built_wheel import BuiltWheel
@@ -92,18 +94,23 @@ def build(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     wanted_source(matrix, target, options)
-    context = with_default_source(open_context(paths, matrix, target, options, reporter, store))
+    context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
-    assembly = _compiled(context, request, plan) if plan else _precompiled(context, request, str(options.kernels_from))
+    if plan:
+        assembly = _compiled(context, request, known, plan)
+    else:
+        assembly = _precompiled(context, request, known, str(options.kernels_from))
     return assemble(context, assembly, check=check)
 
 
-def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> Assembly:
+def _compiled(
+    context: BuildContext, request: SourceRequest, known: Mapping[str, Environment], plan: JobPlan
+) -> Assembly:
     """Return a wheel's parts with kernels from the store, or compiled now."""
     target, root = context.target, context.root
     found = upstream(context, request)
     toolchain, native = compiler(context)
-    inputs = gather(context, found)
+    inputs = gather(context, found, known)
     chooser = chooser_key(target, toolchain, root) if target.chooser else None
     wanted = inputs.request(context, toolchain)
     with context.reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
@@ -150,10 +157,12 @@ def _compiled(context: BuildContext, request: SourceRequest, plan: JobPlan) -> A
     )
 
 
-def _precompiled(context: BuildContext, request: SourceRequest, place: str) -> Assembly:
+def _precompiled(
+    context: BuildContext, request: SourceRequest, known: Mapping[str, Environment], place: str
+) -> Assembly:
     """Return a wheel's parts with the kernels of another wheel; nothing is compiled."""
     target = context.target
-    inputs = gather(context, upstream(context, request))
+    inputs = gather(context, upstream(context, request), known)
     with context.reporter.stage("kernels", f"of a wheel from {place}, if they are those of this source"):
         donor = find_donor(context, place, inputs.kernels(context), chooser_digest(target, context.root))
         folder, audited = precompiled_binaries(donor, context.store)

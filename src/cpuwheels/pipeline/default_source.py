@@ -15,10 +15,13 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Matrix, Release
+    from cpuwheels.environment.sealed_env import Environment
 
 
-def with_default_source(context: BuildContext) -> BuildContext:
-    """Return the context of a run with the version that it builds, if the user names no source.
+def with_default_source(context: BuildContext) -> tuple[BuildContext, dict[str, Environment]]:
+    """Return the context of a run with the version that it builds, and build environments that are known by now.
+
+    The user's source stays, if one is named.
 
     It is the target's default, unless no place has its torch: then it is the newest older release whose torch can be
     had, and one note says so. The build environment is made to find out; the build needs it anyway.
@@ -28,6 +31,9 @@ def with_default_source(context: BuildContext) -> BuildContext:
     Args:
         context: The run.
 
+    Returns:
+        The context, and the environments by their torch.
+
     Raises:
         TorchError: No release's torch can be had; the default's own error.
         DownloadError: Likewise.
@@ -35,16 +41,17 @@ def with_default_source(context: BuildContext) -> BuildContext:
     """
     options = context.options
     if options.source or options.repo or options.sha256 or options.locked:
-        return context
+        return context, {}
     wanted = context.matrix.source_of(context.target)
     faults: dict[str, TorchError | DownloadError] = {}
+    found: dict[str, Environment] = {}
     with context.reporter.stage("release", f"vLLM {wanted}, or the newest older one whose torch can be had"):
         for release in _candidates(context.matrix, wanted):
             if release.torch in faults:
                 continue
             try:
                 if release.torch:
-                    torch_environment(context, release.torch)
+                    found[release.torch] = torch_environment(context, release.torch)
             except (TorchError, DownloadError) as error:
                 faults[str(release.torch)] = error
                 continue
@@ -53,7 +60,7 @@ def with_default_source(context: BuildContext) -> BuildContext:
                     f"building vLLM {release.version}: the torch of {wanted} cannot be had here; "
                     f"--source {wanted} tells why"
                 )
-            return replace(context, options=replace(options, source=release.version))
+            return replace(context, options=replace(options, source=release.version)), found
         raise next(iter(faults.values()))
 
 

@@ -20,6 +20,8 @@ from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.pins import AclPin, OneDnnPin
@@ -109,15 +111,20 @@ def compiler(context: BuildContext) -> tuple[Toolchain, NativeTools]:
         return toolchain, native_helpers(context, toolchain)
 
 
-def gather(context: BuildContext, found: Upstream) -> Inputs:
+def gather(context: BuildContext, found: Upstream, known: Mapping[str, Environment]) -> Inputs:
     """Return the inputs of a source's kernels; what the store does not have is fetched and made.
+
+    Args:
+        context: The run.
+        found: The source.
+        known: Environments that were looked up before, by their torch.
 
     Raises:
         CpuwheelsError: A stage's own error.
     """
     reporter = context.reporter
     with reporter.stage("environment", f"Python with torch {found.torch} and the locked build tools"):
-        environment = torch_environment(context, found.torch)
+        environment = known.get(found.torch) or torch_environment(context, found.torch)
     onednn = acl = None
     if found.onednn is not None:
         with reporter.stage("onednn", f"oneDNN {found.onednn[0]}"):

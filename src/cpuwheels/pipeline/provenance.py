@@ -107,6 +107,8 @@ class ComponentFacts(_Facts):
     """Sonames under which the wheel may hold it; otherwise it is linked into the modules."""
     texts: dict[str, str]
     """Licence file below ``.dist-info/licenses`` → digest."""
+    package: str | None = None
+    """File name of the Debian package that its bytes come from; `digest` is then that file's."""
 
 
 class KernelFacts(_Facts):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.filesystem import link_or_copy
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.store import skip_manifest
 from cpuwheels.source.patches import AppliedPatch, apply_series
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
     key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
 
     def make(tree: Path) -> None:
-        ignore = shutil.ignore_patterns(MANIFEST)
+        ignore = skip_manifest(source.folder)
         # Second names, not copies: a patched file is written anew and renamed into place, the others stay as they are.
         shutil.copytree(
             source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.config.debian_lock import DebianPackage
+    from cpuwheels.config.debian_lock import DebianLock, DebianPackage
     from cpuwheels.kernels.tcmalloc import Tcmalloc
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
@@ -46,6 +46,11 @@ _PATTERNS = ("LICEN[CS]E*", "COPYING*", "NOTICE*", "THIRD-PARTY-PROGRAMS*", "LIC
 _ONEDNN = "Apache-2.0 AND BSD-3-Clause AND BSL-1.0"
 """Its own licence, that of Xbyak and ittnotify, and Boost's for its hashing."""
 
+_GCC = "GPL-3.0-or-later WITH GCC-exception-3.1"
+
+_RUNTIME = ("libstdc++", "libgcc")
+"""Static libraries of a compiler that are linked into what it makes."""
+
 _COMMON = "usr/share/common-licenses"
 _DOC = "usr/share/doc/{}/copyright"
 
@@ -58,9 +63,11 @@ class Component:
         name: As its project names it.
         version: Of its source or package.
         license: SPDX expression.
-        digest: Of its source, its package or, for a compiler's runtime, of the compiler.
+        digest: Of its source; the SHA-256 of `package` if it comes from one; of the compiler for the runtime of a
+            compiler of this machine.
         libraries: Sonames under which the wheel may hold it; otherwise it is linked into the modules.
         texts: Licence file of the wheel → digest of its content.
+        package: File name of the Debian package that its bytes come from.
     """
 
     name: str
@@ -69,6 +76,7 @@ class Component:
     digest: str
     libraries: tuple[str, ...]
     texts: Mapping[str, str]
+    package: str | None = None
 
 
 @dataclass(frozen=True)
@@ -125,7 +133,7 @@ def get_components(
         tcmalloc: Next to them, if at all.
 
     Raises:
-        WheelError: A source tree states no terms.
+        WheelError: A source tree states no terms, or the compiler's lock does not tell which package is in the wheel.
         DownloadError: A package is on no mirror and not in the store.
         ToolchainError: A package has no such text.
     """
@@ -197,33 +205,71 @@ def _of_tree(component: Component, folder: Path) -> _Wanted:
             where=folder,
             next_step=f"add the name of the file to {__name__}",
         )
-    return _Wanted(component, {_name(component, str(path.relative_to(folder))): path for path in sorted(found)})
+    return _Wanted(component, {_name(component.name, str(path.relative_to(folder))): path for path in sorted(found)})
 
 
 def _packaged(context: BuildContext, toolchain: Toolchain, modules: Iterable[Path]) -> list[_Wanted]:
     """Return what comes from Debian packages: the compiler's runtime, and libnuma."""
     packages = {package.name: package for package in load_lock(context.root, LICENCES).packages}
-    common, found = packages["base-files"], []
+    common, exception = packages["base-files"], packages["gcc-14-base"]
+    found: list[_Wanted] = []
     if any(part.endswith("libstdc++.a") for part in toolchain.cxx_libraries):
-        spdx = "GPL-3.0-or-later WITH GCC-exception-3.1"
-        component = Component("GCC runtime", toolchain.version, spdx, toolchain.digest, (), {})
-        found.append(_of_package(component, packages["gcc-14-base"], common, "GPL-3"))
+        runtime = runtime_components(context, toolchain)
+        found += [_of_package(each, exception, common, "GPL-3", folder="GCC-runtime") for each in runtime]
     if context.target.sysroot is not None and any("libnuma.so.1" in _needed(module) for module in modules):
         sysroot = load_lock(context.root, context.target.sysroot)
         package = next(package for package in sysroot.packages if package.name == "libnuma1")
-        component = Component("numactl", package.version, "LGPL-2.1-only", package.sha256, ("libnuma.so.1",), {})
-        found.append(_of_package(component, package, common, "LGPL-2.1"))
+        component = _from_package("numactl", "LGPL-2.1-only", package, "libnuma.so.1")
+        found.append(_of_package(component, package, common, "LGPL-2.1", folder=component.name))
     return found
 
 
-def _of_package(component: Component, package: DebianPackage, common: DebianPackage, terms: str) -> _Wanted:
+def runtime_components(context: BuildContext, toolchain: Toolchain) -> list[Component]:
+    """Return what is linked into each module from the compiler's own static libraries, without the texts.
+
+    Args:
+        context: The run.
+        toolchain: The compiler: the pinned one, whose lock has the packages, or one of this machine.
+
+    Raises:
+        MatrixError: The lock cannot be read.
+        WheelError: It does not tell which of its packages holds a library.
+    """
+    if toolchain.kind != "debian" or context.target.toolchain is None:
+        return [Component(name, toolchain.version, _GCC, toolchain.digest, (), {}) for name in _RUNTIME]
+    lock = load_lock(context.root, context.target.toolchain)
+    return [_from_package(name, _GCC, _package_of(lock, name, context.target.toolchain)) for name in _RUNTIME]
+
+
+def _package_of(lock: DebianLock, library: str, name: str) -> DebianPackage:
+    """Return the package of a compiler's lock that holds ``<library>.a``: a cross compiler's is for its target."""
+    pattern = re.compile(rf"{re.escape(library)}-\d+-dev(-\w+-cross)?")
+    found = [package for package in lock.packages if pattern.fullmatch(package.name)]
+    if len(found) != 1:
+        raise WheelError(
+            f"{len(found)} packages may hold the {library}.a that is in the wheel",
+            where=f"locks/{name}.yaml",
+            output="\n".join(package.name for package in found),
+            next_step=f"lock one package that matches {pattern.pattern}",
+        )
+    return found[0]
+
+
+def _from_package(name: str, spdx: str, package: DebianPackage, *libraries: str) -> Component:
+    file = package.path.rpartition("/")[2]
+    return Component(name, package.version, spdx, package.sha256, libraries, {}, file)
+
+
+def _of_package(
+    component: Component, package: DebianPackage, common: DebianPackage, terms: str, *, folder: str
+) -> _Wanted:
     texts = {"copyright": _Packaged(package, _DOC.format(package.name)), terms: _Packaged(common, f"{_COMMON}/{terms}")}
-    return _Wanted(component, {_name(component, name): text for name, text in texts.items()})
+    return _Wanted(component, {_name(folder, name): text for name, text in texts.items()})
 
 
-def _name(component: Component, name: str) -> str:
+def _name(folder: str, name: str) -> str:
     # The characters that PEP 639 allows in the path of a licence file.
-    return f"{FOLDER}/{re.sub('[^A-Za-z0-9._-]+', '-', component.name)}/{name}"
+    return f"{FOLDER}/{re.sub('[^A-Za-z0-9._-]+', '-', folder)}/{name}"
 
 
 def _needed(module: Path) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ these wheels.
 from __future__ import annotations
 
 import shlex
+from urllib.parse import quote
 
 from cpuwheels.fetch.vllm_wheels import PROJECT
 
@@ -49,6 +50,25 @@ def newest_command(view: str) -> str:
     """
     newest = f"--reinstall-package {PROJECT} {PROJECT}"
     return f"uv pip install {newest} --index {view} --index-strategy first-index {_TORCH}"
+
+
+def locked_commands(folder: str, wheel: str, lock: str, *, by_url: bool) -> dict[str, str]:
+    """Return the commands that install a published wheel and what it requires from its lock, by the program's name.
+
+    Args:
+        folder: URL of the folder with both.
+        wheel: File name of the wheel.
+        lock: File name of the lock.
+        by_url: Whether the lock names the wheel by its URL. uv reads a path only in a lock that is on disk.
+    """
+    url = f"{folder}/{lock}"
+    stem, dot, ending = lock.rpartition(".")
+    own = f"{stem}.{PROJECT}{dot}{ending}"
+    fetch = f"curl --fail-early -fsSL {url} -o {own} {folder}/{quote(wheel)} -o {wheel}"
+    return {
+        "uv": f"uv pip install -r {url}" if by_url else f"{fetch} && uv pip install -r {own}",
+        "pip": f"pip install -r {url}",
+    }
 
 
 def file_command(wheel: str, *, labelled: bool = True) -> str:

@@ -14,6 +14,7 @@ from packaging.version import Version
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UnusableWheelError
+from cpuwheels.kernels.tcmalloc import PRELOADED
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _LIBRARY = re.compile(r"vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so")
 """Upstream's kernel libraries: ``_C``, and one for each other instruction set."""
-
-_ALLOCATOR = re.compile(r"vllm/libs/libtcmalloc[^/]*\.so[.\d]*")
-"""What vllm/platforms/cpu.py looks for and preloads."""
 
 _PLATFORM, INTEL_OPENMP = "vllm/platforms/cpu.py", "libiomp5.so"
 
@@ -119,7 +117,7 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
         torch=torch,
         libraries=libraries,
         preloads=Preloads(
-            allocator=any(_ALLOCATOR.fullmatch(name) for name in names),
+            allocator=any(PRELOADED.fullmatch(name) for name in names),
             openmp=INTEL_OPENMP if INTEL_OPENMP in platform else "",
         ),
         requires=tuple(requires),

@@ -45,6 +45,25 @@ def test_a_failed_making_leaves_nothing(store: Store) -> None:
     assert list((store.root / "kind").iterdir()) == []
 
 
+@pytest.mark.parametrize("write", [lambda path: path.write_text("{}"), lambda path: path.symlink_to("nowhere")])
+def test_a_file_with_the_manifests_name_is_refused(store: Store, write) -> None:
+    with pytest.raises(StoreError, match=rf"{MANIFEST} at the top") as raised:
+        store.get("kind", "key", lambda folder: write(folder / MANIFEST))
+    assert raised.value.next_step == f"take {MANIFEST} out of the source, or rename it there"
+    assert list((store.root / "kind").iterdir()) == []
+
+
+def test_a_file_with_the_manifests_name_further_down_is_like_any_other(store: Store) -> None:
+    def make(folder: Path) -> None:
+        fill(folder)
+        (folder / "sub" / MANIFEST).write_text("a source's own")
+
+    entry = store.get("kind", "key", make)
+    assert check_entry(entry) == []
+    assert store.get("kind", "key", pytest.fail) == entry
+    assert (entry / "sub" / MANIFEST).read_text() == "a source's own"
+
+
 @pytest.mark.parametrize(
     ("damage", "fault"),
     [

@@ -85,7 +85,15 @@ def test_what_is_not_what_its_name_says_is_refused(
         read_entry(wheel(tmp_path, name, **changes))
 
 
-def test_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", [NAME, "nothere.whl", "not there"])
+def test_no_file(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PublishError) as raised:
+        read_entry(tmp_path / name)
+    assert raised.value.what == f"{tmp_path / name} does not exist"
+
+
+def test_a_folder_is_no_wheel(tmp_path: Path) -> None:
+    (tmp_path / NAME).mkdir()
     with pytest.raises(PublishError, match="is not a wheel"):
         read_entry(tmp_path / NAME)
 

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import re
 from html import unescape
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 import pytest
 import quickjs
 
 from cpuwheels.index.commit_pages import Commits, row_of
+from cpuwheels.index.entry import Lock
 from cpuwheels.index.html import root_page, view_page
-from cpuwheels.index.installs import installs_of, newest_installs
+from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
 from index_entries import COMMIT, entry
 
 RELEASE = entry(version="0.32.0+cpu", commit="d" * 40, filename="vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl")
@@ -125,6 +126,24 @@ def test_each_page_shows_commands_for_uv_and_pip() -> None:
     for path, page in pages.items():
         assert shown(page) == list(installs_of([entry()])[0].commands.values())
         assert f'<script data-root="{"./" if path == "index.html" else "../"}">' in page
+
+
+def test_a_wheel_with_a_lock_has_its_commands() -> None:
+    folder, name = f"INDEX_URL/files/{'a' * 16}", RELEASE.filename
+    pip = f"pip install -r {folder}/pylock.toml"
+    both = RELEASE.model_copy(update={"lock": Lock(sha256="f" * 64, by_url=True)})
+    assert locked_installs(both) == {"uv": f"uv {pip}", "pip": pip}
+    fetch = f"curl --fail-early -fsSL {folder}/pylock.toml -o pylock.vllm.toml {folder}/{quote(name)} -o {name}"
+    path = RELEASE.model_copy(update={"lock": Lock(sha256="f" * 64)})
+    assert locked_installs(path) == {"uv": f"{fetch} && uv pip install -r pylock.vllm.toml", "pip": pip}
+    assert locked_installs(RELEASE) == {}
+    for view in ("0.32.0", "nightly"):
+        page = view_page(view, [path, ARM])[f"{view}/index.html"]
+        assert shown(page)[-2:] == list(locked_installs(path).values())
+        assert f'<a href="../files/{"a" * 16}/pylock.toml">pylock.toml</a>' in page
+        assert f"sha256 <code>{'f' * 64}</code>" in page
+        assert page.count(", locked</span>") == 2
+        assert page.index(", locked</span>") < page.index("<script")  # it fills in the address before it
 
 
 def test_the_newest_page_names_what_stays() -> None:

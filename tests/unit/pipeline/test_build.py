@@ -77,10 +77,10 @@ class Stages:
             "check_choice": lambda *_: self.done.append("choice"),
             "plan_jobs": lambda *_: self._step("plan", JobPlan(2, "CPUs", 1000, "--memory")),
             "wanted_source": lambda *_: self._step("wanted", "the source"),
-            "with_default_source": lambda context: self._step("release", context),
+            "with_default_source": lambda context: self._step("release", (context, {"2.0": "known"})),
             "upstream": lambda _, request: self._step("upstream", f"{request} and its pins"),
             "compiler": lambda _: self._step("compiler", (self.toolchain, SimpleNamespace(memgate="m", isaprobe="i"))),
-            "gather": lambda _, found: self._step(f"gather {found}", self.inputs),
+            "gather": lambda _, found, known: self._step(f"gather {found} with {known['2.0']}", self.inputs),
             "get_kernels": self._kernels,
             "memory_cap": lambda _, plan, memgate: (plan.jobs, memgate),
             "chosen_cache": lambda _: "the cache",
@@ -142,7 +142,7 @@ def test_the_stages_and_their_order(stages: Stages) -> None:
             "wanted",
             "upstream",
             "compiler",
-            "gather the source and its pins",
+            "gather the source and its pins with known",
             "kernels",
         )
     ]
@@ -201,7 +201,7 @@ def test_kernels_of_another_wheel_need_no_compiler_and_no_second_audit(stages: S
     assembly = stages.run(options=BuildOptions(kernels_from=str(tmp_path / "theirs")))
     assert stages.done == [
         *("wanted", "release", "wanted", "upstream"),
-        "gather the source and its pins",
+        "gather the source and its pins with known",
         f"donor {tmp_path / 'theirs'}",
     ]
     assert (assembly.kernels, assembly.beside, assembly.manifest) == (Path("/donor"), {}, "their manifest")

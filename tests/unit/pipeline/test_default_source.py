@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,16 +23,19 @@ class Torches:
         self.folder, self.asked = folder, list[str]()
         self.there = {"2.14.0", "2.13.0"}
         self.error: type[TorchError | DownloadError] = TorchError
+        self.known: Mapping[str, object] = {}
 
-    def get(self, _context: BuildContext, torch: str) -> None:
+    def get(self, _context: BuildContext, torch: str) -> str:
         self.asked.append(torch)
         if torch not in self.there:
             raise self.error(f"no torch {torch}", where="nowhere", next_step="look elsewhere")
+        return f"with {torch}"
 
     def source(self, options: BuildOptions | None = None, default: str = "0.33.0") -> tuple[str | None, list[str]]:
         """Return what is built, and the notes."""
         context = build_context(self.folder, options=options, default_source=default)
-        return with_default_source(context).options.source, list(context.reporter.announcements)
+        chosen, self.known = with_default_source(context)
+        return chosen.options.source, list(context.reporter.announcements)
 
 
 @pytest.fixture
@@ -56,6 +60,7 @@ def test_the_newest_release_whose_torch_can_be_had_takes_its_place_with_one_note
     (note,) = notes
     assert "building vLLM 0.32.0: the torch of 0.33.0 cannot be had here; --source 0.33.0 tells why" in note
     assert torches.asked == ["2.14.0", "2.13.0"]
+    assert torches.known == {"2.13.0": "with 2.13.0"}
 
 
 def test_a_newer_release_than_the_default_is_never_built(torches: Torches) -> None:
@@ -85,11 +90,12 @@ def test_what_the_user_names_or_locks_is_left_as_it_is(torches: Torches, options
     torches.there = set()
     assert torches.source(options) == (options.source, [])
     assert torches.asked == []
+    assert torches.known == {}
 
 
 @pytest.mark.usefixtures("torches")
 def test_nothing_else_of_the_options_changes(tmp_path: Path) -> None:
     context = build_context(tmp_path, options=BuildOptions(memory="8G", jobs="1"))
-    chosen = with_default_source(context)
+    chosen, _ = with_default_source(context)
     assert replace(chosen, options=context.options) == context
     assert chosen.options == replace(context.options, source=context.matrix.default_source)

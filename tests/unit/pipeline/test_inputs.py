@@ -121,11 +121,21 @@ def test_only_what_the_source_uses_is_fetched(
     monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
     monkeypatch.setattr(module, "get_onednn", lambda _, tag, pin: ("oneDNN", tag, pin))
     monkeypatch.setattr(module, "get_acl", lambda _, tag, pin: ("ACL", tag, pin))
-    found = gather(context, Upstream(SOURCE, PREPARED, "2.13.0", onednn, acl))
+    found = gather(context, Upstream(SOURCE, PREPARED, "2.13.0", onednn, acl), {})
     assert (found.source, found.prepared, found.environment) == (SOURCE, PREPARED, "with torch 2.13.0")
     assert found.onednn == (onednn and ("oneDNN", *onednn))
     assert found.acl == (acl and ("ACL", *acl))
     assert ("onednn" in context.reporter.timings) == (onednn is not None)
+
+
+def test_an_environment_that_is_known_is_not_looked_up_again(
+    context: BuildContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
+    known = {"2.13.0": environment()}
+    assert gather(context, Upstream(SOURCE, PREPARED, "2.13.0", None, None), known).environment is known["2.13.0"]
+    other: Any = gather(context, Upstream(SOURCE, PREPARED, "2.14.0", None, None), known).environment
+    assert other == "with torch 2.14.0"
 
 
 @pytest.mark.parametrize("debug_symbols", [True, False])

@@ -9,7 +9,7 @@ from contexts import build_context
 from cpuwheels.config.patch_series import Patch, load_series
 from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.errors import PatchError
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.store import MANIFEST, check_entry
 from cpuwheels.source.patched import prepare_source
 from cpuwheels.source.result import Source
 from sample_source import CPUINFO, EPOCH, write_tree
@@ -54,6 +54,14 @@ def context(tmp_path: Path, store: Store, reporter: Reporter, patches: Path) -> 
 
 def patch(name: str = "0001-a.patch") -> Patch:
     return Patch(file=name, versions=">=0", why="w", upstream="none")
+
+
+def test_only_the_stores_own_manifest_is_left_out(context: BuildContext, source: Source) -> None:
+    (source.folder / "vllm" / MANIFEST).write_text("the source's own")
+    folder = prepare_source(context, source, [patch()]).folder
+    assert (folder / "vllm" / MANIFEST).read_text() == "the source's own"
+    assert (folder / MANIFEST).read_text() != "{}"
+    assert check_entry(folder) == []
 
 
 def test_patched_beside_a_source_that_stays_as_it_is(context: BuildContext, source: Source, story: io.StringIO) -> None:

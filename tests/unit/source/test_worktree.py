@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.version import Version
 
-from cpuwheels.core.errors import SourceError
-from cpuwheels.core.store import check_entry
+from cpuwheels.core.errors import SourceError, StoreError
+from cpuwheels.core.store import MANIFEST, check_entry
 from cpuwheels.source.version import Described
 from cpuwheels.source.worktree import TreeRequest, check_tree, tree_version
 from sample_source import EPOCH, commit, git, write_tree
@@ -174,6 +174,20 @@ def test_the_same_tree_is_the_same_source(checkout: Path, store: Store, reporter
     first = TreeRequest(checkout).get(store, reporter)
     os.utime(checkout / "setup.py")
     assert TreeRequest(checkout).get(store, reporter) == first
+
+
+def test_a_tree_with_a_file_of_the_stores_own_name_is_refused(checkout: Path, store: Store, reporter: Reporter) -> None:
+    (checkout / MANIFEST).write_text("{}")
+    commit(checkout)
+    for _ in range(2):
+        with pytest.raises(StoreError, match=f"{MANIFEST} at the top of what is to be stored"):
+            TreeRequest(checkout).get(store, reporter)
+    (checkout / "tests").mkdir()
+    (checkout / MANIFEST).rename(checkout / "tests" / MANIFEST)
+    commit(checkout)
+    folder = TreeRequest(checkout).get(store, reporter).folder
+    assert check_entry(folder) == []
+    assert (folder / "tests" / MANIFEST).read_text() == "{}"
 
 
 def test_a_snapshot_takes_what_did_not_change_from_the_one_before(

@@ -10,17 +10,19 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.debian_lock import DebianLock, DebianPackage
+from cpuwheels.config.debian_lock import DebianLock, DebianPackage, load_lock
+from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.core.errors import DownloadError, ToolchainError, WheelError
 from cpuwheels.fetch.debian.resolve import lock_text
 from cpuwheels.kernels.tcmalloc import Tcmalloc
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
-from cpuwheels.wheel.components import Components, get_components, with_components
+from cpuwheels.wheel.components import Components, get_components, runtime_components, with_components
 from cpuwheels.wheel.core_metadata import read_project
 from deb_writer import Deb
 from elf_writer import Elf
 from kernel_request import TARGET, toolchain
+from layout import ROOT
 from sample_source import sha256
 
 COMMON = "usr/share/common-licenses"
@@ -29,7 +31,11 @@ TEXTS = {
     "gcc-14-base": {"usr/share/doc/gcc-14-base/copyright": "the exception"},
     "libnuma1": {"usr/share/doc/libnuma1/copyright": "of libnuma"},
 }
-LOCKS = {"licenses": ("base-files", "gcc-14-base"), "sysroot": ("libnuma1",)}
+LOCKS = {
+    "licenses": ("base-files", "gcc-14-base"),
+    "sysroot": ("libnuma1",),
+    "compiler": ("libgcc-14-dev", "libgcc-s1", "libstdc++-14-dev", "libstdc++6"),
+}
 
 
 class Place:
@@ -37,7 +43,8 @@ class Place:
 
     def __init__(self, base: Path) -> None:
         self.base = base
-        self.packages = {name: self._package(name, files) for name, files in TEXTS.items()}
+        names = {name for lock in LOCKS.values() for name in lock}
+        self.packages = {name: self._package(name, TEXTS.get(name, {})) for name in sorted(names)}
         for lock, names in LOCKS.items():
             self._write_lock(lock, [self.packages[name] for name in names])
         self.onednn = OneDnn(self.tree("onednn", "LICENSE", "THIRD-PARTY-PROGRAMS"), "v3", "3.7", "d" * 64, "alternate")
@@ -47,7 +54,7 @@ class Place:
 
     @property
     def context(self) -> BuildContext:
-        target = TARGET.model_copy(update={"sysroot": "sysroot"})
+        target = TARGET.model_copy(update={"sysroot": "sysroot", "toolchain": "compiler"})
         return build_context(
             self.base / "cache", target, root=self.base / "root", mirrors=((self.base / "mirror").as_uri(),)
         )
@@ -64,9 +71,9 @@ class Place:
         path.write_bytes(Elf(needed=needed).write())
         return path
 
-    def get(self, modules: Iterable[Path] = (), **changes: object) -> Components:
+    def get(self, modules: Iterable[Path] = (), kind: str = "debian", **changes: object) -> Components:
         parts = {"onednn": self.onednn, "acl": self.acl, "tcmalloc": self.tcmalloc} | changes
-        return get_components(self.context, toolchain(), modules, **parts)  # type: ignore[arg-type]
+        return get_components(self.context, toolchain(kind=kind), modules, **parts)  # type: ignore[arg-type]
 
     def _package(self, name: str, files: dict[str, str]) -> DebianPackage:
         path = Deb(files).write(self.base / "mirror" / f"{name}.deb")
@@ -89,7 +96,8 @@ def test_each_library_is_listed_with_its_licence(place: Place) -> None:
         ("oneDNN", "3.7", "Apache-2.0 AND BSD-3-Clause AND BSL-1.0"),
         ("Arm Compute Library", "v52", "MIT"),
         ("gperftools", "2.16", "BSD-3-Clause"),
-        ("GCC runtime", "14.2.0", "GPL-3.0-or-later WITH GCC-exception-3.1"),
+        ("libstdc++", "1-2", "GPL-3.0-or-later WITH GCC-exception-3.1"),
+        ("libgcc", "1-2", "GPL-3.0-or-later WITH GCC-exception-3.1"),
         ("numactl", "1-2", "LGPL-2.1-only"),
     ]
     texts = {name: (found.folder / name).read_text() for one in found.listed for name in one.texts}
@@ -105,6 +113,42 @@ def test_each_library_is_listed_with_its_licence(place: Place) -> None:
         "third-party/numactl/LGPL-2.1": "the LGPL",
     }
     assert all(digest == sha256(found.folder / name) for one in found.listed for name, digest in one.texts.items())
+
+
+def test_what_is_from_a_package_has_the_packages_name_and_digest(place: Place) -> None:
+    found = place.get([place.module("libnuma.so.1")])
+    assert {one.name: (one.package, one.digest) for one in found.listed if one.package is not None} == {
+        name: (f"{package}.deb", sha256(place.base / "mirror" / f"{package}.deb"))
+        for name, package in {"libstdc++": "libstdc++-14-dev", "libgcc": "libgcc-14-dev", "numactl": "libnuma1"}.items()
+    }
+
+
+def test_the_runtime_of_a_compiler_of_this_machine_is_from_no_package(place: Place) -> None:
+    runtime = [one for one in place.get(kind="host").listed if one.name in {"libstdc++", "libgcc"}]
+    assert [(one.version, one.digest, one.package) for one in runtime] == [("14.2.0", "tc", None)] * 2
+
+
+@pytest.mark.parametrize("target", load_matrix(ROOT).targets, ids=lambda target: target.id)
+def test_each_compilers_lock_tells_where_its_runtime_is_from(target: Target, place: Place) -> None:
+    if target.toolchain is None:
+        assert target.compiler.family == "AppleClang"
+        return
+    context = build_context(place.base / "cache", target, root=ROOT)
+    chain = toolchain(kind="debian", cxx_libraries=("/tc/libstdc++.a",))
+    names = {package.path.rpartition("/")[2]: package for package in load_lock(ROOT, target.toolchain).packages}
+    for component in runtime_components(context, chain):
+        assert names[component.package or ""].sha256 == component.digest
+        assert names[component.package or ""].name.startswith(f"{component.name}-14-dev")
+        assert target.machine == "x86_64" or "-cross_" in (component.package or "")
+
+
+@pytest.mark.parametrize("packages", [("libgcc-14-dev", "libstdc++6"), ("libstdc++-14-dev", "libstdc++-15-dev")])
+def test_a_lock_that_does_not_tell_where_the_runtime_is_from_is_refused(
+    packages: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(LOCKS, "compiler", packages)
+    with pytest.raises(WheelError, match=r"[02] packages may hold the libstdc\+\+\.a"):
+        Place(tmp_path).get()
 
 
 def test_only_what_the_wheel_holds_is_listed(place: Place) -> None:

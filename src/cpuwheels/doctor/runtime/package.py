@@ -16,6 +16,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.models import Strict
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
+from cpuwheels.kernels.tcmalloc import PRELOADED
 from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
         picks="_C_AVX2" in text(_PLATFORM),
         variables=frozenset(_variables(text(_ENVS), text(_RESOURCES))),
         head_sizes=_head_sizes(text(_ATTENTION)),
-        allocator=any(one.startswith("vllm/libs/libtcmalloc") for one in names),
+        allocator=any(PRELOADED.fullmatch(one) for one in names),
         intel_openmp=INTEL_OPENMP in text(_PLATFORM),
         sees_to_amx=any(AMX_PATCH in patch["file"] for patch in notes.get("patches", [])),
         installed=installed,

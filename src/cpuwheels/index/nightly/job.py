@@ -61,7 +61,7 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     deadline = began + options.hours * 3600 if options.hours else None
     budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
     level = options.level or matrix.nightly.parity
-    maker = WheelMaker(own, matrix, bucket, options.build, level, reporter)
+    maker = WheelMaker(own, matrix, bucket, options.build, level, reporter, options.address)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
     outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
     removed = remove_old(bucket, matrix.nightly.keep_days, now)

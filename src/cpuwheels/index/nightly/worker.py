@@ -50,13 +50,22 @@ class WheelMaker:
         options: How they are built; the source is always the job's.
         level: How many cases of each operator are tested.
         reporter: Reports the steps of each wheel on its console.
+        address: Where the users of the index reach it.
     """
 
     def __init__(
-        self, paths: Paths, matrix: Matrix, bucket: Bucket, options: BuildOptions, level: Level, reporter: Reporter
+        self,
+        paths: Paths,
+        matrix: Matrix,
+        bucket: Bucket,
+        options: BuildOptions,
+        level: Level,
+        reporter: Reporter,
+        address: str | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
+        self._address = address
 
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
@@ -81,7 +90,13 @@ class WheelMaker:
         self._serve(finished.path, paths, target, reporter)
         self._time(finished.path, paths, target, reporter)
         published = publish_wheel(
-            self._bucket, finished.path, self._matrix, commit=commit_of(job), target=target.id, nightly=True
+            self._bucket,
+            finished.path,
+            self._matrix,
+            commit=commit_of(job),
+            target=target.id,
+            nightly=True,
+            address=self._address,
         )
         with storage_errors(paths.dist):
             remove_tree(paths.dist)

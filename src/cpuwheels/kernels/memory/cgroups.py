@@ -105,20 +105,6 @@ def cpu_quotas(proc: Path = PROC, root: Path = ROOT) -> list[CpuQuota]:
     return found
 
 
-def oom_kills(proc: Path = PROC) -> int:
-    """Return how many processes were killed for memory so far in this process's group, else on this machine.
-
-    Compare it before and after a command to learn whether one of its processes was among them: a compiler
-    driver whose compiler was killed exits with status 1, like any other failure.
-    """
-    for group in groups("memory", proc):
-        name = "memory.events" if group.unified else "memory.oom_control"
-        # The file counts kills in groups below as well, whoever's limit was hit.
-        if (count := _field(read_or_nothing(group.folder / name), "oom_kill")) is not None:
-            return count
-    return _field(read_or_nothing(proc / "vmstat"), "oom_kill") or 0
-
-
 @dataclass(frozen=True)
 class _Mount:
     unified: bool

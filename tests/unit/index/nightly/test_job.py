@@ -176,8 +176,9 @@ def test_hours_disk_and_attempts_are_limited(night: Night, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("level", [None, "smoke"])
 def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | None) -> None:
-    night.run(level=level, memory="8G", locked=True)
-    paths, _, bucket, options, used, _ = night.maker
+    night.run(level=level, memory="8G", locked=True, address="https://a.org/")
+    paths, _, bucket, options, used, _, address = night.maker
+    assert address == "https://a.org/"
     assert paths == Paths(night.base, night.base / "cache", night.base / "dist" / "nightly")
     assert bucket.name == str(night.index)
     assert options == BuildOptions(repo=night.tree, memory="8G", locked=True)
