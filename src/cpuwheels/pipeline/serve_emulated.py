@@ -109,7 +109,7 @@ def emulated_options(options: ServeOptions, target: Target, wheel: KernelWheel) 
     ``smoke`` serves one model in bfloat16 on the first library, ``full`` all in float32 and bfloat16 on each.
 
     Raises:
-        UsageError: A library is not in the wheel or has no emulated CPU, or torch.compile is asked for.
+        UsageError: A library is not in the wheel or has no emulated CPU, or none has; or torch.compile is asked for.
     """
     if "compile" in options.modes:
         raise UsageError(
@@ -118,6 +118,12 @@ def emulated_options(options: ServeOptions, target: Target, wheel: KernelWheel) 
             next_step=f"leave it out, or use a machine with {target.system} {target.machine}",
         )
     possible = [each.name for each in target.libraries if each.emulated and each.name in wheel.libraries]
+    if not possible:
+        raise UsageError(
+            f"{wheel.path.name} has no library for which an emulated CPU is known: {', '.join(wheel.libraries)}",
+            where="--wheel",
+            next_step=f"use a machine with {target.system} {target.machine}",
+        )
     for library in options.libraries:
         if library not in possible:
             raise UsageError(

@@ -78,6 +78,11 @@ def test_what_is_not_emulated_is_refused(options: ServeOptions, words: str) -> N
         emulated_options(options, fake_machine.foreign(), WHEEL)
 
 
+def test_another_projects_wheel_has_no_emulated_cpu() -> None:
+    with pytest.raises(UsageError, match="has no library for which an emulated CPU is known: _C"):
+        emulated_options(ServeOptions(), fake_machine.foreign(), replace(WHEEL, libraries={"_C": "vllm/_C.so"}))
+
+
 def test_requirements_without_wheels_are_all_named(this: BuildContext, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = missing(monkeypatch, "grpcio==1.76.0", "numba==0.65.0")
     words = r"2 requirements have no wheel for other and Python 3\.99: grpcio==1\.76\.0, numba==0\.65\.0"
