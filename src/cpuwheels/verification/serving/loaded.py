@@ -14,6 +14,8 @@ _KERNELS = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$")
 # Not what auditwheel has given a name of its own: symbols are looked up in the preloaded runtime first, so the one that
 # another package brings along, such as sentencepiece, lies idle.
 _OPENMP = re.compile(r"/(lib(?:gomp|iomp5|omp)\.so[.\d]*)$")
+_OF_TORCH = "libmimalloc"
+"""Not an allocator that takes the wheel's place: Debian's torch for Arm calls mimalloc's own functions for tensors."""
 _ALLOCATOR = re.compile(r"/(lib(?:tcmalloc|jemalloc|mimalloc)[^/]*\.so[.\d]*)$")
 
 
@@ -71,7 +73,7 @@ def fault(processes: Iterable[Process], wanted: str, chooser: str, *, allocator:
     for each in workers:
         if len(each.openmp) != 1:
             return f"a process that computes loaded {_listed(each.openmp) or 'no OpenMP runtime'}, and not one runtime"
-        if allocator and len(each.allocators) != 1:
+        if allocator and len([name for name in each.allocators if not name.startswith(_OF_TORCH)]) != 1:
             return f"a process that computes loaded {_listed(each.allocators) or 'no allocator'}, and not the wheel's"
     return ""
 
