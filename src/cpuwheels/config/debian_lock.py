@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from pydantic import Field
 
+from cpuwheels.core.errors import MatrixError
 from cpuwheels.core.models import Sha256, Strict, load_yaml
 
 LICENCES = "licenses"
@@ -13,6 +15,8 @@ LICENCES = "licenses"
 
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names of architectures that the kernel names differently."""
+
+_PYTHON = re.compile(r"python(3\.\d+)-minimal")
 
 
 class DebianPackage(Strict):
@@ -62,3 +66,33 @@ def load_lock(root: Path, name: str) -> DebianLock:
         MatrixError: It is missing or does not fit the model.
     """
     return load_yaml(root / "locks" / f"{name}.yaml", DebianLock)
+
+
+def glibc_of(lock: DebianLock) -> int:
+    """Return the version of a root's C library: 36 for 2.36.
+
+    Raises:
+        MatrixError: The root has none.
+    """
+    for package in lock.packages:
+        if package.name in {"libc6", "libc6.1"}:
+            return int(package.version.split(":")[-1].split("-")[0].split(".")[1])
+    raise _lacks("libc6")
+
+
+def python_of(lock: DebianLock) -> str:
+    """Return the version of a root's Python, such as ``3.14``.
+
+    Raises:
+        MatrixError: The root has none.
+    """
+    for package in lock.packages:
+        if found := _PYTHON.fullmatch(package.name):
+            return found[1]
+    raise _lacks("python3")
+
+
+def _lacks(package: str) -> MatrixError:
+    return MatrixError(
+        f"the root has no {package}", where="locks/: the target's root", next_step="add it to the lock's suites"
+    )

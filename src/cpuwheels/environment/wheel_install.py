@@ -8,6 +8,7 @@ from cpuwheels.core.errors import BuildEnvironmentError, CommandError, UnusableW
 from cpuwheels.fetch.uv import install_alone, install_cached, site_packages, uv_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 
@@ -15,30 +16,34 @@ PARITY_LOCK = "parity.txt"
 """What parity's cases import."""
 
 
-def install_wheel(wheel: Path, python: Path, lock: Path | None, logs: Path, cache: Path | None = None) -> Path:
-    """Install a wheel and the cases' own needs.
+def install_wheel(
+    wheel: Path, python: Path, lock: Path | None, logs: Path, cache: Path | None = None, options: Sequence[str] = ()
+) -> Path:
+    """Install a wheel, and what a lock has.
 
     Args:
         wheel: The wheel.
         python: Interpreter of a fresh environment with torch.
-        lock: Requirements file of the cases; None if their needs are there.
+        lock: Requirements file with versions and hashes; None if what is needed is there.
         logs: Folder for uv's output.
         cache: As in `install_alone`.
+        options: More options of ``uv pip install`` for what the lock has.
 
     Returns:
         The folder that it was installed into.
 
     Raises:
-        BuildEnvironmentError: The cases' needs cannot be installed.
+        BuildEnvironmentError: What the lock has cannot be installed.
         UnusableWheelError: The wheel cannot be installed.
     """
     log = logs / "parity-install.log"
     try:
         if lock:
-            install_cached(["--quiet", "--python", python, "--require-hashes", "-r", lock], uv_environment(), log)
+            arguments: list[str | Path] = ["--quiet", "--python", python, "--require-hashes", *options, "-r", lock]
+            install_cached(arguments, uv_environment(), log)
     except CommandError as error:
         raise BuildEnvironmentError(
-            "what the cases need cannot be installed",
+            "what the wheel is tested with cannot be installed",
             where=error.where,
             log=log,
             output=error.output,

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from packaging.markers import Marker
-from packaging.tags import compatible_tags, cpython_tags
-from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
+from packaging.utils import canonicalize_name
 
+from cpuwheels.config.debian_lock import glibc_of
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import ImageError, LockedError
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.fetch.uv import compile_requirements
-from cpuwheels.image.root_filesystem import glibc_of
-from cpuwheels.verification.serving.environment import LOCKS, own_name
+from cpuwheels.fetch.wheel_tags import missing_wheels
+from cpuwheels.verification.serving.locks import LOCKS, own_name
 from cpuwheels.verification.serving.requirements import APART, lock_fits, requirements_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
-
-    from packaging.tags import Tag
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock
@@ -32,8 +27,7 @@ if TYPE_CHECKING:
 _NEWEST = 40
 """Of the manylinux platforms 2_40 is the newest that uv knows."""
 
-_OLDEST = 17
-"""Of the manylinux platforms 2_17 is the oldest with a number."""
+_LOG = "image-packages.log"
 
 
 def locked_requirements(
@@ -114,21 +108,22 @@ def uv_platform(machine: str, base: DebianLock) -> str:
 
 
 def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, base: DebianLock) -> None:
-    """Refuse requirements that have no wheels for the image's machine.
-
-    uv resolves them for all machines at once, with the files of each: it knows no platform for every machine. What the
-    base has as a Debian package needs no wheel.
+    """Refuse requirements that have no wheels for the image's machine; a Debian package of the base does as well.
 
     Raises:
         ImageError: There are such requirements.
         BuildEnvironmentError: They cannot be resolved.
     """
     files = context.logs / "pylock.image.toml"
-    _compile(wanted, context, pins, ["--universal", "--format", "pylock.toml"], files)
-    about = markers(context.target, pins.python)
-    tags = image_tags(context.target.machine, pins.python, glibc_of(base))
     debian = {canonicalize_name(package.name.removeprefix("python3-")) for package in base.packages}
-    found = without_wheels(files.read_text(encoding="utf-8"), about, tags)
+    found = missing_wheels(
+        wanted,
+        _without(pins),
+        files,
+        about=markers(context.target, pins.python),
+        glibc=glibc_of(base),
+        log=context.logs / _LOG,
+    )
     if missing := [one for one in found if canonicalize_name(one.partition("==")[0]) not in debian]:
         raise ImageError(
             f"{len(missing)} requirements have no wheel for {context.target.machine} and Python {pins.python}: "
@@ -139,53 +134,11 @@ def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins
         )
 
 
-def without_wheels(pylock: str, about: Mapping[str, str], tags: Iterable[Tag]) -> list[str]:
-    """Return the packages of a ``pylock.toml`` (PEP 751) that have no wheel for a machine, with their versions.
-
-    Args:
-        pylock: Its text.
-        about: The machine's environment, as PEP 508 has it.
-        tags: Of the wheels that it can install.
-    """
-    accepted = frozenset(tags)
-    found = []
-    for package in tomllib.loads(pylock).get("packages", []):
-        if "marker" in package and not Marker(package["marker"]).evaluate(dict(about)):
-            continue
-        names = [one.get("name") or unquote(one["url"].rsplit("/", 1)[-1]) for one in package.get("wheels", [])]
-        if not any(_tags(name) & accepted for name in names):
-            found.append(f"{package['name']}=={package['version']}")
-    return sorted(found)
-
-
-def image_tags(machine: str, python: str, glibc: int) -> frozenset[Tag]:
-    """Return the tags of the wheels that an image's Python installs.
-
-    Args:
-        machine: As the kernel names it.
-        python: Such as ``3.11``.
-        glibc: 36 for 2.36.
-    """
-    major, minor = (int(part) for part in python.split("."))
-    numbers = range(glibc, _OLDEST - 1, -1)
-    platforms = [*(f"manylinux_2_{number}_{machine}" for number in numbers), f"manylinux2014_{machine}"]
-    platforms += [f"manylinux2010_{machine}", f"manylinux1_{machine}", f"linux_{machine}"]
-    interpreter = f"cp{major}{minor}"
-    return frozenset(cpython_tags((major, minor), platforms=platforms)) | frozenset(
-        compatible_tags((major, minor), interpreter, platforms)
-    )
-
-
-def _tags(name: str) -> frozenset[Tag]:
-    try:
-        return parse_wheel_filename(name)[3]
-    except InvalidWheelFilename:
-        return frozenset()
-
-
 def _compile(
     wanted: Sequence[str], context: BuildContext, pins: ImagePins, options: Sequence[str | Path], output: Path
 ) -> None:
-    without = sorted({*APART, *map(canonicalize_name, pins.without)})
-    log = context.logs / "image-packages.log"
-    compile_requirements(wanted, without, output, python=pins.python, options=options, log=log)
+    compile_requirements(wanted, _without(pins), output, python=pins.python, options=options, log=context.logs / _LOG)
+
+
+def _without(pins: ImagePins) -> list[str]:
+    return sorted({*APART, *map(canonicalize_name, pins.without)})

@@ -51,20 +51,6 @@ def base_root(context: BuildContext, lock: DebianLock) -> tuple[Path, str]:
     return _unpacked(context, lock), content_key(lock)
 
 
-def glibc_of(lock: DebianLock) -> int:
-    """Return the version of a base's C library: 36 for 2.36.
-
-    Raises:
-        MatrixError: The base has none.
-    """
-    for package in lock.packages:
-        if package.name in {"libc6", "libc6.1"}:
-            return int(package.version.split(":")[-1].split("-")[0].split(".")[1])
-    raise MatrixError(
-        "the base has no libc6", where="locks/: the image's root", next_step="add it to the lock's suites"
-    )
-
-
 def base_members(root: Path) -> dict[str, Member]:
     """Return the members of the base layer: packages, certificates, the user, and folders that programs expect.
 

@@ -15,7 +15,6 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.fetch.requested_wheel import requested_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.serve_wheel import server_variables
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.source.sdist import DEFAULT_INDEX
 from cpuwheels.verification.onednn_isa import needed_variables
@@ -28,6 +27,7 @@ from cpuwheels.verification.serve_bench.result import BenchedSide, ServeBench, b
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.memory import memory_share
 from cpuwheels.verification.serving.models import chosen_models
+from cpuwheels.verification.serving.setting import server_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:

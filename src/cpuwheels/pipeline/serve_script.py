@@ -14,14 +14,13 @@ from cpuwheels.core.errors import CommandError, UsageError
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.serve_wheel import server_variables
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.verification.serving.case import first_error
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.memory import memory_share
 from cpuwheels.verification.serving.questions import make_models
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest, serving
-from cpuwheels.verification.serving.setting import Setting
+from cpuwheels.verification.serving.setting import Setting, server_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:

@@ -2,33 +2,31 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from cpuwheels.config.host import check_own_machine, markers
+from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.core.environ import closed_environment
-from cpuwheels.core.errors import ServeError, UsageError
+from cpuwheels.core.errors import UsageError
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.serve_emulated import serve_emulated
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import needed_variables
 from cpuwheels.verification.parity.preflight import require_products
-from cpuwheels.verification.serving.case import Wanted, serve_case
+from cpuwheels.verification.serving.case import Wanted
 from cpuwheels.verification.serving.compiler import compiler_variables
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.lesser_cpu import best_library, lesser_cpu
 from cpuwheels.verification.serving.memory import memory_share
 from cpuwheels.verification.serving.models import MADE, Model, chosen_models
 from cpuwheels.verification.serving.operators import library_operators
-from cpuwheels.verification.serving.questions import make_models, questions_for
 from cpuwheels.verification.serving.result import Served
-from cpuwheels.verification.serving.setting import Setting
+from cpuwheels.verification.serving.run import serve_models
+from cpuwheels.verification.serving.setting import Setting, server_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
@@ -46,8 +44,6 @@ if TYPE_CHECKING:
 
 _SMOKE = ("qwen3", "moe")
 """Models of the level ``smoke``: attention and projections, and experts."""
-
-_OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
 def serve_wheel(
@@ -70,10 +66,12 @@ def serve_wheel(
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
-    check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
-    check_options(options, target, found)
+    check_locks(options)
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
+    if is_foreign(target):
+        return serve_emulated(context, found, options), context.logs
+    check_libraries(options, target, found)
     cpu = this_cpu(context)
     options = filled_in(options, target, found, cpu)
     models = chosen_models(options.models, MADE)
@@ -143,14 +141,22 @@ def runs(library: str, target: Target, cpu: CpuFeatures) -> bool:
     return any(each.name == library and set(each.needs) <= cpu.features for each in target.libraries)
 
 
-def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> None:
-    """Refuse options that exclude each other, and libraries that cannot be asked for.
+def check_locks(options: ServeOptions) -> None:
+    """Refuse options that exclude each other.
 
     Raises:
-        UsageError: They do, or there is no such library, or the target's chooser decides.
+        UsageError: They do.
     """
     if options.locked and options.relock:
         raise UsageError("--locked uses a lock and --relock writes one", where="--relock", next_step="give one of them")
+
+
+def check_libraries(options: ServeOptions, target: Target, wheel: KernelWheel) -> None:
+    """Refuse libraries that cannot be asked for on this machine.
+
+    Raises:
+        UsageError: There is no such library, or the target's chooser decides.
+    """
     if options.libraries and target.chooser:
         raise UsageError(
             f"the chooser of target {target.id} decides which library is loaded",
@@ -166,19 +172,6 @@ def check_options(options: ServeOptions, target: Target, wheel: KernelWheel) -> 
             )
 
 
-@contextmanager
-def server_variables(work: Path, limit: OnednnLimit | None) -> Iterator[dict[str, str]]:
-    """Yield the environment of every process, with which nothing is written to the user's folders.
-
-    vLLM's sockets are in the temporary folder, and their paths may have 107 characters (unix(7)), so its path is short.
-    """
-    home = work / "home"
-    home.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="serve-", ignore_cleanup_errors=True) as short:
-        folders = {"HOME": str(home), "XDG_CACHE_HOME": str(home / ".cache"), "TMPDIR": short}
-        yield closed_environment({**_OFFLINE, **needed_variables(limit), **folders, "VLLM_RPC_BASE_PATH": short})
-
-
 def _cases(
     setting: Setting,
     wheel: KernelWheel,
@@ -190,33 +183,23 @@ def _cases(
     operators: Mapping[str, Collection[str]],
 ) -> Iterator[Case]:
     """Serve each model in each data type it has, on each library and in each mode."""
-    made = make_models(setting, [name for name, folder in models.items() if folder is None])
     users = limit.environment() if limit and limit.from_user else {}
-    for name, folder in models.items():
-        kind = MADE.get(name, Model())
-        for dtype in (each for each in options.dtypes if each in kind.dtypes):
-            place = folder or made[name]
-            wanted = [
-                Wanted(
-                    name,
-                    place,
-                    dtype,
-                    library,
-                    target.chooser or "",
-                    wheel.preloads,
-                    {**lesser_cpu(target, library, cpu.features), **users} if library else {},
-                    mode,
-                    kind.lacks(operators[library or best_library(target, cpu.features)]),
-                )
-                for library in options.libraries or ("",)
-                for mode in options.modes
-            ]
-            yield from (one.not_served() for one in wanted if one.absent)
-            if not (served := [one for one in wanted if not one.absent]):
-                continue
-            try:
-                questions = questions_for(setting, name, place, dtype)
-            except ServeError as error:
-                yield from (one.not_served(error.what) for one in served)
-                continue
-            yield from (serve_case(setting, one, questions) for one in served)
+
+    def wanted(name: str, place: Path, dtype: str) -> list[Wanted]:
+        return [
+            Wanted(
+                name,
+                place,
+                dtype,
+                library,
+                target.chooser or "",
+                wheel.preloads,
+                {**lesser_cpu(target, library, cpu.features), **users} if library else {},
+                mode,
+                MADE.get(name, Model()).lacks(operators[library or best_library(target, cpu.features)]),
+            )
+            for library in options.libraries or ("",)
+            for mode in options.modes
+        ]
+
+    yield from serve_models(setting, models, options.dtypes, wanted)

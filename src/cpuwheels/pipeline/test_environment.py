@@ -176,7 +176,7 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         )
     with context.reporter.stage("environment", f"an emulated machine with {target.machine} and torch"):
         machine = emulated(context)
-        _require_torch(context, wheel, machine)
+        require_torch(context, wheel, machine)
         cpus = machine.environment(work / "venv")
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
     threads = options.threads or 1
@@ -194,8 +194,12 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
     )
 
 
-def _require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:
-    """Check that the root's torch is the one that the wheel requires, or may replace it."""
+def require_torch(context: BuildContext, wheel: KernelWheel, machine: EmulatedMachine) -> None:
+    """Check that the root's torch is the one that the wheel requires, or may replace it.
+
+    Raises:
+        TorchError: It is neither.
+    """
     there = Version(machine.torch_version).public
     if there == wheel.torch:
         return

@@ -51,7 +51,7 @@ def test_only_what_is_pinned_by_content_is_installed(
     python: Path, wheel: Path, logs: Path, tmp_path: Path, lock: str
 ) -> None:
     (tmp_path / "lock.txt").write_text(lock)
-    with pytest.raises(BuildEnvironmentError, match="what the cases need cannot be installed"):
+    with pytest.raises(BuildEnvironmentError, match="what the wheel is tested with cannot be installed"):
         install_wheel(wheel, python, tmp_path / "lock.txt", logs)
 
 

@@ -10,15 +10,7 @@ from cpuwheels.config.debian_lock import DebianLock, DebianPackage
 from cpuwheels.core.errors import MatrixError
 from cpuwheels.fetch.debian.resolve import lock_text
 from cpuwheels.image.layers import Member
-from cpuwheels.image.root_filesystem import (
-    CERTIFICATES,
-    HOME,
-    USER,
-    base_members,
-    base_root,
-    compiler_members,
-    glibc_of,
-)
+from cpuwheels.image.root_filesystem import CERTIFICATES, HOME, USER, base_members, base_root, compiler_members
 from deb_writer import Deb
 
 
@@ -79,9 +71,3 @@ def test_a_compiler_adds_only_what_the_base_lacks(mirror: Path, tmp_path: Path) 
     (tmp_path / "locks" / "compiler.yaml").write_text(lock_text(lock(newer, own)))
     with pytest.raises(MatrixError, match=r"libc6: another version than in locks/base\.yaml"):
         compiler_members(context, "base", "compiler")
-
-
-def test_the_c_library_of_a_base_is_known(mirror: Path) -> None:
-    assert glibc_of(lock(package(mirror, "libc6", Deb(), "2.36-9+deb12u14"))) == 36
-    with pytest.raises(MatrixError, match="no libc6"):
-        glibc_of(lock(package(mirror, "dash", Deb())))

@@ -7,6 +7,7 @@ path, and what it starts by that name is emulated too.
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -14,9 +15,9 @@ from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, TargetNotBuiltError, ToolchainError
-from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.filesystem import link_or_copy, storage_errors
 from cpuwheels.core.process import run
-from cpuwheels.environment.debian_root import lacking, read_root, write_environment, write_interpreter
+from cpuwheels.environment.debian_root import DebianRoot, lacking, read_root, write_environment, write_interpreter
 from cpuwheels.environment.torch_debian import ROOTS
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
@@ -70,12 +71,18 @@ class EmulatedMachine:
     tried: Mapping[str, str]
     bytecode: Path
 
-    def command(self, cpu: str, executable: Path | None = None) -> list[str | Path]:
+    @property
+    def debian(self) -> DebianRoot:
+        """The root, as Python and torch are in it."""
+        return DebianRoot(self.root, self.python, self.torch_version)
+
+    def command(self, cpu: str, executable: Path | None = None, bytecode: Path | None = None) -> list[str | Path]:
         """Return what starts the root's Python on a CPU.
 
         Args:
             cpu: As QEMU names it.
             executable: What Python takes for its own path; the root's interpreter if not given.
+            bytecode: Folder of the bytecode, if not the store's.
         """
         return [
             self.program,
@@ -87,28 +94,32 @@ class EmulatedMachine:
             executable or self.python,
             self.python,
             "-X",
-            f"pycache_prefix={self.bytecode}",
+            f"pycache_prefix={bytecode or self.bytecode}",
         ]
 
-    def environment(self, folder: Path) -> tuple[Cpu, ...]:
+    def environment(self, folder: Path, bytecode: Path | None = None) -> tuple[Cpu, ...]:
         """Make a virtual environment with an interpreter for each CPU, into which wheels can be installed.
 
         They find the root's packages and share what is installed. ``bin/python`` runs on the first CPU.
 
         Args:
             folder: The environment; emptied first.
+            bytecode: Folder for the bytecode of whatever is imported, with what the store has of it; written only where
+                PYTHONDONTWRITEBYTECODE is empty.
 
         Raises:
             StoreError: It cannot be written.
         """
         write_environment(folder, self.python, packages=True)
         with storage_errors(folder):
-            return tuple(self._interpreter(folder, place, cpu) for place, cpu in enumerate(self.features))
+            if bytecode:
+                shutil.copytree(self.bytecode, bytecode, copy_function=link_or_copy)
+            return tuple(self._interpreter(folder, place, cpu, bytecode) for place, cpu in enumerate(self.features))
 
-    def _interpreter(self, folder: Path, place: int, cpu: str) -> Cpu:
+    def _interpreter(self, folder: Path, place: int, cpu: str, bytecode: Path | None) -> Cpu:
         script = folder / "bin" / (f"python-{place}" if place else "python")
         # Nothing is written to the store's bytecode, not even by programs that ignore the environment's variables (-I).
-        write_interpreter(script, [*self.command(cpu, script), "-B"])
+        write_interpreter(script, [*self.command(cpu, script, bytecode), *([] if bytecode else ["-B"])])
         libraries = tuple(library for library, on in self.tried.items() if on == cpu)
         return Cpu(cpu, self.features[cpu], [script], libraries)
 
@@ -125,23 +136,12 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
         DownloadError: A package cannot be fetched.
     """
     target, store = context.target, context.store
-    features = emulated_features(target.libraries)
-    if target.root is None or not features:
-        missing = "a root" if target.root is None else "the emulated CPU of a library"
-        raise TargetNotBuiltError(
-            f"wheels of target '{target.id}' can be tested on {target.system} {target.machine} alone",
-            where=f"matrix.yaml: the target does not name {missing}",
-            next_step=f"use a machine with {target.system} {target.machine}",
-        )
+    name, features = require_emulated(target)
     program = find_emulator(context, target.machine)
     folder = unpacked_root(
-        load_lock(context.root, target.root),
-        ROOTS,
-        mirrors=debian_mirrors(context),
-        store=store,
-        reporter=context.reporter,
+        load_lock(context.root, name), ROOTS, mirrors=debian_mirrors(context), store=store, reporter=context.reporter
     )
-    root = read_root(folder, target.id, target.root)
+    root = read_root(folder, target.id, name)
     machine = EmulatedMachine(
         machine=target.machine,
         program=program,
@@ -155,6 +155,23 @@ def emulated_machine(context: BuildContext) -> EmulatedMachine:
     _require_libraries(folder, target)
     _compile(context, machine)
     return machine
+
+
+def require_emulated(target: Target) -> tuple[str, dict[str, frozenset[str]]]:
+    """Return the name of a target's root, and the emulated CPUs of its libraries with their features.
+
+    Raises:
+        TargetNotBuiltError: It names no root, or no CPU.
+    """
+    features = emulated_features(target.libraries)
+    if target.root is None or not features:
+        missing = "a root" if target.root is None else "the emulated CPU of a library"
+        raise TargetNotBuiltError(
+            f"wheels of target '{target.id}' can be tested on {target.system} {target.machine} alone",
+            where=f"matrix.yaml: the target does not name {missing}",
+            next_step=f"use a machine with {target.system} {target.machine}",
+        )
+    return target.root, features
 
 
 def _require_libraries(root: Path, target: Target) -> None:

@@ -17,7 +17,7 @@ from cpuwheels.verification.serving.figures import measure
 from cpuwheels.verification.serving.loaded import fault, kernel_libraries, runtime_names
 from cpuwheels.verification.serving.models import MADE, Model
 from cpuwheels.verification.serving.result import Case, Figures
-from cpuwheels.verification.serving.server import NAME, PATIENCE, ServerError, ServerRequest, serving
+from cpuwheels.verification.serving.server import ENDING, NAME, PATIENCE, ServerError, ServerRequest, serving
 from cpuwheels.verification.serving.setting import SCRIPTS_LOG, run_script
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = {"eager": PATIENCE, "compile": 2 * PATIENCE}
 """Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one or with a compiler."""
+
+_EMULATED = 8
+"""How many times as long a server may take on an emulated machine."""
 
 _TOGETHER = 16
 """Requests that the server computes at once, as resources/ask.py sends them."""
@@ -53,6 +56,8 @@ class Wanted:
         env: Variables that make vLLM load the library.
         mode: Whether torch.compile makes code of the model.
         absent: Operators that the model needs and the library does not have.
+        python: Interpreter of the server, if not the environment's: on the emulated CPU that the library is for.
+        cpu: That CPU, as QEMU names it.
     """
 
     model: str
@@ -64,6 +69,8 @@ class Wanted:
     env: Mapping[str, str]
     mode: ServeMode = "eager"
     absent: tuple[str, ...] = ()
+    python: Path | None = None
+    cpu: str = ""
 
     @property
     def kind(self) -> Model:
@@ -84,6 +91,7 @@ class Wanted:
             library="",
             wanted=self.library,
             mode=self.mode,
+            cpu=self.cpu,
             absent=self.absent,
             started=None,
             seconds=0.0,
@@ -107,15 +115,16 @@ class _Found:
 
 def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
     """Start a server, ask it, look which libraries it has loaded, and end it."""
-    log = setting.logs / wanted.log
+    log, slowness = setting.logs / wanted.log, _EMULATED if setting.emulated else 1
     request = ServerRequest(
-        setting.environment.python,
+        wanted.python or setting.environment.python,
         wanted.folder,
         wanted.dtype,
         setting.memory,
         {**setting.env, **wanted.kind.env, **wanted.env},
         log,
-        _PATIENCE[wanted.mode],
+        slowness * _PATIENCE[wanted.mode],
+        ending=slowness * ENDING,
         sequences=_TOGETHER,
         compiled=wanted.mode == "compile",
         arguments=wanted.kind.arguments,
@@ -140,6 +149,7 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         runtimes=runtime_names(found.processes or ()),
         wanted=wanted.library,
         mode=wanted.mode,
+        cpu=wanted.cpu,
         compiler=setting.compiler if wanted.mode == "compile" else "",
         started=found.started,
         seconds=round(time.monotonic() - began, 1),

@@ -17,6 +17,8 @@ _KERNELS = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$")
 # Not what auditwheel has given a name of its own: symbols are looked up in the preloaded runtime first, so the one that
 # another package brings along, such as sentencepiece, lies idle.
 _OPENMP = re.compile(r"/(lib(?:gomp|iomp5|omp)\.so[.\d]*)$")
+_OF_TORCH = "libmimalloc"
+"""Not an allocator that takes the wheel's place: Debian's torch for Arm calls mimalloc's own functions for tensors."""
 _ALLOCATOR = re.compile(r"/(lib(?:tcmalloc|jemalloc|mimalloc)[^/]*\.so[.\d]*)$")
 
 
@@ -95,7 +97,7 @@ def _fault_of(process: Process, preloads: Preloads) -> str:
         return f"{about} loaded {_listed(process.openmp) or 'no OpenMP runtime'}, and not one runtime"
     if preloads.openmp and process.openmp != {preloads.openmp}:
         return f"{about} uses {_listed(process.openmp)}, and not {preloads.openmp}"
-    if preloads.allocator and len(process.allocators) != 1:
+    if preloads.allocator and len([name for name in process.allocators if not name.startswith(_OF_TORCH)]) != 1:
         return f"{about} loaded {_listed(process.allocators) or 'no allocator'}, and not the wheel's"
     return ""
 

@@ -50,6 +50,8 @@ class Case(Part):
     """Seconds until it took requests; None if it did not."""
     seconds: float
     mode: ServeMode = "eager"
+    cpu: str = ""
+    """The emulated CPU that the server ran on, as QEMU names it; empty if it was this machine's."""
     compiler: str = ""
     """What compiled the code that torch.compile makes."""
     absent: tuple[str, ...] = ()
@@ -113,7 +115,9 @@ class Served(Part):
     torch: str
     python: str
     machine: str
-    """Name of the CPU."""
+    """Name of the CPU; of an emulated machine its kind."""
+    emulated: bool = False
+    """Whether the servers ran on an emulated machine; then each case names its CPU."""
     requirements: str
     """The lock that was installed, or how the requirements were resolved."""
     requirements_sha256: str

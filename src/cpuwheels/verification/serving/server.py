@@ -38,8 +38,10 @@ found as a descendant of the others."""
 PATIENCE = 600.0
 """Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one."""
 
+ENDING = 60.0
+"""Seconds for its end."""
+
 _PAUSE_SECONDS = 0.25
-_ENDS_SECONDS = 60
 
 
 class ServerError(Exception):
@@ -62,6 +64,7 @@ class ServerRequest:
         sequences: Requests that it computes at once.
         compiled: Whether torch.compile makes code of the model, which needs a C++ compiler.
         arguments: Further ones of the command line.
+        ending: Seconds that it has for its end.
     """
 
     python: Path
@@ -75,6 +78,7 @@ class ServerRequest:
     sequences: int = 8
     compiled: bool = False
     arguments: tuple[str, ...] = ()
+    ending: float = ENDING
 
     def command(self, port: int) -> list[str | Path]:
         """Return the command line."""
@@ -131,8 +135,10 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(self, process: subprocess.Popen[str], family: _Family, port: int, started: float) -> None:
-        self._process, self._family = process, family
+    def __init__(
+        self, process: subprocess.Popen[str], family: _Family, port: int, started: float, ending: float
+    ) -> None:
+        self._process, self._family, self._ending = process, family, ending
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
 
@@ -159,10 +165,10 @@ class Server:
         held = held_files(self._family.members())
         self._process.send_signal(signal.SIGTERM)
         try:
-            status = self._process.wait(_ENDS_SECONDS)
+            status = self._process.wait(self._ending)
         except subprocess.TimeoutExpired as error:
-            raise ServerError(f"the server did not end within {_ENDS_SECONDS} s of SIGTERM") from error
-        _, left = psutil.wait_procs(self._family.members(), timeout=_ENDS_SECONDS)
+            raise ServerError(f"the server did not end within {self._ending:g} s of SIGTERM") from error
+        _, left = psutil.wait_procs(self._family.members(), timeout=self._ending)
         if status != 0:
             raise ServerError(f"on SIGTERM, the server {how_ended(status)}")
         if left:
@@ -196,7 +202,7 @@ def serving(request: ServerRequest) -> Iterator[Server]:
                 if time.monotonic() - began > request.patience:
                     raise ServerError(f"the server takes no requests after {request.patience:g} s")
                 time.sleep(_PAUSE_SECONDS)
-            yield Server(process, family, port, time.monotonic() - began)
+            yield Server(process, family, port, time.monotonic() - began, request.ending)
     finally:
         for left in family.members():
             with contextlib.suppress(psutil.NoSuchProcess):

@@ -34,6 +34,21 @@ def test_each_cpu_has_an_interpreter_of_one_environment(tmp_path: Path) -> None:
     assert (folder / "lib/python3.99/site-packages").is_dir()
 
 
+def test_an_environment_may_have_bytecode_of_its_own(tmp_path: Path) -> None:
+    machine, own = fake_machine.machine(tmp_path), tmp_path / "own"
+    (machine.bytecode / "torch").mkdir(parents=True)
+    (machine.bytecode / "torch" / "x.pyc").write_bytes(b"x")
+    script = machine.environment(tmp_path / "environment", own)[-1].python[0]
+    assert (own / "torch" / "x.pyc").read_bytes() == b"x"
+    (tmp_path / "module.py").touch()
+    for wanted, there in (("1", False), ("", True)):
+        subprocess.run(
+            [script, "-c", "import module"], check=True, cwd=tmp_path, env={"PYTHONDONTWRITEBYTECODE": wanted}
+        )
+        assert bool([*own.rglob("module.*.pyc")]) is there
+    assert not [*machine.bytecode.rglob("module.*")]
+
+
 def test_python_takes_the_script_for_itself(tmp_path: Path) -> None:
     command = fake_machine.machine(tmp_path).command("old", tmp_path / "python")
     assert command[command.index("-0") + 1] == tmp_path / "python"

@@ -159,3 +159,25 @@ def test_the_first_error_of_a_servers_log_is_told(tmp_path: Path) -> None:
     assert first_error(log) == ": RuntimeError: Boolean value of Tensor"
     log.write_text("Traceback\n(APIServer pid=1) ValueError: no such model\n")
     assert first_error(log) == ": ValueError: no such model"
+
+
+def test_an_emulated_cpus_server_has_its_interpreter_and_more_time(
+    setting: Setting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests: list[ServerRequest] = []
+
+    def refuse(request: ServerRequest) -> AbstractContextManager[object]:
+        requests.append(request)
+        raise servers.ServerError("not started")
+
+    monkeypatch.setattr(cases, "serving", refuse)
+    wanted = Wanted("opt", setting.work, "float32", "_C_NEON", "_C", allocator=True, env={})
+    other = replace(wanted, python=setting.work / "bin" / "python-1", cpu="neoverse-n1")
+    found = [
+        serve_case(setting, wanted, setting.work),
+        serve_case(replace(setting, emulated=True), other, setting.work),
+    ]
+    assert [case.cpu for case in found] == ["", "neoverse-n1"]
+    own, emulated = requests
+    assert (own.python, emulated.python) == (setting.environment.python, other.python)
+    assert (emulated.patience, emulated.ending) == (8 * own.patience, 8 * own.ending)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+import fake_machine
 from contexts import build_context
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.host import markers
-from cpuwheels.core.errors import LockedError
+from cpuwheels.core.errors import BuildEnvironmentError
 from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.environment.test_env import new_environment
 from cpuwheels.fetch.uv import site_packages
 from cpuwheels.verification.serving import environment as serving
-from cpuwheels.verification.serving.environment import _install_companions, _lock
+from cpuwheels.verification.serving.environment import _install_companions
 from cpuwheels.verification.serving.requirements import Unmet
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from kernel_request import environment
@@ -40,45 +40,10 @@ def this(tmp_path: Path) -> BuildContext:
     return build_context(tmp_path, root=tmp_path / "project")
 
 
-def choose(this: BuildContext, own: Path, environment: Environment, work: Path, *, locked: bool) -> tuple[Path, str]:
-    about = markers(this.target, "3.11")
-    return _lock(this, own, ["pillow>=12", "torch==2.13.0+cpu"], about, environment, work, locked=locked)
-
-
-def test_the_projects_lock_is_taken_if_it_fits(this: BuildContext, made: Environment, tmp_path: Path) -> None:
-    own = this.paths.root / "locks" / "serve" / "x86-0.32.0-py3.11.txt"
-    own.parent.mkdir(parents=True)
-    own.write_text("pillow==12.1 --hash=sha256:0\n")
-    assert choose(this, own, made, tmp_path, locked=True) == (own, "locks/serve/x86-0.32.0-py3.11.txt")
-    assert this.reporter.announcements == []
-
-
-@pytest.mark.parametrize(
-    ("text", "why"), [(None, "there is no x86-0.32.0-py3.11.txt"), ("pillow==11.0", "have pillow>=12")]
-)
-def test_without_one_that_fits_requirements_are_resolved_aloud_or_refused(
-    this: BuildContext, made: Environment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str | None, why: str
-) -> None:
-    own = this.paths.root / "locks" / "serve" / "x86-0.32.0-py3.11.txt"
-    if text:
-        own.parent.mkdir(parents=True)
-        own.write_text(text)
-    resolved: list[Path] = []
-    monkeypatch.setattr(serving, "_resolve", lambda _this, _lines, _environment, lock: resolved.append(lock))
-    with pytest.raises(LockedError, match=why):
-        choose(this, own, made, tmp_path, locked=True)
-    assert not resolved
-    lock, name = choose(this, own, made, tmp_path, locked=False)
-    assert resolved == [lock]
-    assert lock.parent == tmp_path  # the project's own stays as it is
-    assert name.startswith("resolved on 20")
-    (note,) = this.reporter.announcements
-    assert why in note
-
-
 def test_with_debians_torch_the_requirements_are_those_of_debians_python(
     this: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    fake_machine.fill_root(tmp_path / "root")
     root = DebianRoot(tmp_path / "root", tmp_path / "root/usr/bin/python3.99", "2.14.1+debian")
     build = environment(torch_version="2.14.1", torch_alternate=True, debian=root)
     wheel = KernelWheel(
@@ -97,3 +62,29 @@ def test_with_debians_torch_the_requirements_are_those_of_debians_python(
     assert (found.version, found.torch, found.lock) == ("3.99", "2.14.1+debian", f"locks/serve/{own.name}")
     assert (asked, found.lacks) == (["3.99"], ("torchvision",))
     assert [note for note in this.reporter.announcements if "torch==" in note] == []
+
+
+def test_an_emulated_machine_gets_the_lock_of_its_roots_python(
+    this: BuildContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machine = fake_machine.machine(tmp_path)
+    machine.bytecode.mkdir()
+    own = this.paths.root / "locks" / "serve" / "x86-1.0-py3.99.txt"
+    own.parent.mkdir(parents=True)
+    own.write_text("pillow==12.1 --hash=sha256:0\n")
+    this.logs.mkdir(exist_ok=True)
+    wheel = KernelWheel(Path("vllm.whl"), "0" * 64, "1.0", "2.5.1", {}, requires=("torch==2.5.1", "pillow>=12"))
+    installed: list[tuple[object, ...]] = []
+    monkeypatch.setattr(
+        serving, "install_wheel", lambda *given, **options: installed.append((*given, options)) or tmp_path / "site"
+    )
+    monkeypatch.setattr(serving, "unmet", lambda *_: [Unmet("torch", "torch==2.5.1", "vllm")])
+    found, cpus = serving.emulated_environment(this, machine, wheel, tmp_path / "work", locked=True, relock=False)
+    assert (found.version, found.torch, found.lock) == ("3.99", "2.5.1+debian", f"locks/serve/{own.name}")
+    assert [cpu.name for cpu in cpus] == ["max,fast=on", "old"]
+    assert [found.python] == cpus[1].python  # the plainest is the fastest to emulate
+    options = {"options": ("--no-deps", "--only-binary", ":all:")}
+    assert installed == [(wheel.path, found.python, own, this.logs, options)]
+    monkeypatch.setattr(serving, "unmet", lambda *_: [Unmet("numba", "numba==0.65.0", "vllm")])
+    with pytest.raises(BuildEnvironmentError, match=r"the environment lacks numba==0\.65\.0 \(required by vllm\)"):
+        serving.emulated_environment(this, machine, wheel, tmp_path / "again", locked=True, relock=False)

@@ -81,6 +81,13 @@ def test_a_fault_is_told(processes: list[Process], words: str) -> None:
     assert bool(found) == bool(words)
 
 
+def test_torch_may_have_an_allocator_of_its_own_beside_the_wheels() -> None:
+    mimalloc = "/root/usr/lib/libmimalloc.so.3.6"
+    assert fault([API, worker(KERNELS, GOMP, TCMALLOC, mimalloc)], "", "", allocator=True) == ""
+    found = fault([API, worker(KERNELS, GOMP, mimalloc)], "", "", allocator=True)
+    assert found == "a process that computes loaded libmimalloc.so.3.6, and not the wheel's"
+
+
 def test_a_wheel_without_an_allocator_needs_none() -> None:
     assert fault([API, worker(KERNELS, GOMP)], "", "", Preloads()) == ""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,17 @@ def test_models_are_made_in_one_go(setting: Setting) -> None:
     assert found == {name: setting.work / "models" / name for name in ("opt", "moe")}
     assert (setting.work / "models").read_text() == "opt moe"
     assert make_models(setting, []) == {}
+
+
+def test_less_is_asked_where_everything_is_emulated(setting: Setting) -> None:
+    text = "import json, pathlib, sys; pathlib.Path(sys.argv[5]).write_text(json.dumps(sys.argv[1:]))"
+    script(setting, "reference.py", text)
+    folder = setting.work / "opt"
+    folder.mkdir()
+    (folder / "model.safetensors").write_bytes(b"x")
+    few = questions_for(replace(setting, emulated=True), "opt", folder, "float32")
+    _, _, candidates, _, _, *extent = json.loads(few.read_text())
+    assert (candidates, extent) == ("24", ["8", "6,170", "1"])
+    script(setting, "reference.py", text.replace("sys.argv[1:]", "[1, 2]"))
+    with pytest.raises(ServeError, match="only 2 of 3 questions have a clear answer"):
+        questions_for(replace(setting, emulated=True), "opt", folder, "float32")

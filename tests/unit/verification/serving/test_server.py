@@ -41,16 +41,8 @@ def gone(pid: int) -> bool:
     return False
 
 
-def like(request: ServerRequest, model: str, patience: float = 20) -> ServerRequest:
-    return ServerRequest(
-        request.python,
-        request.model.with_name(model),
-        request.dtype,
-        request.memory,
-        request.env,
-        request.log,
-        patience,
-    )
+def like(request: ServerRequest, model: str, **changes: float) -> ServerRequest:
+    return replace(request, model=request.model.with_name(model), **changes)  # type: ignore[arg-type]
 
 
 def test_it_is_up_inside_the_block_and_gone_after_it(request_: ServerRequest) -> None:
@@ -78,7 +70,10 @@ def test_one_that_dies_says_so_at_once(request_: ServerRequest) -> None:
 
 def test_one_that_takes_no_requests_is_ended(request_: ServerRequest) -> None:
     began = time.monotonic()
-    with pytest.raises(ServerError, match=r"takes no requests after 0\.5 s"), serving(like(request_, "hangs", 0.5)):
+    with (
+        pytest.raises(ServerError, match=r"takes no requests after 0\.5 s"),
+        serving(like(request_, "hangs", patience=0.5)),
+    ):
         pytest.fail("it is not up")
     assert time.monotonic() - began < 15
 
@@ -89,16 +84,20 @@ def test_another_status_than_0_is_a_fault(request_: ServerRequest) -> None:
 
 
 def test_one_that_does_not_end_is_killed(request_: ServerRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "_ENDS_SECONDS", 1)
     monkeypatch.setattr("cpuwheels.core.process._GRACE_SECONDS", 1)
-    with serving(like(request_, "stays")) as server, pytest.raises(ServerError, match="did not end within 1 s"):
+    with (
+        serving(like(request_, "stays", ending=1)) as server,
+        pytest.raises(ServerError, match="did not end within 1 s"),
+    ):
         server.end()
     assert gone(child(request_))
 
 
-def test_processes_left_behind_are_a_fault(request_: ServerRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "_ENDS_SECONDS", 1)
-    with serving(like(request_, "leaves")) as server, pytest.raises(ServerError, match="left 1 processes behind"):
+def test_processes_left_behind_are_a_fault(request_: ServerRequest) -> None:
+    with (
+        serving(like(request_, "leaves", ending=1)) as server,
+        pytest.raises(ServerError, match="left 1 processes behind"),
+    ):
         server.end()
     assert gone(child(request_))  # and then they are ended
 
@@ -133,7 +132,7 @@ def test_what_a_request_says_is_on_the_command_line(request_: ServerRequest) -> 
 
 
 def test_an_interrupt_leaves_no_process(request_: ServerRequest) -> None:
-    with pytest.raises(KeyboardInterrupt), serving(like(request_, "leaves")):
+    with pytest.raises(KeyboardInterrupt), serving(like(request_, "leaves", ending=1)):
         raise KeyboardInterrupt
     assert gone(child(request_))
 

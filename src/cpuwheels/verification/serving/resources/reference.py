@@ -1,6 +1,6 @@
 """Ask Hugging Face transformers, for a server to be compared with. Runs in the environment that serves the wheel.
 
-    python reference.py MODEL DTYPE CANDIDATES LEAST OUTPUT
+    python reference.py MODEL DTYPE CANDIDATES LEAST OUTPUT [TOKENS LENGTHS TAKEN]
 
 Random texts are continued greedily, as completions and as chats, CANDIDATES of each length. Where two tokens are nearly
 as likely, rounding decides between them, and another program may round otherwise. So those texts are taken whose
@@ -9,7 +9,7 @@ and by `MARGIN` times the answer's rounding errors, if they can be told. They ar
 its scores differ (root mean square) from those in a wider data type, which also have to give the same answer.
 
 OUTPUT becomes a JSON list of the questions, with prompt and answer in tokens, the least lead, and the lead that was
-required.
+required. TOKENS of an answer, LENGTHS of texts in characters and TAKEN texts of each are `EXTENT` if not given.
 """
 
 from __future__ import annotations
@@ -19,11 +19,14 @@ import random
 import string
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from quantised import REFERENCE, round_inputs
 from transformers import AutoModelForCausalLM, AutoTokenizer
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 ANSWER = 16
 """Tokens."""
@@ -31,6 +34,7 @@ LENGTHS = (6, 40, 170, 450)
 """Characters of the texts: the longest fill two and four blocks of the KV cache, which have 128 tokens on a CPU."""
 TAKEN = 2
 """Texts of each length and kind."""
+EXTENT = (str(ANSWER), ",".join(map(str, LENGTHS)), str(TAKEN))
 LOOKED_AT = 8
 """Texts of each length and kind whose answers are looked at in a wider data type, the clearest first."""
 MARGIN = 5
@@ -68,14 +72,14 @@ def load(folder: Path, dtype: torch.dtype) -> Any:
     return model
 
 
-def continue_greedily(model: Any, prompts: list[list[int]]) -> tuple[list[list[int]], list[float]]:
+def continue_greedily(model: Any, prompts: list[list[int]], count: int) -> tuple[list[list[int]], list[float]]:
     """Return the answers to prompts of one length, in tokens, and the least lead of each."""
     inputs = torch.tensor(prompts)
     done = model.generate(
         inputs,
         attention_mask=torch.ones_like(inputs),
-        max_new_tokens=ANSWER,
-        min_new_tokens=ANSWER,
+        max_new_tokens=count,
+        min_new_tokens=count,
         do_sample=False,
         output_logits=True,
         return_dict_in_generate=True,
@@ -87,7 +91,7 @@ def continue_greedily(model: Any, prompts: list[list[int]]) -> tuple[list[list[i
     return done.sequences[:, inputs.shape[1] :].tolist(), torch.stack(leads).min(dim=0).values.tolist()
 
 
-def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: float) -> list[dict[str, Any]]:
+def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: float, count: int) -> list[dict[str, Any]]:
     """Return the questions with the clearest answers, at most `LOOKED_AT`."""
     by_length: dict[int, list[tuple[str, list[int]]]] = {}
     for text in asked:
@@ -95,7 +99,7 @@ def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: flo
         by_length.setdefault(len(tokens), []).append((text, tokens))
     found: list[dict[str, Any]] = []
     for group in by_length.values():
-        answers, leads = continue_greedily(model, [tokens for _, tokens in group])
+        answers, leads = continue_greedily(model, [tokens for _, tokens in group], count)
         for (text, tokens), answer, lead in zip(group, answers, leads, strict=True):
             leads_of = {"lead": round(lead, 4), "least": least}
             found.append({"kind": kind, "text": text, "prompt": tokens, "answer": answer, **leads_of})
@@ -104,10 +108,10 @@ def clearest(model: Any, tokenizer: Any, kind: str, asked: list[str], least: flo
 
 
 def scores_of(model: Any, question: dict[str, Any]) -> torch.Tensor:
-    """Return the scores (`ANSWER`, vocabulary) from which the tokens of an answer are chosen."""
+    """Return the scores (tokens, vocabulary) from which the tokens of an answer are chosen."""
     tokens = torch.tensor([[*question["prompt"], *question["answer"][:-1]]])
     with torch.no_grad():
-        return model(tokens).logits[0, -ANSWER:].double()
+        return model(tokens).logits[0, -len(question["answer"]) :].double()
 
 
 def stable(model: Any, wide: Any, questions: list[dict[str, Any]], least: float) -> list[dict[str, Any]]:
@@ -124,20 +128,22 @@ def stable(model: Any, wide: Any, questions: list[dict[str, Any]], least: float)
     return same
 
 
-def main(folder: Path, dtype: str, candidates: int, least: float, output: Path) -> None:
+def main(folder: Path, dtype: str, candidates: int, least: float, output: Path, extent: Sequence[str]) -> None:
     """Write the questions of a model."""
+    count, lengths, taken = int(extent[0]), [int(length) for length in extent[1].split(",")], int(extent[2])
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = load(folder, getattr(torch, dtype))
     kinds = ["completion", *(["chat"] if tokenizer.chat_template else [])]
     groups = [
-        [clearest(model, tokenizer, kind, texts(length, candidates), least) for length in LENGTHS] for kind in kinds
+        [clearest(model, tokenizer, kind, texts(length, candidates), least, count) for length in lengths]
+        for kind in kinds
     ]
     if sum(path.stat().st_size for path in folder.glob("*.safetensors")) <= SMALL:
         wide = load(folder, torch.float64 if dtype == "float32" else torch.float32)
         groups = [[stable(model, wide, found, least) for found in kind] for kind in groups]
     asked = []
     for kind, found in zip(kinds, groups, strict=True):
-        clear = [[question for question in each if question["lead"] >= question["least"]][:TAKEN] for each in found]
+        clear = [[question for question in each if question["lead"] >= question["least"]][:taken] for each in found]
         if not any(clear):
             sys.exit(f"no {kind} has a clear answer: rounding would decide which token comes next")
         asked += [question for each in clear for question in each]
@@ -145,4 +151,5 @@ def main(folder: Path, dtype: str, candidates: int, least: float, output: Path) 
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), float(sys.argv[4]), Path(sys.argv[5]))
+    folder, dtype, candidates, least, output, *extent = sys.argv[1:]
+    main(Path(folder), dtype, int(candidates), float(least), Path(output), extent or EXTENT)
