@@ -17,7 +17,7 @@ from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import ImageError
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.fetch.uv import uv_environment
-from cpuwheels.image.base import choose_base
+from cpuwheels.image.base import choose_base, same_python
 from cpuwheels.image.labels import labels
 from cpuwheels.image.layers import EARLIEST, Member, stored_layer
 from cpuwheels.image.oci import Image, Settings
@@ -134,7 +134,7 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     platform = "" if base.environment else uv_platform(target.machine, base.lock)
     packing = _Packing(
         context,
-        _python(context, root, pins, key),
+        _python(context, base, root, key),
         base.environment.python if base.environment else Path(sys.executable),
         ("--python-platform", platform, "--python-version", pins.python) if platform else (),
     )
@@ -174,11 +174,15 @@ def _zen(context: BuildContext, wheel: KernelWheel, base: Base, requirements: Pa
     return zen_lock(context, wheel, base.pins, requirements, base.lock, relock=relock)
 
 
-def _python(context: BuildContext, root: Path, pins: ImagePins, key: str) -> ImagePython:
+def _python(context: BuildContext, base: Base, root: Path, key: str) -> ImagePython:
+    """Return the Python that compiles the image's packages: its own, or the same one for this machine."""
+    version = base.pins.python
     if not is_foreign(context.target):
-        return unpacked_python(root, pins.python, key)
-    cpu = plainest_cpu(context.target.libraries)
-    return emulated_python(find_emulator(context, context.target.machine), cpu, root, pins.python, key)
+        return unpacked_python(root, version, key)
+    if lock := same_python(context, base):
+        return unpacked_python(base_root(context, lock)[0], version, key)
+    emulator = find_emulator(context, context.target.machine)
+    return emulated_python(emulator, plainest_cpu(context.target.libraries), root, version, key)
 
 
 def _note(wheel: Path) -> WheelNote:

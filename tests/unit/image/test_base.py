@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from contexts import build_context
-from cpuwheels.config.debian_lock import DebianLock, DebianPackage
+from cpuwheels.config.debian_lock import DebianLock, DebianPackage, load_lock
 from cpuwheels.config.image_pins import ImageBase, ImagePins
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.errors import ImageError, LockedError, MatrixError, TorchError
 from cpuwheels.fetch.debian.resolve import lock_text
 from cpuwheels.image import base as module
-from cpuwheels.image.base import Base, choose_base
+from cpuwheels.image.base import Base, choose_base, same_python
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -141,3 +141,25 @@ def test_another_machine_needs_a_base_with_torch(context: BuildContext, tmp_path
     arm = build_context(tmp_path, "arm", root=context.root)
     with pytest.raises(ImageError, match="an image of arm with PyTorch's torch is composed on aarch64"):
         choose(arm)
+
+
+def test_another_machines_bytecode_is_compiled_by_the_same_python(context: BuildContext, tmp_path: Path) -> None:
+    def write(name: str, version: str) -> None:
+        write_lock(context.root, name, **{"python3.14-minimal": version, "libpython3.14-minimal": version})
+
+    def found() -> str:
+        lock = same_python(arm, Base(pins, load_lock(context.root, "of-arm"), None))
+        return lock.packages[0].version if lock else ""
+
+    x86 = context.target.model_copy(update={"image": PINS})
+    arm = build_context(tmp_path, context.matrix.target("arm"), root=context.root, targets=(x86,))
+    pins = ImagePins(root="of-arm", python="3.14")
+    write("of-arm", "3.14.10-1")
+    write("with-torch", "3.14.10-1")
+    assert found() == "3.14.10-1"
+    write("with-torch", "3.14.11-1")
+    assert found() == "", "another release may write other bytecode"
+    write("of-arm", "3.14.11-1")
+    assert found() == "3.14.11-1"
+    pins = pins.model_copy(update={"python": "3.13"})
+    assert found() == ""
