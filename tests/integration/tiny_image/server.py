@@ -11,14 +11,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
 HERE = Path(__file__).parent
-LIBRARIES = (
-    HERE / "_C.abi3.so",
-    HERE / "libs" / "libtcmalloc_minimal.so.4",
-    Path(torch.__file__).with_name("lib") / "libgomp.so.1",
+# One of them, as vLLM loads one.
+KERNELS = max(HERE.glob("_C*.abi3.so"))
+# PyTorch's torch has a runtime of its own, Debian's uses Debian's.
+OPENMP = next(
+    path
+    for place in (HERE.parent / "torch/lib", *Path("/usr/lib").glob("*-linux-gnu"))
+    for path in place.glob("libgomp.so.1")
 )
+LIBRARIES = (KERNELS, HERE / "libs" / "libtcmalloc_minimal.so.4", OPENMP)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):

@@ -74,8 +74,8 @@ def program_prefix(context: BuildContext, machine: str) -> list[str | Path]:
         f"programs of {machine} do not run on this machine: {refused}",
         where="binfmt_misc",
         log=log if log.exists() else None,
-        next_step="use Linux 6.7 or newer with user namespaces, let the administrator register an emulator (Debian's "
-        f"qemu-user-binfmt), or use a machine with {machine}",
+        next_step="use Linux 6.7 or newer with user namespaces, let the administrator register an emulator (Debian "
+        f"13's qemu-user-binfmt), or use a machine with {machine}",
     )
 
 
