@@ -109,7 +109,7 @@ def serve(
     cpu = plainest_cpu(context.target.libraries) if is_foreign(context.target) else ""
     patience = {name: seconds * (_EMULATED if cpu else 1) for name, seconds in _PATIENCE.items()}
     sandbox = _sandbox(tools, root, config, work, _emulation(cpu, patience) if cpu else {})
-    command = [*(_prefix(context) if cpu else ()), *sandbox, "python3", "-P"]
+    command = [*(_prefix(context) if cpu else ()), *sandbox, "python3"]
     port = next(iter(config["ExposedPorts"])).partition("/")[0]
     request = {
         "command": [*config["Entrypoint"], *_arguments(f"{_INSIDE}/models/opt")],
@@ -121,8 +121,9 @@ def serve(
     }
     (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
     try:
+        # It imports what is next to it.
         run([*command, "/tmp/models/tiny_models.py", f"{_INSIDE}/models", "opt"], log=log)  # noqa: S108
-        run([*command, f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
+        run([*command, "-P", f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
     except CommandError as error:
         raise ImageError("the image does not run", where=error.where, log=log, output=error.output) from error
     server = work / "server.log"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import http.server
+import importlib
 import json
 import mmap
 import signal
@@ -57,6 +58,7 @@ def main() -> None:
     assert not model.startswith("-")
     parser.parse_known_args(options)
     assert (Path(model) / "config.json").is_file()
+    assert importlib.import_module("torch")  # with all libraries that it loads
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     held = mapped()
     worker = subprocess.Popen([sys.executable, "-m", "vllm.worker"])
