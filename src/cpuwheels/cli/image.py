@@ -21,6 +21,7 @@ class _Image(TypedDict):
     compiler: bool
     zen: bool
     relock: bool
+    locked: bool
     check: bool
     push: str | None
     out: Path | None
@@ -38,6 +39,7 @@ class _Image(TypedDict):
 @click.option("--compile", "compiler", is_flag=True, help="With a C++ compiler, for torch.compile.")
 @click.option("--zen", is_flag=True, help="With AMD's zentorch, if its release is for the wheel's torch.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
+@click.option("--locked", is_flag=True, help="Refuse a fallback for torch, and a torch that is not pinned by content.")
 @click.option(
     "--check", is_flag=True, help="Read it with skopeo, unpack it with umoci, and serve a small model from it."
 )

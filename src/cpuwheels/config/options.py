@@ -228,6 +228,7 @@ class ImageOptions:
         compiler: Whether they are the flavour with a C++ compiler.
         zen: Whether they have AMD's zentorch.
         relock: Resolve requirements anew and write the project's lock.
+        locked: Refuse the alternate base, and a torch that is not pinned by content.
         check: Whether they are read back, unpacked and run.
         push: ``REGISTRY/NAME:TAG`` to push them to; nowhere when None.
         out: Folder of the layout; next to the wheel, or below ``images/`` for several targets, when None.
@@ -237,6 +238,7 @@ class ImageOptions:
     compiler: bool = False
     zen: bool = False
     relock: bool = False
+    locked: bool = False
     check: bool = False
     push: str | None = None
     out: Path | None = None

@@ -58,35 +58,56 @@ def torch_environment(context: BuildContext, torch: str) -> Environment:
         DownloadError: The fallback cannot be fetched.
         LockedError: It is a fallback or not pinned by content, and the run is locked.
     """
-    pin = torch_pin(context.matrix, torch)
-    request = EnvironmentRequest(
-        torch=torch,
-        pin=pin,
-        target=context.target,
-        pythons=context.matrix.python,
-        lock=context.lock(TOOLS_LOCK),
-        locked=context.options.locked,
-        foreign=foreign_torch(context, torch, pin) if is_foreign(context.target) else None,
-    )
+    request = _request(context, torch)
+    if is_foreign(context.target):
+        request = replace(request, foreign=foreign_torch(context, torch, request.pin))
     environment = build_environment(context, request) if request.foreign else _own(context, request)
     context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
     return environment
 
 
+def wheel_environment(context: BuildContext, torch: str) -> Environment:
+    """Return a run's build environment with a wheel of torch, and never with the fallback.
+
+    Args:
+        context: The run; its target is of this kind of machine.
+        torch: Version, without a local label.
+
+    Raises:
+        TorchError: No place has a CPU build of it.
+        LockedError: It is not pinned by content, and the run is locked.
+    """
+    environment = _with_wheel(context, _request(context, torch))
+    context.reporter.info(f"torch {environment.torch_version} from {environment.torch_from}")
+    return environment
+
+
+def _request(context: BuildContext, torch: str) -> EnvironmentRequest:
+    return EnvironmentRequest(
+        torch=torch,
+        pin=torch_pin(context.matrix, torch),
+        target=context.target,
+        pythons=context.matrix.python,
+        lock=context.lock(TOOLS_LOCK),
+        locked=context.options.locked,
+    )
+
+
 def _own(context: BuildContext, request: EnvironmentRequest) -> Environment:
     """Return an environment of this kind of machine, with a wheel of torch or the fallback."""
-    alternate = request.pin.alternate(context.target.machine)
-    refused = None
-    if alternate and stored_environment(request, context.store) is None:
-        # An environment is not made in vain where no place has a wheel.
-        refused = _refusal(context, request)
-    if refused is None:
-        try:
-            return build_environment(context, request)
-        except TorchError as error:
-            refused = error
-    torch = debian_torch(context, request.torch, request.pin, refused)
+    try:
+        return _with_wheel(context, request)
+    except TorchError as error:
+        torch = debian_torch(context, request.torch, request.pin, error)
     return replace(build_environment(context, replace(request, foreign=torch)), debian=torch.root)
+
+
+def _with_wheel(context: BuildContext, request: EnvironmentRequest) -> Environment:
+    alternate = request.pin.alternate(context.target.machine)
+    # An environment is not made in vain where no place has a wheel.
+    if alternate and stored_environment(request, context.store) is None and (refused := _refusal(context, request)):
+        raise refused
+    return build_environment(context, request)
 
 
 def _refusal(context: BuildContext, request: EnvironmentRequest) -> TorchError | None:

@@ -74,7 +74,8 @@ def build_images(
     """
     _check_options(targets, options)
     wheels = options.wheels or tuple(newest_wheel(paths, name) for name in targets)
-    contexts = {name: open_context(paths, matrix, matrix.buildable(name), BuildOptions(), reporter) for name in targets}
+    build = BuildOptions(locked=options.locked)
+    contexts = {name: open_context(paths, matrix, matrix.buildable(name), build, reporter) for name in targets}
     images = {}
     for (name, context), wheel in zip(contexts.items(), wheels, strict=True):
         with reporter.stage("image", f"layers of {wheel.name} for {name}"):
@@ -174,4 +175,6 @@ def _check(context: BuildContext, written: Written, image: Image, wheel: Path) -
         found = serve(context, tools, root, json.loads(config)["config"], work / "run", preloads)
         remove_tree(work / "bundle")
     compiled = f", {found.compiled} libraries compiled" if found.compiled else ""
-    reporter.info(f"served after {found.started:g} s with {', '.join((*found.libraries, *found.runtimes))}{compiled}")
+    on = f" on {found.cpu}, emulated," if found.cpu else ""
+    loaded = ", ".join((*found.libraries, *found.runtimes))
+    reporter.info(f"served{on} after {found.started:g} s with {loaded}{compiled}")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.core.errors import CommandError, ImageError
+from cpuwheels.config.host import is_foreign
+from cpuwheels.core.errors import CommandError, ImageError, ToolchainError
 from cpuwheels.core.process import run
 from cpuwheels.image.root_filesystem import USER
+from cpuwheels.verification.emulation.cpus import plainest_cpu
+from cpuwheels.verification.emulation.foreign_programs import program_prefix
 from cpuwheels.verification.serving.loaded import Process, fault, kernel_libraries, runtime_names
 from cpuwheels.verification.serving.memory import memory_share
 
@@ -23,7 +26,12 @@ if TYPE_CHECKING:
 CHOICES = ("affirmative", "negative")
 """Between which a grammar makes a model choose; one of random weights says neither by itself."""
 
-_PATIENCE = 900.0
+_PATIENCE = {"start": 900.0, "answer": 300.0, "end": 60.0}
+"""Seconds that the server may take."""
+
+_EMULATED = 10
+"""How many times as long it may take if it is emulated."""
+
 _INSIDE = "/tmp/check"  # noqa: S108  (in the image's own, empty /tmp)
 _SCRIPT = "serve_inside.py"
 _HERE = Path(__file__).with_name("resources")
@@ -39,12 +47,14 @@ class Checked:
         libraries: Kernel libraries that it has loaded.
         runtimes: OpenMP runtimes and allocators in the processes that compute.
         compiled: Libraries that torch.compile has made.
+        cpu: The emulated CPU that it ran on; empty if this machine's own.
     """
 
     started: float
     libraries: tuple[str, ...]
     runtimes: tuple[str, ...]
     compiled: int
+    cpu: str = ""
 
 
 def read_back(tools: Tools, layout: Path, tag: str, archive: Path, config: bytes) -> None:
@@ -94,35 +104,59 @@ def serve(
         preloads: What the wheel's processes are given.
 
     Raises:
-        ImageError: It does not serve, or has loaded what it should not.
+        ImageError: It does not serve, or has loaded what it should not, or programs of its machine do not run here.
     """
     log = context.logs / "image-serve.log"
-    command = [*_sandbox(tools, root, config, work), "python3", "-P"]
+    cpu = plainest_cpu(context.target.libraries) if is_foreign(context.target) else ""
+    patience = {name: seconds * (_EMULATED if cpu else 1) for name, seconds in _PATIENCE.items()}
+    sandbox = _sandbox(tools, root, config, work, _emulation(cpu, patience) if cpu else {})
+    command = [*(_prefix(context) if cpu else ()), *sandbox, "python3"]
     port = next(iter(config["ExposedPorts"])).partition("/")[0]
     request = {
         "command": [*config["Entrypoint"], *_arguments(f"{_INSIDE}/models/opt")],
         "health": config["Healthcheck"]["Test"][1:],
         "url": f"http://127.0.0.1:{port}",
         "choices": list(CHOICES),
-        "patience": _PATIENCE,
+        "patience": patience,
         "log": f"{_INSIDE}/server.log",
     }
     (work / "request.json").write_text(json.dumps(request), encoding="utf-8")
     try:
+        # It imports what is next to it.
         run([*command, "/tmp/models/tiny_models.py", f"{_INSIDE}/models", "opt"], log=log)  # noqa: S108
-        run([*command, f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
+        run([*command, "-P", f"/tmp/scripts/{_SCRIPT}", f"{_INSIDE}/request.json", f"{_INSIDE}/result.json"], log=log)  # noqa: S108
     except CommandError as error:
         raise ImageError("the image does not run", where=error.where, log=log, output=error.output) from error
     server = work / "server.log"
     text = server.read_text(encoding="utf-8", errors="replace")
     (context.logs / "image-server.log").write_text(text, encoding="utf-8")
-    return judged(
+    found = judged(
         json.loads((work / "result.json").read_text(encoding="utf-8")),
         chooser=context.target.chooser or "",
         preloads=preloads,
         eager=any("--enforce-eager" in part for part in config["Entrypoint"]),
         log=context.logs / "image-server.log",
     )
+    return replace(found, cpu=cpu)
+
+
+def _prefix(context: BuildContext) -> list[str | Path]:
+    machine = context.target.machine
+    try:
+        return program_prefix(context, machine)
+    except ToolchainError as error:
+        raise ImageError(
+            f"the image cannot be run here: {error.what}",
+            where=error.where,
+            log=error.log,
+            next_step=f"{error.next_step}; the image itself is complete, and without --check it is not run",
+        ) from error
+
+
+def _emulation(cpu: str, patience: Mapping[str, float]) -> dict[str, str]:
+    """Return the variables of an emulated server: QEMU's CPU, and what vLLM itself waits for."""
+    start, answer = (f"{patience[name]:.0f}" for name in ("start", "answer"))
+    return {"QEMU_CPU": cpu, "VLLM_ENGINE_READY_TIMEOUT_S": start, "VLLM_EXECUTE_MODEL_TIMEOUT_SECONDS": answer}
 
 
 def judged(result: Mapping[str, Any], *, chooser: str, preloads: Preloads, eager: bool, log: Path) -> Checked:
@@ -177,10 +211,13 @@ def _arguments(model: str) -> list[str]:
     ]
 
 
-def _sandbox(tools: Tools, root: Path, config: Mapping[str, Any], work: Path) -> Sequence[str | Path]:
+def _sandbox(
+    tools: Tools, root: Path, config: Mapping[str, Any], work: Path, more: Mapping[str, str]
+) -> Sequence[str | Path]:
     """Return the command in front of a program of the image: its root only read, no network but loopback, its user."""
     user, _, group = config["User"].partition(":")
-    variables = [part for pair in config["Env"] for part in ("--setenv", *pair.split("=", 1))]
+    own = [pair.split("=", 1) for pair in config["Env"]]
+    variables = [part for pair in (*own, *more.items()) for part in ("--setenv", *pair)]
     return [
         tools.program("bwrap"),
         *("--unshare-all", "--die-with-parent", "--uid", user, "--gid", group),

@@ -8,17 +8,16 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import ImageError
-from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.image.base import choose_base, same_python
 from cpuwheels.image.labels import labels
 from cpuwheels.image.layers import EARLIEST, Member, stored_layer
 from cpuwheels.image.oci import Image, Settings
@@ -27,7 +26,7 @@ from cpuwheels.image.requirements import locked_requirements, uv_platform
 from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members
 from cpuwheels.image.zen import zen_lock
 from cpuwheels.pipeline.provenance import read_note
-from cpuwheels.verification.emulation.cpus import emulated_features
+from cpuwheels.verification.emulation.cpus import plainest_cpu
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
@@ -35,17 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cpuwheels.config.context import BuildContext
-    from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.config.options import ImageOptions
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.image.base import Base
     from cpuwheels.image.layers import Layer
     from cpuwheels.image.python_packages import ImagePython
     from cpuwheels.pipeline.provenance import WheelNote
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 PORT = 8000
-_DEBIAN_TORCH = "python3-torch"
-"""In a base: torch is Debian's, and there is no layer of PyTorch's."""
+_DEBIAN_PYTHON = "usr/lib/python3/dist-packages"
+"""Where a base has packages such as Debian's torch."""
 
 EAGER = ("sh", "-c", 'exec vllm serve "$@" --enforce-eager', "vllm")
 """The entrypoint without a compiler, which torch.compile needs at run time. The option is put behind the user's
@@ -117,28 +117,30 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     Raises:
         ImageError: The target has no image, or not of this flavour, or the wheel is somebody else's, or some of its
             requirements have no wheels for the target's machine.
-        LockedError: The wheel's requirements are not locked for the image's Python.
+        LockedError: The wheel's requirements are not locked for the image's Python; or the run is locked, and the
+            image's torch cannot be had.
         CpuwheelsError: A part's own error.
     """
-    target, pins = context.target, _pins(context, options)
+    target, pins = context.target, _pins(context)
     found = read_wheel(wheel, target, markers(target, pins.python))
     note = _note(wheel)
-    lock = load_lock(context.root, pins.root)
-    own_torch = not any(package.name == _DEBIAN_TORCH for package in lock.packages)
-    requirements = locked_requirements(context, found, pins, lock, relock=options.relock and not own_torch)
-    zen = zen_lock(context, found, pins, requirements, lock, relock=options.relock) if options.zen else None
-    root, key = base_root(context, lock)
-    environment = _environment(context, found.torch, pins) if own_torch else None
-    platform = uv_platform(target.machine, lock) if is_foreign(target) else ""
+    base = choose_base(context, pins, found.torch, compiler=options.compiler)
+    pins = base.pins
+    # Where wheels are served with the same torch and Python, serving writes the lock.
+    relock = options.relock and base.locked_by == "image"
+    requirements = locked_requirements(context, found, pins, base.lock, base.locked_by, relock=relock)
+    zen = _zen(context, found, base, requirements, relock=options.relock) if options.zen else None
+    root, key = base_root(context, base.lock)
+    platform = "" if base.environment else uv_platform(target.machine, base.lock)
     packing = _Packing(
         context,
-        _python(context, root, pins, key),
-        environment.python if environment else Path(sys.executable),
+        _python(context, base, root, key),
+        base.environment.python if base.environment else Path(sys.executable),
         ("--python-platform", platform, "--python-version", pins.python) if platform else (),
     )
     layers = [_base(packing, root, key), _locked_layer(packing, "requirements", requirements, pins)]
-    if environment:
-        layers.append(_torch_layer(packing, environment))
+    if base.environment:
+        layers.append(_torch_layer(packing, base.environment))
     if zen:
         layers.append(_locked_layer(packing, "zentorch", zen, pins))
     if options.compiler and pins.compiler is not None:
@@ -148,55 +150,39 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
     layers.append(
         packing.layer(found.path.name, epoch, lambda _: [wheel.resolve()], uv_environment(), wheel=found.sha256)
     )
-    torch = environment.torch_version if environment else _debian_torch(lock)
-    about = labels(found, note, _metadata(wheel), requirements, torch, pins)
+    about = labels(found, note, _metadata(wheel), requirements, base)
     return Image(target.machine, epoch, _settings(about, compiler=options.compiler), tuple(layers))
 
 
-def _pins(context: BuildContext, options: ImageOptions) -> ImagePins:
-    target = context.target
-    if target.image is None:
+def _pins(context: BuildContext) -> ImagePins:
+    if context.target.image is None:
         raise ImageError(
-            f"no image is described for target {target.id}",
+            f"no image is described for target {context.target.id}",
             where="matrix.yaml: the target has no `image`",
             next_step=f"targets with one: {', '.join(one.id for one in context.matrix.targets if one.image)}",
         )
-    if options.compiler and target.image.compiler is None:
+    return context.target.image
+
+
+def _zen(context: BuildContext, wheel: KernelWheel, base: Base, requirements: Path, *, relock: bool) -> Path:
+    if base.environment is None:
         raise ImageError(
-            f"the image of {target.id} has no flavour with a compiler",
-            where="matrix.yaml: image.compiler",
-            next_step="leave --compile out",
+            f"zentorch is made for PyTorch's torch, and the image's is Debian's {base.torch}",
+            where=f"locks/{base.pins.root}.yaml",
+            next_step=f"leave --zen out, or make a CPU wheel of torch {wheel.torch} reachable",
         )
-    return target.image
+    return zen_lock(context, wheel, base.pins, requirements, base.lock, relock=relock)
 
 
-def _environment(context: BuildContext, torch: str, pins: ImagePins) -> Environment:
-    """Return the environment with the wheel's torch, for the image's Python.
-
-    Raises:
-        ImageError: The machine is of another kind: torch is fetched by an installer that runs there.
-    """
-    if is_foreign(context.target):
-        raise ImageError(
-            f"an image of {context.target.id} with PyTorch's torch is composed on {context.target.machine}",
-            where="this machine",
-            next_step="run it there, or name a base with Debian's torch in matrix.yaml: image.root",
-        )
-    # The build environment's Python has to be the image's: torch is a wheel of one Python.
-    matrix = context.matrix.model_copy(update={"python": (pins.python,)})
-    return torch_environment(replace(context, matrix=matrix), torch)
-
-
-def _python(context: BuildContext, root: Path, pins: ImagePins, key: str) -> ImagePython:
+def _python(context: BuildContext, base: Base, root: Path, key: str) -> ImagePython:
+    """Return the Python that compiles the image's packages: its own, or the same one for this machine."""
+    version = base.pins.python
     if not is_foreign(context.target):
-        return unpacked_python(root, pins.python, key)
-    # The last CPU is the plainest, which is the fastest to emulate.
-    cpu = list(emulated_features(context.target.libraries))[-1]
-    return emulated_python(find_emulator(context, context.target.machine), cpu, root, pins.python, key)
-
-
-def _debian_torch(lock: DebianLock) -> str:
-    return next(package.version for package in lock.packages if package.name == _DEBIAN_TORCH)
+        return unpacked_python(root, version, key)
+    if lock := same_python(context, base):
+        return unpacked_python(base_root(context, lock)[0], version, key)
+    emulator = find_emulator(context, context.target.machine)
+    return emulated_python(emulator, plainest_cpu(context.target.libraries), root, version, key)
 
 
 def _note(wheel: Path) -> WheelNote:
@@ -221,19 +207,22 @@ def _metadata(wheel: Path) -> str:
 
 def _base(packing: _Packing, root: Path, key: str) -> Layer:
     context, python = packing.context, packing.python
+    # Debian makes bytecode when a package is installed.
+    folders = [name for name in (f"usr/lib/python{python.version}", _DEBIAN_PYTHON) if (root / name).is_dir()]
 
     def make() -> Mapping[str, Member]:
         context.reporter.info("packing the base")
         members = base_members(root)
-        with context.store.scratch("image") as work:
-            library = f"usr/lib/python{python.version}"
-            return members | _compiled(packing, root / library, work, library)
+        for name in folders:
+            with context.store.scratch("image") as work:
+                members |= _compiled(packing, root / name, work, name)
+        return members
 
-    return stored_layer(context.store, "Debian packages", EARLIEST, make, base=key)
+    return stored_layer(context.store, "Debian packages", EARLIEST, make, base=key, compiled=folders)
 
 
 def _compiled(packing: _Packing, library: Path, work: Path, place: str) -> dict[str, Member]:
-    """Return the bytecode of the standard library, whose packages hold none."""
+    """Return the bytecode of a folder of a base, whose packages hold none."""
     copy = work / "library"
     shutil.copytree(library, copy, symlinks=True)
     packing.python.compile(copy, place, packing.context.logs / "image-packages.log")

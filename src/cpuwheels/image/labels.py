@@ -10,7 +10,7 @@ from cpuwheels.core.digests import file_digest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.config.image_pins import ImagePins
+    from cpuwheels.image.base import Base
     from cpuwheels.pipeline.provenance import WheelNote
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -19,9 +19,7 @@ _OCI = "org.opencontainers.image"
 _OURS = "cpuwheels"
 
 
-def labels(
-    wheel: KernelWheel, note: WheelNote, metadata: str, requirements: Path, torch: str, pins: ImagePins
-) -> dict[str, str]:
+def labels(wheel: KernelWheel, note: WheelNote, metadata: str, requirements: Path, base: Base) -> dict[str, str]:
     """Return the labels of an image.
 
     Args:
@@ -29,8 +27,7 @@ def labels(
         note: What the wheel was made from.
         metadata: Its METADATA.
         requirements: The lock of its requirements.
-        torch: Version of torch, local label included.
-        pins: What else the image is made from.
+        base: What it stands on.
     """
     fields = HeaderParser().parsestr(metadata)
     found = {
@@ -45,7 +42,9 @@ def labels(
         f"{_OURS}.wheel": wheel.path.name,
         f"{_OURS}.wheel.sha256": wheel.sha256,
         f"{_OURS}.requirements.sha256": file_digest(requirements),
-        f"{_OURS}.torch": torch,
-        f"{_OURS}.without": " ".join(pins.without),
+        f"{_OURS}.base": base.pins.root,
+        f"{_OURS}.torch": base.torch,
+        f"{_OURS}.fallback": base.fallback,
+        f"{_OURS}.without": " ".join(base.pins.without),
     }
     return {name: value for name, value in found.items() if value}

@@ -31,7 +31,7 @@ _LOG = "image-packages.log"
 
 
 def locked_requirements(
-    context: BuildContext, wheel: KernelWheel, pins: ImagePins, base: DebianLock, *, relock: bool
+    context: BuildContext, wheel: KernelWheel, pins: ImagePins, base: DebianLock, session: str, *, relock: bool
 ) -> Path:
     """Return the lock of everything that a wheel requires but torch.
 
@@ -40,6 +40,7 @@ def locked_requirements(
         wheel: The wheel.
         pins: What the image is made from.
         base: The Debian packages of its base.
+        session: Which sessions write the lock, for messages: ``serve`` or ``image``.
         relock: Resolve them anew and write the lock.
 
     Raises:
@@ -59,7 +60,7 @@ def locked_requirements(
         raise LockedError(
             f"the wheel's requirements are not locked for Python {pins.python}: {', '.join(misfits)} is missing",
             where=lock,
-            next_step=f"write it with nox -s image-{context.target.id} -- --relock",
+            next_step=f"write it with nox -s {session}-{context.target.id} -- --relock",
         )
     return lock
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import http.server
+import importlib
 import json
 import mmap
 import signal
@@ -11,14 +12,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-import torch
-
 HERE = Path(__file__).parent
-LIBRARIES = (
-    HERE / "_C.abi3.so",
-    HERE / "libs" / "libtcmalloc_minimal.so.4",
-    Path(torch.__file__).with_name("lib") / "libgomp.so.1",
+# One of them, as vLLM loads one.
+KERNELS = max(HERE.glob("_C*.abi3.so"))
+# PyTorch's torch has a runtime of its own, Debian's uses Debian's.
+OPENMP = next(
+    path
+    for place in (HERE.parent / "torch/lib", *Path("/usr/lib").glob("*-linux-gnu"))
+    for path in place.glob("libgomp.so.1")
 )
+LIBRARIES = (KERNELS, HERE / "libs" / "libtcmalloc_minimal.so.4", OPENMP)
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -55,6 +58,7 @@ def main() -> None:
     assert not model.startswith("-")
     parser.parse_known_args(options)
     assert (Path(model) / "config.json").is_file()
+    assert importlib.import_module("torch")  # with all libraries that it loads
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     held = mapped()
     worker = subprocess.Popen([sys.executable, "-m", "vllm.worker"])

@@ -3,6 +3,8 @@
 import sys
 from pathlib import Path
 
+from beside import CONFIG
+
 folder = Path(sys.argv[1]) / sys.argv[2]
 folder.mkdir(parents=True)
-(folder / "config.json").write_text("{}")
+(folder / "config.json").write_text(CONFIG)

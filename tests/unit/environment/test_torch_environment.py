@@ -15,7 +15,7 @@ from cpuwheels.environment import torch_environment as module
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.torch_debian import ForeignTorch
-from cpuwheels.environment.torch_environment import check_torch, torch_environment, torch_pin
+from cpuwheels.environment.torch_environment import check_torch, torch_environment, torch_pin, wheel_environment
 from loopback import DEAD
 from torch_wheels import PYTHON, write_torch
 
@@ -97,6 +97,13 @@ def test_without_a_wheel_debians_torch_is_built_against_and_runs_in_its_root(own
             found.offer()
     # Nothing was made for a wheel that no place has.
     assert len([path for path in own.store.path("environments", "x").parent.iterdir() if path.is_dir()]) == 1
+
+
+def test_a_wheel_can_be_insisted_on(own: BuildContext, links: Path) -> None:
+    with pytest.raises(TorchError, match=r"no CPU build of torch 2\.14\.0 can be found for x86_64"):
+        wheel_environment(own, "2.14.0")
+    write_torch(links, "2.14.0+cpu")
+    assert wheel_environment(own, "2.14.0") == torch_environment(own, "2.14.0")
 
 
 def test_without_a_wheel_and_a_fallback_each_place_is_named(own: BuildContext, links: Path) -> None:

@@ -44,16 +44,17 @@ def test_a_lock_has_to_fit(tmp_path: Path, asked: list[tuple[str, ...]]) -> None
     context = build_context(tmp_path, root=tmp_path)
     pins = ImagePins(root="base", python="3.11")
     needs = wheel(tmp_path / "x.whl", "torch==2.13.0", "demo>=2", "other; platform_machine == 's390x'")
-    with pytest.raises(LockedError, match="a lock is missing"):
-        locked_requirements(context, needs, pins, base(36), relock=False)
+    with pytest.raises(LockedError, match="a lock is missing") as caught:
+        locked_requirements(context, needs, pins, base(36), "serve", relock=False)
+    assert caught.value.next_step == "write it with nox -s serve-x86 -- --relock"
     assert asked == [("torch==2.13.0", "demo>=2")]
     lock = tmp_path / "locks" / "serve" / "x86-0.32.0-py3.11.txt"
     lock.parent.mkdir(parents=True)
     lock.write_text("demo==1.0 \\\n    --hash=sha256:aa\n")
     with pytest.raises(LockedError, match="demo>=2 is missing"):
-        locked_requirements(context, needs, pins, base(36), relock=False)
+        locked_requirements(context, needs, pins, base(36), "serve", relock=False)
     lock.write_text("demo==2.0 \\\n    --hash=sha256:aa\n")
-    assert locked_requirements(context, needs, pins, base(36), relock=False) == lock
+    assert locked_requirements(context, needs, pins, base(36), "serve", relock=False) == lock
 
 
 def test_what_has_no_wheels_ends_the_image_with_all_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,5 +66,5 @@ def test_what_has_no_wheels_ends_the_image_with_all_names(tmp_path: Path, monkey
     with pytest.raises(
         ImageError, match=r"2 requirements have no wheel for s390x and Python 3\.14: native==2\.0, source"
     ):
-        locked_requirements(context, wheel(tmp_path / "x.whl"), pins, base(41, "python3-newer"), relock=False)
+        locked_requirements(context, wheel(tmp_path / "x.whl"), pins, base(41, "python3-newer"), "image", relock=False)
     assert [each["glibc"] for each in asked] == [41]

@@ -2,9 +2,9 @@
 
     python serve_inside.py REQUEST OUTPUT
 
-REQUEST is a JSON file with ``command`` (entrypoint and arguments), ``health``, ``url``, ``choices``, ``patience``
-(seconds) and ``log``. OUTPUT becomes a JSON object: how the start and the end went, the answers, and the maps and
-the environment of all processes.
+REQUEST is a JSON file with ``command`` (entrypoint and arguments), ``health``, ``url``, ``choices``, ``log``, and
+``patience`` (seconds for the ``start``, an ``answer`` and the ``end``). OUTPUT becomes a JSON object: how the start and
+the end went, the answers, and the maps and the environment of all processes.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from pathlib import Path
 from typing import Any
 
 MODEL = "tiny"
-_PAUSE, _ENDS = 0.5, 60
+_TRIES = 1800
+"""How often at most the health command is tried: emulated, it takes what the server needs."""
 
 
-def post(url: str, body: dict[str, Any]) -> Any:
+def post(url: str, body: dict[str, Any], timeout: float) -> Any:
     """Return the answer to a request."""
     data = json.dumps({"model": MODEL, "temperature": 0.0, **body}).encode()
     request = urllib.request.Request(url, data, {"Content-Type": "application/json"})  # noqa: S310  (loopback)
-    with urllib.request.urlopen(request, timeout=300) as answer:  # noqa: S310
+    with urllib.request.urlopen(request, timeout=timeout) as answer:  # noqa: S310
         return json.load(answer)
 
 
-def ask(url: str, choices: list[str]) -> dict[str, Any]:
+def ask(url: str, choices: list[str], timeout: float) -> dict[str, Any]:
     """Return a completion, and an answer that a grammar has to choose."""
-    plain = post(f"{url}/v1/completions", {"prompt": "Hello", "max_tokens": 8, "ignore_eos": True})
+    plain = post(f"{url}/v1/completions", {"prompt": "Hello", "max_tokens": 8, "ignore_eos": True}, timeout)
     # A model of random weights says neither by itself; a JSON schema would allow it blanks without end.
     choice = {"prompt": "Is it?", "max_tokens": 32, "structured_outputs": {"choice": choices}}
-    chosen = post(f"{url}/v1/completions", choice)
+    chosen = post(f"{url}/v1/completions", choice, timeout)
     return {"tokens": plain["usage"]["completion_tokens"], "chosen": chosen["choices"][0]["text"]}
 
 
@@ -53,7 +54,7 @@ def wait(process: subprocess.Popen[bytes], health: list[str], patience: float) -
             raise RuntimeError(f"the server ended with status {process.returncode} before it took requests")
         if time.monotonic() > end:
             raise RuntimeError(f"the server took no requests within {patience:g} seconds")
-        time.sleep(_PAUSE)
+        time.sleep(patience / _TRIES)
 
 
 def processes() -> dict[str, list[str]]:
@@ -71,21 +72,22 @@ def processes() -> dict[str, list[str]]:
 def main(request: dict[str, Any]) -> dict[str, Any]:
     """Return what was found."""
     result: dict[str, Any] = {"user": os.getuid(), "failure": ""}
-    began = time.monotonic()
+    began, patience = time.monotonic(), request["patience"]
     with Path(request["log"]).open("wb") as log:
         process = subprocess.Popen(request["command"], stdout=log, stderr=subprocess.STDOUT)
         try:
-            wait(process, request["health"], request["patience"])
-            result |= {"started": round(time.monotonic() - began, 1), **ask(request["url"], request["choices"])}
+            wait(process, request["health"], patience["start"])
+            result["started"] = round(time.monotonic() - began, 1)
+            result |= ask(request["url"], request["choices"], patience["answer"])
             result |= {"processes": processes(), "first": str(process.pid)}
         except (RuntimeError, OSError) as error:
             result["failure"] = str(error)
         process.send_signal(signal.SIGTERM)
         try:
-            result["status"] = process.wait(_ENDS)
+            result["status"] = process.wait(patience["end"])
         except subprocess.TimeoutExpired:
             process.kill()
-            result["failure"] = result["failure"] or f"the server did not end within {_ENDS} seconds"
+            result["failure"] = result["failure"] or f"the server did not end within {patience['end']:g} seconds"
     caches = [Path.home() / ".cache", *Path(tempfile.gettempdir()).glob("torchinductor_*")]
     result["compiled"] = sum(1 for cache in caches for _ in cache.rglob("*.so"))
     return result

@@ -71,3 +71,8 @@ def emulated_features(libraries: Iterable[Library]) -> dict[str, frozenset[str]]
         if library.emulated:
             found[library.emulated] = found.get(library.emulated, frozenset()) | frozenset(library.needs)
     return found
+
+
+def plainest_cpu(libraries: Iterable[Library]) -> str:
+    """Return the last of the emulated CPUs that libraries name: the plainest, which is the fastest to emulate."""
+    return list(emulated_features(libraries))[-1]
