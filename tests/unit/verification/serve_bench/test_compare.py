@@ -42,7 +42,8 @@ def side(option: str, base: Path, **given: Any) -> Side:
 @pytest.fixture
 def sides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Side, Side]:
     maps = "7f0 /x/vllm/_C.abi3.so\n7f0 /x/torch/lib/libgomp.so.1\n"
-    monkeypatch.setattr(servers, "_mapped", lambda _: maps)
+    shown = {"maps": maps, "environ": ""}
+    monkeypatch.setattr(servers, "_read", lambda _, name: shown[name])
     preload = (tmp_path / "libiomp5.so",)
     return side("wheel", tmp_path / "a"), side("against", tmp_path / "b", env={"A": "1"}, preload=preload)
 

@@ -171,7 +171,7 @@ def test_an_emulated_cpus_server_has_its_interpreter_and_more_time(
         raise servers.ServerError("not started")
 
     monkeypatch.setattr(cases, "serving", refuse)
-    wanted = Wanted("opt", setting.work, "float32", "_C_NEON", "_C", allocator=True, env={})
+    wanted = Wanted("opt", setting.work, "float32", "_C_NEON", "_C", Preloads(allocator=True), env={})
     other = replace(wanted, python=setting.work / "bin" / "python-1", cpu="neoverse-n1")
     found = [
         serve_case(setting, wanted, setting.work),

@@ -83,8 +83,8 @@ def test_a_fault_is_told(processes: list[Process], words: str) -> None:
 
 def test_torch_may_have_an_allocator_of_its_own_beside_the_wheels() -> None:
     mimalloc = "/root/usr/lib/libmimalloc.so.3.6"
-    assert fault([API, worker(KERNELS, GOMP, TCMALLOC, mimalloc)], "", "", allocator=True) == ""
-    found = fault([API, worker(KERNELS, GOMP, mimalloc)], "", "", allocator=True)
+    assert fault([API, worker(KERNELS, GOMP, TCMALLOC, mimalloc)], "", "", TCMALLOC_INSIDE) == ""
+    found = fault([API, worker(KERNELS, GOMP, mimalloc)], "", "", TCMALLOC_INSIDE)
     assert found == "a process that computes loaded libmimalloc.so.3.6, and not the wheel's"
 
 
