@@ -62,7 +62,8 @@ def load(folder: Path, dtype: torch.dtype) -> Any:
     """Return a model; of one that transformers cannot read, the form with plain weights."""
     plain = folder / REFERENCE
     if not plain.is_dir():
-        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype)
+        # Of the ways that transformers has for experts, "grouped_mm", its own choice, does without float64.
+        model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, experts_implementation="eager")
     else:
         model = AutoModelForCausalLM.from_pretrained(plain, dtype=torch.float32)
         config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
