@@ -5,7 +5,8 @@
 PYTHON is an interpreter with torch. Each process adds two tensors of 65,536 numbers again and again, which torch gives
 to two threads, with a pause before each addition. A second pool is that of another thread of the process, which has
 made one addition and waits since. Times are the shortest mean of 20 additions in any round: what else runs on the
-machine only adds time. Threads are bound, and wait, as vLLM sets it for each runtime.
+machine only adds time. Threads are bound, and wait, as vLLM sets it for each runtime. What it means for a server is
+measured with `nox -s serve-bench` (docs/performance.md).
 """
 
 from __future__ import annotations
