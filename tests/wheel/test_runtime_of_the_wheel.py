@@ -90,7 +90,8 @@ def test_intels_openmp_has_every_function_that_the_modules_call(wheel: Path, tmp
         }
         info = next(name for name in archive.namelist() if name.endswith(".dist-info/METADATA"))
         (line,) = re.findall(r"^Requires-Dist: (intel-openmp[^;\n]*)", archive.read(info).decode(), re.MULTILINE)
-    run([find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--prefix", tmp_path, line], env=uv_environment())
+    command = [find_uv_bin(), "pip", "install", "--quiet", "--no-deps", "--prefix", tmp_path, line]
+    run(command, log=tmp_path / "log", env=uv_environment())
     with (tmp_path / "lib" / INTEL_OPENMP).open("rb") as stream:
         had = {name for name, defined in openmp_functions(stream) if defined}
     assert "GOMP_parallel" in needed
