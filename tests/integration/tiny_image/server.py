@@ -61,8 +61,10 @@ def main() -> None:
     assert importlib.import_module("torch")  # with all libraries that it loads
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     held = mapped()
-    worker = subprocess.Popen([sys.executable, "-m", "vllm.worker"])
+    worker = subprocess.Popen([sys.executable, "-m", "vllm.worker"], stdout=subprocess.PIPE)
     try:
+        assert worker.stdout is not None
+        assert worker.stdout.readline() == b"ready\n"
         http.server.ThreadingHTTPServer(("127.0.0.1", 8000), Handler).serve_forever()
     finally:
         worker.terminate()

@@ -5,4 +5,5 @@ import signal
 from vllm.server import mapped
 
 held = mapped()
+print("ready", flush=True)
 signal.pause()
