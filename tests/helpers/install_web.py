@@ -14,7 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib import metadata
 from pathlib import Path
 
 import certifi
@@ -115,7 +115,8 @@ def offer_torch(pytorch: Path, wheel: Path) -> None:
     """Add a wheel to what is served as PyTorch's host."""
     page = pytorch / "whl" / "cpu" / wheel.name.partition("-")[0] / "index.html"
     page.parent.mkdir(parents=True, exist_ok=True)
-    (page.parent / wheel.name).symlink_to(wheel)
+    for folder in (page.parent, page.parent.parent):  # a lock names the second
+        (folder / wheel.name).symlink_to(wheel)
     with page.open("a") as stream:
         stream.write(f'<a href="{wheel.name}">{wheel.name}</a>\n')
 
@@ -166,9 +167,16 @@ def new_venv(folder: Path, python: Path | None = None) -> Path:
     return folder
 
 
+def with_newest_pip(venv: Path) -> Path:
+    """Give an environment the pip of the tests: older ones read no lock."""
+    pip = f"pip=={metadata.version('pip')}"
+    subprocess.run([find_uv_bin(), "pip", "install", "-q", "--python", venv / "bin" / "python", pip], check=True)
+    return venv
+
+
 def installed(venv: Path) -> dict[str, str]:
     """Return the versions of what is installed, by name."""
-    return {one.name: one.version for one in distributions(path=[str(site_packages(venv))])}
+    return {one.name: one.version for one in metadata.distributions(path=[str(site_packages(venv))])}
 
 
 def _publish(folder: Path, target: str, version: str, *, nightly: bool, commit: str = "") -> None:

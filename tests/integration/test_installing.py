@@ -6,18 +6,27 @@ PyPI, which is real here, offers a newer ``vllm``.
 from __future__ import annotations
 
 import re
-import subprocess
 from html import unescape
-from importlib import metadata
 from pathlib import Path
 
 import pytest
-from uv import find_uv_bin
 
 from cpuwheels.index.installs import ADDRESS
 from cpuwheels.wheel.install_commands import TORCH_INDEX, newest_command, pip_command, uv_command
 from documented_commands import documented
-from install_web import BUILT, COMMIT, EXAMPLE, NEWEST, PYTORCH, RELEASE, TORCH, Web, installed, new_venv
+from install_web import (
+    BUILT,
+    COMMIT,
+    EXAMPLE,
+    NEWEST,
+    PYTORCH,
+    RELEASE,
+    TORCH,
+    Web,
+    installed,
+    new_venv,
+    with_newest_pip,
+)
 from layout import ROOT
 
 pytestmark = pytest.mark.slow
@@ -26,13 +35,6 @@ pytestmark = pytest.mark.slow
 @pytest.fixture
 def venv(tmp_path: Path) -> Path:
     return new_venv(tmp_path / "venv")
-
-
-def with_newest_pip(venv: Path) -> Path:
-    """Give an environment the pip of the tests: older ones read no lock."""
-    pip = f"pip=={metadata.version('pip')}"
-    subprocess.run([find_uv_bin(), "pip", "install", "-q", "--python", venv / "bin" / "python", pip], check=True)
-    return venv
 
 
 def shown(web: Web, page: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from cpuwheels.fetch.uv import found_interpreters, site_packages
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.wheel.install_commands import file_command, uv_command
-from install_web import EXAMPLE, ROOT, Web, installed, new_venv, offer_torch, reached
+from install_web import EXAMPLE, ROOT, Web, installed, new_venv, offer_torch, reached, with_newest_pip
 from small_wheels import write_wheel
 
 RELEASE, TORCH = "0.33.0+cpu", "2.14.0+cpu"
@@ -99,3 +99,17 @@ def test_uv_installs_it_with_the_real_torch(place: tuple[Web, Path], wheel: Path
     assert (found["vllm"], found["torch"]) == (RELEASE, TORCH)
     assert cuda_of(site_packages(venv) / "torch") is None
     assert (site_packages(venv) / "vllm" / "_C.abi3.so").is_file()
+
+
+@pytest.mark.parametrize("program", ["uv", "pip"])
+def test_its_lock_installs_it(place: tuple[Web, Path], wheel: Path, program: str) -> None:
+    lock = wheel.with_name("pylock.toml")
+    if not lock.exists():
+        pytest.skip(f"the wheel has no {lock.name}: its torch was {alternates(wheel)}")
+    web, first = place
+    venv = with_newest_pip(new_venv(first.with_name(program), first / "bin" / "python"))
+    command = "uv pip" if program == "uv" else "pip"
+    done = web.run(f"{command} install -r {lock.relative_to(ROOT)}", venv, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    found = installed(venv)
+    assert (found["vllm"], found["torch"]) == (RELEASE, TORCH)

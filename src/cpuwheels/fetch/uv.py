@@ -19,6 +19,9 @@ from cpuwheels.core.process import run
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+NEWEST_GLIBC = 40
+"""Of the manylinux platforms 2_40 is the newest that uv knows."""
+
 
 def uv_environment() -> dict[str, str]:
     """Return the environment for uv: its own settings are the user's, but find-links are given explicitly."""

@@ -10,7 +10,7 @@ from cpuwheels.config.debian_lock import glibc_of
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import ImageError, LockedError
 from cpuwheels.core.filesystem import write_atomic
-from cpuwheels.fetch.uv import compile_requirements
+from cpuwheels.fetch.uv import NEWEST_GLIBC, compile_requirements
 from cpuwheels.fetch.wheel_tags import missing_wheels
 from cpuwheels.verification.serving.locks import LOCKS, own_name
 from cpuwheels.verification.serving.requirements import APART, lock_fits, requirements_of
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.image_pins import ImagePins
     from cpuwheels.wheel.kernel_wheel import KernelWheel
-
-_NEWEST = 40
-"""Of the manylinux platforms 2_40 is the newest that uv knows."""
 
 _LOG = "image-packages.log"
 
@@ -105,7 +102,7 @@ def uv_platform(machine: str, base: DebianLock) -> str:
         machine: As the kernel names it.
         base: The Debian packages of its base.
     """
-    return f"{machine}-manylinux_2_{min(glibc_of(base), _NEWEST)}"
+    return f"{machine}-manylinux_2_{min(glibc_of(base), NEWEST_GLIBC)}"
 
 
 def refuse_missing(wanted: Sequence[str], context: BuildContext, pins: ImagePins, base: DebianLock) -> None:

@@ -15,14 +15,12 @@ from packaging.pylock import Pylock, PylockValidationError
 from packaging.specifiers import SpecifierSet
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 from packaging.version import Version
-from uv import find_uv_bin
 
 from cpuwheels.core.digests import make_key
-from cpuwheels.core.errors import BuildEnvironmentError, CommandError
+from cpuwheels.core.errors import BuildEnvironmentError
 from cpuwheels.core.filesystem import write_atomic
-from cpuwheels.core.process import run
 from cpuwheels.environment.torch_index import offered_files, torch_pin
-from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.pipeline.lock_resolution import Resolution
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,17 +28,11 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.sealed_env import Environment
-    from cpuwheels.environment.torch_index import TorchOffer
     from cpuwheels.pipeline.package_wheel import PackagedWheel
     from cpuwheels.wheel.core_metadata import Project
 
 FILE = "pylock.toml"
 KIND = "pylocks"
-
-_COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
-"""What PyTorch's index has besides torch; PyPI's builds of them are for CUDA."""
-
-_PLATFORMS = {"Linux": "linux", "Darwin": "darwin"}
 
 
 def write_pylock(
@@ -118,7 +110,7 @@ def covered_pythons(
 def _resolved(context: BuildContext, project: Project, environment: Environment) -> Path:
     offer = environment.offer()
     key = make_key(
-        layout=1,
+        layout=2,
         requirements=project.requirements,
         python=[project.requires_python, context.matrix.python],
         platform=[context.target.system, context.target.machine],
@@ -139,57 +131,11 @@ def _resolved(context: BuildContext, project: Project, environment: Environment)
                 where=offer.location,
                 next_step="make PyTorch's index reachable",
             )
-        lock = _compile(context, project, offer, pythons, folder)
+        lock = Resolution(target, project.requirements, offer, pythons, folder, context.logs / "pylock.log").lock()
         _replace_files(context, lock, environment)
         write_lock(lock, folder / FILE)
 
     return context.store.get(KIND, key, make) / FILE
-
-
-def _compile(
-    context: BuildContext, project: Project, offer: TorchOffer, pythons: Sequence[str], work: Path
-) -> dict[str, Any]:
-    """Return uv's universal lock for one platform and some Python versions."""
-    target = context.target
-    last = Version(pythons[-1])
-    after = f"{last.major}.{last.minor + 1}"
-    python = f">={pythons[0]},<{after}"
-    where = f"sys_platform == '{_PLATFORMS[target.system]}' and platform_machine == '{target.machine}'"
-    # uv takes no upper bound from requires-python.
-    bounded = f"{where} and python_full_version < '{after}'"
-    flat = offer.kind == "find-links"
-    index = {"name": "torch", "url": offer.location, "explicit": True} | ({"format": "flat"} if flat else {})
-    own = ("torch",) if flat else ("torch", *_COMPANIONS)
-    table = {
-        "project": {
-            "name": "wheel",
-            "version": "0",
-            "requires-python": python,
-            "dependencies": list(project.requirements),
-        },
-        "tool": {
-            "uv": {"environments": [bounded], "index": [index], "sources": {name: {"index": "torch"} for name in own}}
-        },
-    }
-    (work / "pyproject.toml").write_text(tomli_w.dumps(table), encoding="utf-8")
-    options = ["--universal", "--format", FILE, "--only-binary", ":all:", "--no-header", "--quiet"]
-    command = [find_uv_bin(), "pip", "compile", "pyproject.toml", *options, "--python-version", pythons[0]]
-    log = context.logs / "pylock.log"
-    try:
-        run([*command, "--output-file", "pylock.uv.toml"], log=log, env=uv_environment(), cwd=work)
-    except CommandError as error:
-        raise BuildEnvironmentError(
-            f"what it requires cannot be resolved ({log})",
-            where="Requires-Dist of the wheel",
-            log=log,
-            output=error.output,
-            next_step="uv's output says which package; the package index may not be reachable",
-        ) from error
-    lock = tomllib.loads((work / "pylock.uv.toml").read_text(encoding="utf-8"))
-    (work / "pylock.uv.toml").unlink()
-    for package in lock["packages"]:
-        package.pop("sdist", None)
-    return lock | {"created-by": "cpuwheels", "requires-python": python, "environments": [where]}
 
 
 def _replace_files(context: BuildContext, lock: dict[str, Any], environment: Environment) -> None:

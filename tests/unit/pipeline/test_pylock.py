@@ -14,11 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from packaging.markers import Marker
 from packaging.pylock import Pylock
 from uv import find_uv_bin
 
 from contexts import build_context
 from cpuwheels.config.context import BuildContext
+from cpuwheels.config.host import markers
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchWheel
 from cpuwheels.core.errors import BuildEnvironmentError
@@ -77,8 +79,8 @@ class Place:
         page = Answer("".join(links).encode(), headers={"Content-Type": "text/html"})
         self.server.serve(f"/{index}/{name}/", page)
 
-    def write(self, name: str, version: str, tag: str = "py3-none-any") -> Path:
-        return write_wheel(self.folder / "wheels", name, version, {f"{name}.py": ""}, tag=tag)
+    def write(self, name: str, version: str, tag: str = "py3-none-any", *needs: str) -> Path:
+        return write_wheel(self.folder / "wheels", name, version, {f"{name}.py": ""}, *needs, tag=tag)
 
     def lock(self, context: BuildContext, offer: TorchOffer | None = None, digest: str = "t") -> Path | None:
         found = offer or TorchOffer("index", self.server.url("/torch"), "a test")
@@ -151,6 +153,39 @@ def test_each_python_installs_from_it(place: Place, python: str, installer: str)
     assert done.returncode == 0, done.stderr
     names = {path.name.partition("-")[0] for path in venv.glob("lib/python3*/site-packages/*.dist-info")}
     assert names == {"demo", "helper", "torch"} | ({"older"} if python == "3.11" else set())
+
+
+def test_what_the_wheel_of_this_platform_alone_requires_is_in_it(place: Place) -> None:
+    place.torch("3.11", "3.12")
+    # uv reads the requirements of the one for i686, as of intel-openmp 2024.2.1.
+    place.serve(
+        "pypi",
+        "helper",
+        place.write("helper", "1.5", "py3-none-manylinux1_i686"),
+        place.write("helper", "1.5", "py3-none-manylinux1_x86_64", "below==2", 'old; python_version < "3.12"'),
+    )
+    place.serve("pypi", "below", place.write("below", "2", "py3-none-manylinux1_i686"), place.write("below", "3"))
+    context = place.context()
+    assert place.lock(context) is None
+    assert "cannot be resolved" in context.reporter.announcements[0]
+    place.serve(
+        "pypi",
+        "below",
+        place.write("below", "2", "py3-none-manylinux1_i686"),
+        place.write("below", "2", "py3-none-manylinux1_x86_64", "bottom"),
+    )
+    for name in ("bottom", "old"):
+        place.serve("pypi", name, place.write(name, "1"))
+    lock = place.lock(place.context())
+    assert lock is not None
+    found = packages(lock)
+    assert set(found) == {"below", "bottom", "demo", "helper", "old", "older", "torch"}
+    for python, names in (("3.11", {"below", "bottom", "old"}), ("3.12", {"below", "bottom"})):
+        about = markers(place.context().target, python)
+        named = {
+            name for name, each in found.items() if Marker(each.get("marker", "os_name == 'posix'")).evaluate(about)
+        }
+        assert named & {"below", "bottom", "old"} == names
 
 
 def test_only_pythons_that_have_a_torch_are_in_it(place: Place) -> None:
