@@ -199,6 +199,6 @@ def _zen(machine: Machine, package: Package) -> list[Finding]:
     if "zen" not in package.extras:
         return [_finding("Kernels", name, "info", "this package has no extra for zentorch")]
     detail = "AVX-512 on an AMD CPU: vLLM can compute with zentorch, which is an extra"
-    what = "vllm[zen]" if package.installed else f"{package.name}[zen]"
-    step = f"install the extra: uv pip install '{what}' --torch-backend cpu"
+    what, where = ("vllm[zen]", "") if package.installed else (f"{package.name}[zen]", ", in the wheel's folder")
+    step = f"install the extra{where}: uv pip install '{what}' --torch-backend cpu"
     return [_finding("Kernels", name, "advice", detail, step)]
