@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import ServeError
-from cpuwheels.verification.serving.models import MADE
+from cpuwheels.verification.serving.models import MADE, Model
 from cpuwheels.verification.serving.setting import run_script
 
 if TYPE_CHECKING:
@@ -29,9 +29,12 @@ _FEW_CANDIDATES = 8
 _EMULATED = 24
 """Where transformers is emulated. More answers are clear, as they have 8 tokens."""
 
-_EXTENT = {False: (), True: ("8", "6,170", "1")}
-"""Of the questions where everything is emulated: tokens of an answer, characters of the texts, texts of each length and
-kind. The longer ones are two chunks, and fill a block of the KV cache and more. See resources/reference.py."""
+_TOKENS = {False: 16, True: 8}
+"""Of an answer; fewer where everything is emulated, and as few as the model says."""
+
+_TEXTS = {False: ("6,40,170,450", "2"), True: ("6,170", "1")}
+"""Characters of the texts, and texts of each length and kind; fewer where everything is emulated. The longest are
+several chunks, and fill a block of the KV cache and more. See resources/reference.py."""
 
 _SMALL = 64 << 20
 """Bytes of weights."""
@@ -63,15 +66,17 @@ def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Pat
         ServeError: transformers cannot run the model, or too few of its answers are clear.
     """
     output = setting.work / f"{model}-{dtype}-questions.json"
-    task = MADE[model].task if model in MADE else "text"
+    known = MADE.get(model, Model())
+    task = known.task
     if task == "embedding":
         run_script(setting, "reference_vectors.py", folder, dtype, output)
     else:
         size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
         many = _EMULATED if setting.emulated else _CANDIDATES
         candidates = many if 0 < size <= _SMALL else _FEW_CANDIDATES
-        extent = _EXTENT[setting.emulated]
-        run_script(setting, "reference.py", folder, dtype, str(candidates), str(LEAST_LEAD[dtype]), output, *extent)
+        tokens = str(min(_TOKENS[setting.emulated], known.tokens))
+        asked = (str(candidates), str(LEAST_LEAD[dtype]), output, tokens, *_TEXTS[setting.emulated])
+        run_script(setting, "reference.py", folder, dtype, *asked)
     count = len(json.loads(output.read_text(encoding="utf-8")))
     fewest = (_FEWEST_EMULATED if setting.emulated else _FEWEST)[task]
     if model in MADE and count < fewest:
