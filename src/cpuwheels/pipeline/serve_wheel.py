@@ -18,7 +18,7 @@ from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import needed_variables
 from cpuwheels.verification.parity.preflight import require_products
 from cpuwheels.verification.serving.case import Wanted
-from cpuwheels.verification.serving.compiler import compiler_variables
+from cpuwheels.verification.serving.compiler import compiler_variables, lacking_headers
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.lesser_cpu import best_library, lesser_cpu
 from cpuwheels.verification.serving.memory import memory_share
@@ -72,7 +72,7 @@ def serve_wheel(
     if is_foreign(target):
         return serve_emulated(context, found, options), context.logs
     check_libraries(options, target, found)
-    cpu = this_cpu(context)
+    cpu, asked = this_cpu(context), options.modes
     options = filled_in(options, target, found, cpu)
     models = chosen_models(options.models, MADE)
     for library in options.libraries:
@@ -85,6 +85,8 @@ def serve_wheel(
             environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
             require_products(environment.python, needed_variables(limit), context.logs / "preflight.log")
             compiler = ""
+            if "compile" in options.modes and (why := lacking_headers(environment.python)):
+                options = _without_compile(options, asked, why, reporter)
             if "compile" in options.modes:
                 variables, compiler = compiler_variables(context, work)
                 env.update(variables)
@@ -134,6 +136,17 @@ def filled_in(options: ServeOptions, target: Target, wheel: KernelWheel, cpu: Cp
         modes=options.modes or (("eager", "compile") if full else ("eager",)),
         libraries=options.libraries or (libraries if full else ()),
     )
+
+
+def _without_compile(options: ServeOptions, asked: Collection[str], why: str, reporter: Reporter) -> ServeOptions:
+    if "compile" in asked:
+        raise UsageError(
+            f"torch.compile cannot work here: {why}",
+            where="--mode compile",
+            next_step="leave the mode out, or serve a release whose torch comes from PyTorch's index",
+        )
+    reporter.announce(f"not served with torch.compile: {why}")
+    return replace(options, modes=("eager",))
 
 
 def runs(library: str, target: Target, cpu: CpuFeatures) -> bool:

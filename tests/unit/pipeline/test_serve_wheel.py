@@ -6,6 +6,7 @@ import pytest
 
 from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.serving_options import ServeOptions
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import ServeError, UsageError
 from cpuwheels.pipeline import serve_wheel as serve_run
 from cpuwheels.pipeline.serve_wheel import check_libraries, check_locks, filled_in
@@ -186,3 +187,13 @@ def test_a_model_without_clear_answers_fails_each_of_its_cases(
     assert [(case.verdict, case.failure) for case in cases] == [
         ("failed", "only 2 of 16 questions have a clear answer")
     ] * 2
+
+
+def test_without_headers_a_level_leaves_compiling_out_and_a_mode_is_refused() -> None:
+    reporter = Reporter("test")
+    options = ServeOptions(models=("opt",), dtypes=("bfloat16",), modes=("eager", "compile"))
+    left = serve_run._without_compile(options, (), "no headers", reporter)
+    assert left.modes == ("eager",)
+    assert reporter.announcements == ["not served with torch.compile: no headers"]
+    with pytest.raises(UsageError, match=r"torch\.compile cannot work here: no headers"):
+        serve_run._without_compile(options, ("compile",), "no headers", reporter)

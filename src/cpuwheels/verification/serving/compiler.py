@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.capture import capture
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from cpuwheels.config.context import BuildContext
 
 _SCRIPT = """#!/bin/sh
@@ -45,3 +45,12 @@ def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str
         write_atomic(script, _SCRIPT.format(before=before, link=link, after=after))
         script.chmod(0o755)
     return {"CXX": str(script)}, chain.description
+
+
+def lacking_headers(python: Path) -> str:
+    """Return why torch.compile cannot work with a Python, in words; empty if it can.
+
+    The code that it writes includes ``Python.h``, which Debian has in a package of its own.
+    """
+    folder = Path(capture([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"]).output.strip())
+    return "" if (folder / "Python.h").is_file() else f"its Python has no headers ({folder}/Python.h)"

@@ -10,7 +10,7 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.verification.serving import compiler
-from cpuwheels.verification.serving.compiler import compiler_variables
+from cpuwheels.verification.serving.compiler import compiler_variables, lacking_headers
 
 
 def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
@@ -38,3 +38,12 @@ def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
         done = subprocess.run([variables["CXX"], *words], capture_output=True, text=True, check=True)
         given = "".join(f"<{word}>" for word in words)
         assert done.stdout == f"<--sysroot=/a b><-nostdinc++>{link}{given}{libraries}"
+
+
+def test_a_python_without_headers_is_told(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {tmp_path}\n")
+    python.chmod(0o755)
+    assert lacking_headers(python) == f"its Python has no headers ({tmp_path}/Python.h)"
+    (tmp_path / "Python.h").touch()
+    assert lacking_headers(python) == ""
