@@ -86,7 +86,7 @@ class Resolution:
 
     def _missing(self, lock: Mapping[str, Any], python: str) -> list[str]:
         """Return what a Python version needs and a lock lacks, each with that version as its marker."""
-        about = dict(markers(self.target, python))
+        about = markers(self.target, python)
         locked = {
             canonicalize_name(package["name"]): package["version"]
             for package in lock["packages"]
