@@ -16,6 +16,7 @@ from cpuwheels.config.host import markers
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.process import run
 from cpuwheels.fetch.uv import NEWEST_GLIBC, uv_environment
+from cpuwheels.verification.serving.requirements import APART
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.matrix import Target
     from cpuwheels.environment.torch_index import TorchOffer
-
-_COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
-"""What PyTorch's index has besides torch; PyPI's builds of them are for CUDA."""
 
 _PLATFORMS = {"Linux": "linux", "Darwin": "darwin"}
 
@@ -113,7 +111,7 @@ class Resolution:
     def _write_project(self, python: str, environment: str, asked: Iterable[str]) -> None:
         flat = self.offer.kind == "find-links"
         index = {"name": "torch", "url": self.offer.location, "explicit": True} | ({"format": "flat"} if flat else {})
-        own = ("torch",) if flat else ("torch", *_COMPANIONS)
+        own = ("torch",) if flat else APART
         dependencies = [*self.requirements, *asked]
         sources = {name: {"index": "torch"} for name in own}
         table = {

@@ -16,7 +16,7 @@ from cpuwheels.environment.test_env import separate_environment
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.environment.wheel_install import install_wheel
 from cpuwheels.verification.serving.locks import Lock, Needs, choose_lock
-from cpuwheels.verification.serving.requirements import APART, moved_requirements, requires_dist, unmet
+from cpuwheels.verification.serving.requirements import APART, COMPANIONS, moved_requirements, requires_dist, unmet
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 _LOCKED = ("--no-deps", "--only-binary", ":all:")
-_COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
-"""Packages that vLLM requires without a version, and that PyTorch's index has for each torch; text models need none."""
 
 
 @dataclass(frozen=True)
@@ -158,10 +156,13 @@ def _of_wheel(environment: Environment) -> list[str]:
 
 
 def _install_companions(environment: Environment, python: Path, log: Path) -> None:
-    """Install the packages that belong to torch from torch's own place, if they are there; they are not locked."""
+    """Install the packages that belong to torch from torch's own place, if they are there; they are not locked.
+
+    Text models need none of them.
+    """
     command: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", ":all:"]
     command += environment.offer().uv_options()
-    for name in _COMPANIONS:
+    for name in COMPANIONS:
         # The installed torch decides which version fits.
         held = [*command, "--dry-run", name, f"torch=={environment.torch_version}"]
         plan: list[str] = []

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-APART = ("torch", "torchaudio", "torchcodec", "torchvision")
+COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
+"""Packages that vLLM requires without a version, and that PyTorch's index has for each torch; PyPI's are for CUDA."""
+
+APART = ("torch", *COMPANIONS)
 """Not in a lock: they come from the same place as torch."""
 
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
