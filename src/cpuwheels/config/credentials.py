@@ -92,6 +92,9 @@ CREDENTIALS = (
 )
 """Patterns of names, in capitals; the case of a name does not count."""
 
+HARMLESS = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED", "*_CA_BUNDLE", "*_CA_CERTS_FILE")
+"""Patterns of names that look like one of `CREDENTIALS` and are not."""
+
 SETTINGS = ("CPUWHEELS_*", "PIP_*", "UV_*", "*_PROXY")
 """Patterns of the names of this program's own settings that may be URLs with a user name and a password.
 
@@ -136,7 +139,8 @@ def is_credential(name: str, value: str = "") -> bool:
         name: Of the variable.
         value: Its value. A URL with a user name in it counts, unless the variable is one of `SETTINGS`.
     """
-    return _matches(name, CREDENTIALS) or (_has_userinfo(value) and not _matches(name, SETTINGS))
+    named = _matches(name, CREDENTIALS) and not _matches(name, HARMLESS)
+    return named or (_has_userinfo(value) and not _matches(name, SETTINGS))
 
 
 def without_credentials(environ: Mapping[str, str]) -> dict[str, str]:

@@ -60,6 +60,8 @@ NAMED = [
 ]
 
 HARMLESS = [
+    "AWS_CA_BUNDLE",
+    "AWS_REGION",
     "CXX",
     "CC",
     "MAX_JOBS",
