@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
     from obstore.store import S3Store
 
-LOCK = ".publishing.lock"
+HIDDEN = ".publishing"
+"""Names that begin so are the publishers' own, and no files of the index."""
+
+LOCK = f"{HIDDEN}.lock"
 WAIT_SECONDS = 600.0
 
 _PAGES_SIZE = 16 << 20
@@ -113,7 +116,7 @@ class Bucket(ABC):
             found = [entry["path"] for page in self._store.list(prefix or None) for entry in page]
         except (BaseError, OSError) as error:
             raise self._broken("list", prefix, error) from error
-        return sorted(name for name in found if name != LOCK)
+        return sorted(name for name in found if not name.startswith(HIDDEN))
 
     def require_room(self, size: int) -> None:
         """Check that there is room for files, where that is known; a bucket has no limit.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 import urllib.request
@@ -155,3 +156,64 @@ def test_a_place_that_is_none(place: str) -> None:
 def test_a_folder_is_named_by_path_or_url(tmp_path: Path) -> None:
     open_bucket(str(tmp_path / "a b")).write("x", b"1")
     assert open_bucket((tmp_path / "a b").as_uri().replace("%20", " ")).read("x") == b"1"
+
+
+class TestAnotherPublisherTookOver:
+    """The claim of the first one has expired while it was at work; neither knows the other's clock."""
+
+    @pytest.fixture
+    def first(self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> Bucket:
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
+        monkeypatch.setattr(s3_buckets.S3Bucket, "_require_claim", lambda _: None)  # looked just before it was lost
+        return s3()
+
+    def test_a_page_that_it_read_before_is_not_overwritten(self, first: Bucket, s3: Callable[[], Bucket]) -> None:
+        s3().write("page", b"old")
+        with first.alone():
+            assert first.read("page") == b"old"
+            time.sleep(1.1)
+            with s3().alone(wait=1) as _:
+                s3().write("page", b"second")
+            with pytest.raises(PublishError, match="another publisher"):
+                first.write("page", b"first")
+        assert s3().read("page") == b"second"
+
+    def test_a_page_that_was_not_there_is_not_overwritten(self, first: Bucket, s3: Callable[[], Bucket]) -> None:
+        with first.alone():
+            assert first.read("page") is None
+            s3().write("page", b"second")
+            with pytest.raises(PublishError, match="another publisher"):
+                first.write("page", b"first")
+        assert s3().read("page") == b"second"
+
+
+def test_the_clock_of_a_publisher_does_not_count(s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    with s3().alone():
+        monkeypatch.setattr(time, "time", lambda: now() + 901)
+        with pytest.raises(PublishError, match="another publisher is at work"), s3().alone(wait=0):
+            pass
+
+
+def test_claims_are_numbered(s3: Callable[[], Bucket]) -> None:
+    tokens = []
+    for _ in range(3):
+        bucket = s3()
+        with bucket.alone():
+            assert isinstance(bucket, S3Bucket)
+            assert bucket._held is not None
+            tokens.append(bucket._held.token)
+    assert tokens == [1, 2, 3]
+
+
+def test_a_release_leaves_the_claim_of_who_took_over(s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
+    first, second = s3(), s3()
+    with contextlib.ExitStack() as stack:
+        with first.alone():
+            time.sleep(1.1)
+            stack.enter_context(second.alone(wait=1))
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 900.0)
+        with pytest.raises(PublishError, match="another publisher is at work"), s3().alone(wait=0):
+            pass
+        second.write("a", b"second")
