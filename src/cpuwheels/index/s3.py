@@ -106,7 +106,8 @@ class S3Bucket(Bucket):
             endpoint=endpoint or None,
             client_options={"allow_http": endpoint.startswith("http://")},
         )
-        super().__init__(address, store)
+        super().__init__(address)
+        self._store = store
         self._owner = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex}"
         self._held: _Held | None = None
         self._seen: dict[str, str | None] = {}
@@ -161,13 +162,32 @@ class S3Bucket(Bucket):
         """Write a file unless it exists, and return whether it was written."""
         self._require_claim()
         self._seen.pop(path, None)
-        return super().add(path, content)
+        try:
+            self._store.put(path, content, mode="create", use_multipart=False, attributes=self._attributes(path))
+        except AlreadyExistsError:
+            return False
+        except (BaseError, OSError) as error:
+            raise self._broken("write", path, error) from error
+        return True
 
     def remove(self, path: str) -> None:
         """Remove a file, if it is there."""
         self._require_claim()
         self._seen.pop(path, None)
-        super().remove(path)
+        try:
+            self._store.delete(path)
+        except FileNotFoundError:
+            return
+        except (BaseError, OSError) as error:
+            raise self._broken("remove", path, error) from error
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Return the paths of all files below a folder, sorted."""
+        try:
+            found = [entry["path"] for page in self._store.list(prefix or None) for entry in page]
+        except (BaseError, OSError) as error:
+            raise self._broken("list", prefix, error) from error
+        return sorted(name for name in found if not name.startswith(HIDDEN))
 
     def _tag(self, path: str) -> str | None:
         """Return the e-tag of a file as it was last seen; None if it was not there."""
@@ -238,7 +258,8 @@ class S3Bucket(Bucket):
         made = self._store.put(LOCK, claim.content, mode={"e_tag": held.tag})
         self._held = _Held(str(made["e_tag"]), held.token, time.monotonic(), claim.renewed)
 
-    def _attributes(self, path: str) -> dict[str, str] | None:
+    def _attributes(self, path: str) -> dict[str, str]:
+        """Return a file's headers for web servers."""
         suffix = Path(path).suffix
         kind = _TYPES.get(suffix) or mimetypes.guess_type(path)[0] or "application/octet-stream"
         age = _FILE_AGE if path.startswith(FILES) else _PAGE_AGE

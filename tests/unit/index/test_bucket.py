@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import stat
 import threading
 import time
 import urllib.request
@@ -217,3 +219,81 @@ def test_a_release_leaves_the_claim_of_who_took_over(s3: Callable[[], Bucket], m
         with pytest.raises(PublishError, match="another publisher is at work"), s3().alone(wait=0):
             pass
         second.write("a", b"second")
+
+
+class TestPowerCut:
+    """What is on the disk when: a record of each call that makes something durable or visible."""
+
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        found: list[str] = []
+        sync, replace = os.fsync, Path.replace
+
+        def name(handle: int) -> str:
+            return Path(f"/proc/self/fd/{handle}").readlink().name
+
+        def fsync(handle: int) -> None:
+            found.append("sync folder " + name(handle) if stat.S_ISDIR(os.fstat(handle).st_mode) else "sync file")
+            sync(handle)
+
+        def rename(self: Path, target: Path) -> Path:
+            found.append(f"rename {target.name}")
+            return replace(self, target)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "replace", rename)
+        return found
+
+    def test_a_file_has_its_content_before_its_name_and_both_before_the_next_file(
+        self, tmp_path: Path, calls: list[str]
+    ) -> None:
+        bucket = Folder(tmp_path / "index")
+        bucket.add("files/aa/a.whl", b"wheel")
+        bucket.write("nightly/index.html", b"page")
+        bucket.write("nightly/index.html", b"page two")
+        assert calls == [
+            *("sync file", "sync folder index", "sync folder files", "rename a.whl", "sync folder aa"),
+            *("sync file", "sync folder index", "rename index.html", "sync folder nightly"),
+            *("sync file", "rename index.html", "sync folder nightly"),
+        ]
+
+    def test_removal_is_durable(self, tmp_path: Path, calls: list[str]) -> None:
+        bucket = Folder(tmp_path / "index")
+        bucket.write("a", b"")
+        del calls[:]
+        bucket.remove("a")
+        assert calls == ["sync folder index"]
+
+
+class TestLinksInAFolder:
+    @pytest.fixture
+    def outside(self, tmp_path: Path) -> Path:
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "file").write_text("the user's")
+        return tmp_path / "outside"
+
+    @pytest.mark.parametrize("path", ["link", "folder/file", "../outside/file", "/etc/hostname", "a/./b", ""])
+    def test_nothing_is_read_written_or_removed_through_one(self, tmp_path: Path, outside: Path, path: str) -> None:
+        bucket = Folder(tmp_path / "index")
+        (tmp_path / "index" / "link").symlink_to(outside / "file")
+        (tmp_path / "index" / "folder").symlink_to(outside)
+        for act in (bucket.read, bucket.remove, lambda one: bucket.write(one, b"x"), lambda one: bucket.add(one, b"x")):
+            with pytest.raises(PublishError, match="is a link or something else"):
+                act(path)
+        assert (outside / "file").read_text() == "the user's"
+        assert list(outside.iterdir()) == [outside / "file"]
+
+    def test_a_pipe_does_not_hang_it(self, tmp_path: Path) -> None:
+        bucket = Folder(tmp_path / "index")
+        os.mkfifo(tmp_path / "index" / "page")
+        with pytest.raises(PublishError, match="is a link or something else"):
+            bucket.read("page")
+
+    def test_what_a_killed_publisher_began_is_removed(self, tmp_path: Path) -> None:
+        bucket = Folder(tmp_path / "index")
+        (tmp_path / "index" / ".publishing.unfinished").mkdir()
+        (tmp_path / "index" / ".publishing.unfinished" / "half").write_text("half")
+        assert bucket.names() == []
+        with bucket.alone():
+            pass
+        assert not (tmp_path / "index" / ".publishing.unfinished").exists()
