@@ -51,6 +51,7 @@ ALWAYS = (
     Step("lint", ("lint",)),
     Step("types", ("types",)),
     group_step("unit"),
+    group_step("unit:campaign"),
     Step("build", ("build-x86",)),
     Step("parity", ("parity-x86", "--", "--smoke")),
     Step("serve", ("serve-x86",)),

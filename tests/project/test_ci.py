@@ -28,6 +28,7 @@ ALWAYS = [
     "-s lint",
     "-s types",
     "-s tests -- --group unit",
+    "-s tests -- --group unit:campaign",
     "-s build-x86",
     "-s parity-x86 -- --smoke",
     "-s serve-x86",

@@ -17,9 +17,9 @@ _KERNELS = re.compile(r"/vllm/(_C(?:_[A-Z0-9]+)?)(?:\.abi3)?\.so$")
 # Not what auditwheel has given a name of its own: symbols are looked up in the preloaded runtime first, so the one that
 # another package brings along, such as sentencepiece, lies idle.
 _OPENMP = re.compile(r"/(lib(?:gomp|iomp5|omp)\.so[.\d]*)$")
-_OF_TORCH = "libmimalloc"
-"""Not an allocator that takes the wheel's place: Debian's torch for Arm calls mimalloc's own functions for tensors."""
 _ALLOCATOR = re.compile(r"/(lib(?:tcmalloc|jemalloc|mimalloc)[^/]*\.so[.\d]*)$")
+_OURS = "libtcmalloc"
+"""The allocator in the wheel, or a tcmalloc that LD_PRELOAD names, which vLLM takes then."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Process:
     Attributes:
         libraries: Kernel libraries of vLLM, without the rest of the file's name.
         openmp: OpenMP runtimes that are used: the one that was preloaded, else all.
-        allocators: What replaces the C library's allocator.
+        allocators: What replaces the C library's allocator: the one that was preloaded, else all that could.
         computes: Whether it runs the model: it has kernels, and is not the one that takes requests, which has them too.
     """
 
@@ -42,8 +42,8 @@ class Process:
     def of(cls, maps: str, environ: str, *, is_first: bool) -> Process:
         """Return what a process has loaded.
 
-        torch is linked to libgomp, which is loaded even if another runtime was preloaded, and lies idle then: the
-        loader looks for symbols in what was preloaded first (ld.so(8)).
+        torch is linked to libgomp, and Debian's for Arm to mimalloc. They are loaded even if others were preloaded, and
+        their functions of the same names lie idle then: the loader looks in what was preloaded first (ld.so(8)).
 
         Args:
             maps: Its ``/proc/<pid>/maps``.
@@ -55,9 +55,12 @@ class Process:
         def named(kind: re.Pattern[str]) -> frozenset[str]:
             return frozenset(match[1] for file in files if (match := kind.search(file)))
 
-        libraries, openmp = named(_KERNELS), named(_OPENMP)
-        first = [name for name in _preloaded(environ) if name in openmp][:1]
-        return cls(libraries, frozenset(first) or openmp, named(_ALLOCATOR), bool(libraries) and not is_first)
+        def used(kind: re.Pattern[str]) -> frozenset[str]:
+            loaded = named(kind)
+            return frozenset([name for name in _preloaded(environ) if name in loaded][:1]) or loaded
+
+        libraries = named(_KERNELS)
+        return cls(libraries, used(_OPENMP), used(_ALLOCATOR), bool(libraries) and not is_first)
 
 
 def fault(processes: Iterable[Process], wanted: str, chooser: str, preloads: Preloads) -> str:
@@ -97,8 +100,8 @@ def _fault_of(process: Process, preloads: Preloads) -> str:
         return f"{about} loaded {_listed(process.openmp) or 'no OpenMP runtime'}, and not one runtime"
     if preloads.openmp and process.openmp != {preloads.openmp}:
         return f"{about} uses {_listed(process.openmp)}, and not {preloads.openmp}"
-    if preloads.allocator and len([name for name in process.allocators if not name.startswith(_OF_TORCH)]) != 1:
-        return f"{about} loaded {_listed(process.allocators) or 'no allocator'}, and not the wheel's"
+    if preloads.allocator and (len(process.allocators) != 1 or not min(process.allocators).startswith(_OURS)):
+        return f"{about} uses {_listed(process.allocators) or 'no allocator'}, and not the wheel's"
     return ""
 
 

@@ -29,10 +29,10 @@ _FEW_CANDIDATES = 8
 _EMULATED = 24
 """Where transformers is emulated. More answers are clear, as they have 8 tokens."""
 
-_TOKENS = {False: 16, True: 8}
+TOKENS = {False: 16, True: 8}
 """Of an answer; fewer where everything is emulated, and as few as the model says."""
 
-_TEXTS = {False: ("6,40,170,450", "2"), True: ("6,170", "1")}
+TEXTS = {False: ("6,40,170,450", "2"), True: ("6,170", "1")}
 """Characters of the texts, and texts of each length and kind; fewer where everything is emulated. The longest are
 several chunks, and fill a block of the KV cache and more. See resources/reference.py."""
 
@@ -69,13 +69,13 @@ def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Pat
     known = MADE.get(model, Model())
     task = known.task
     if task == "embedding":
-        run_script(setting, "reference_vectors.py", folder, dtype, output)
+        run_script(setting, "reference_vectors.py", folder, dtype, output, *TEXTS[False])
     else:
         size = sum(path.stat().st_size for path in folder.glob("*.safetensors"))
         many = _EMULATED if setting.emulated else _CANDIDATES
         candidates = many if 0 < size <= _SMALL else _FEW_CANDIDATES
-        tokens = str(min(_TOKENS[setting.emulated], known.tokens))
-        asked = (str(candidates), str(LEAST_LEAD[dtype]), output, tokens, *_TEXTS[setting.emulated])
+        tokens = str(min(TOKENS[setting.emulated], known.tokens))
+        asked = (str(candidates), str(LEAST_LEAD[dtype]), output, tokens, *TEXTS[setting.emulated])
         run_script(setting, "reference.py", folder, dtype, *asked)
     count = len(json.loads(output.read_text(encoding="utf-8")))
     fewest = (_FEWEST_EMULATED if setting.emulated else _FEWEST)[task]

@@ -90,7 +90,7 @@ def test_right_answers(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> Non
         ({"library": "_C_AVX512"}, "failed", "the server loaded _C_AVX2, and not _C_AVX512"),
         ({"loaded": ""}, "failed", "the server loaded no kernel library, and not one library"),
         ({"loaded": "_C_AVX2 _C_AVX512"}, "failed", "loaded _C_AVX2 and _C_AVX512, and not one library"),
-        ({"runtimes": "libgomp.so.1"}, "failed", "loaded no allocator, and not the wheel's"),
+        ({"runtimes": "libgomp.so.1"}, "failed", "uses no allocator, and not the wheel's"),
         ({"model": "dies"}, "failed", "the server did not start: its process ended with status 3"),
         ({"model": "ends badly"}, "failed", "the server ended with status 7"),
     ],

@@ -70,7 +70,7 @@ GOOD = worker(KERNELS, GOMP, TCMALLOC)
         ([], "the server loaded no kernel library"),
         ([API, GOOD, worker(KERNELS, TCMALLOC)], "loaded no OpenMP runtime, and not one"),
         ([API, GOOD, worker(KERNELS, GOMP, IOMP, TCMALLOC)], "loaded libgomp.so.1 and libiomp5.so, and not"),
-        ([API, GOOD, worker(KERNELS, GOMP)], "loaded no allocator, and not the wheel's"),
+        ([API, GOOD, worker(KERNELS, GOMP)], "uses no allocator, and not the wheel's"),
         ([worker(KERNELS, GOMP, TCMALLOC, "/x/libjemalloc.so.2")], "libjemalloc.so.2 and libtcmalloc_minimal.so, and"),
         ([GOOD, worker(f"{SITE}/vllm/_C_AVX2.abi3.so", GOMP, TCMALLOC)], "loaded _C and _C_AVX2, and not one library"),
     ],
@@ -81,11 +81,15 @@ def test_a_fault_is_told(processes: list[Process], words: str) -> None:
     assert bool(found) == bool(words)
 
 
-def test_torch_may_have_an_allocator_of_its_own_beside_the_wheels() -> None:
+def test_an_allocator_that_torch_is_linked_to_lies_idle_if_the_wheels_was_preloaded() -> None:
     mimalloc = "/root/usr/lib/libmimalloc.so.3.6"
-    assert fault([API, worker(KERNELS, GOMP, TCMALLOC, mimalloc)], "", "", TCMALLOC_INSIDE) == ""
-    found = fault([API, worker(KERNELS, GOMP, mimalloc)], "", "", TCMALLOC_INSIDE)
-    assert found == "a process that computes loaded libmimalloc.so.3.6, and not the wheel's"
+    both = worker(KERNELS, GOMP, TCMALLOC, mimalloc, preload=TCMALLOC)
+    assert both.allocators == {"libtcmalloc_minimal.so"}
+    assert fault([API, both], "", "", TCMALLOC_INSIDE) == ""
+    found = fault([API, worker(KERNELS, GOMP, mimalloc, preload=TCMALLOC)], "", "", TCMALLOC_INSIDE)
+    assert found == "a process that computes uses libmimalloc.so.3.6, and not the wheel's"
+    found = fault([API, worker(KERNELS, GOMP, TCMALLOC, mimalloc)], "", "", TCMALLOC_INSIDE)
+    assert "uses libmimalloc.so.3.6 and libtcmalloc_minimal.so, and not" in found
 
 
 def test_a_wheel_without_an_allocator_needs_none() -> None:

@@ -3,6 +3,7 @@ from __future__ import annotations
 import ast
 
 from cpuwheels.verification.serving.models import CHUNK, MADE, Model
+from cpuwheels.verification.serving.questions import TEXTS, TOKENS
 from layout import ROOT
 
 RESOURCES = ROOT / "src/cpuwheels/verification/serving/resources"
@@ -27,11 +28,11 @@ def test_the_models_are_those_that_the_script_makes() -> None:
 
 def test_the_longest_prompt_has_several_chunks_and_blocks_and_is_longer_than_the_window() -> None:
     positions, window = (ast.literal_eval(constants("tiny_models.py")[name]) for name in ("POSITIONS", "WINDOW"))
-    found = constants("reference.py")
-    longest = max(ast.literal_eval(found["LENGTHS"]))  # a token for each character
+    lengths, _ = TEXTS[False]
+    longest = max(int(length) for length in lengths.split(","))  # a token for each character
     assert longest > 3 * CHUNK
     assert longest > 3 * 128 > window
-    assert longest + ast.literal_eval(found["ANSWER"]) < positions
+    assert longest + TOKENS[False] < positions
 
 
 def test_a_library_that_lacks_an_operator_cannot_serve_a_model() -> None:

@@ -1,6 +1,6 @@
 """Ask Hugging Face transformers, for a server to be compared with. Runs in the environment that serves the wheel.
 
-    python reference.py MODEL DTYPE CANDIDATES LEAST OUTPUT [TOKENS LENGTHS TAKEN]
+    python reference.py MODEL DTYPE CANDIDATES LEAST OUTPUT TOKENS LENGTHS TAKEN
 
 Random texts are continued greedily, as completions and as chats, CANDIDATES of each length. Where two tokens are nearly
 as likely, rounding decides between them, and another program may round otherwise. So those texts are taken whose
@@ -9,7 +9,8 @@ and by `MARGIN` times the answer's rounding errors, if they can be told. They ar
 its scores differ (root mean square) from those in a wider data type, which also have to give the same answer.
 
 OUTPUT becomes a JSON list of the questions, with prompt and answer in tokens, the least lead, and the lead that was
-required. TOKENS of an answer, LENGTHS of texts in characters and TAKEN texts of each are `EXTENT` if not given.
+required. An answer has TOKENS. LENGTHS are those of the texts in characters, with commas; TAKEN texts of each length
+and kind are asked.
 """
 
 from __future__ import annotations
@@ -28,13 +29,6 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-ANSWER = 16
-"""Tokens."""
-LENGTHS = (6, 40, 170, 450)
-"""Characters of the texts: the longest fill two and four blocks of the KV cache, which have 128 tokens on a CPU."""
-TAKEN = 2
-"""Texts of each length and kind."""
-EXTENT = (str(ANSWER), ",".join(map(str, LENGTHS)), str(TAKEN))
 LOOKED_AT = 8
 """Texts of each length and kind whose answers are looked at in a wider data type, the clearest first."""
 MARGIN = 5
@@ -153,4 +147,4 @@ def main(folder: Path, dtype: str, candidates: int, least: float, output: Path, 
 
 if __name__ == "__main__":
     folder, dtype, candidates, least, output, *extent = sys.argv[1:]
-    main(Path(folder), dtype, int(candidates), float(least), Path(output), extent or EXTENT)
+    main(Path(folder), dtype, int(candidates), float(least), Path(output), extent)

@@ -1,10 +1,11 @@
 """Ask Hugging Face transformers for embeddings. Runs in the environment that serves the wheel.
 
-    python reference_vectors.py MODEL DTYPE OUTPUT
+    python reference_vectors.py MODEL DTYPE OUTPUT LENGTHS TAKEN
 
-OUTPUT becomes a JSON list of random texts with their tokens, the vector in a wider data type than DTYPE, and how far
-from it a server's vector may be: `MARGIN` times as far as the farthest of transformers' own in DTYPE. Both have length
-1. The vector is the mean of the last layer's vectors, as the model's sentence-transformers files ask for.
+OUTPUT becomes a JSON list of random texts, TAKEN of each of LENGTHS (characters, with commas), with their tokens, the
+vector in a wider data type than DTYPE, and how far from it a server's vector may be: `MARGIN` times as far as the
+farthest of transformers' own in DTYPE. Both have length 1. The vector is the mean of the last layer's vectors, as the
+model's sentence-transformers files ask for.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from reference import LENGTHS, TAKEN, texts
+from reference import texts
 from transformers import AutoModel, AutoTokenizer
 
 MARGIN = 3
@@ -29,7 +30,7 @@ def vector(model: Any, tokens: list[int]) -> torch.Tensor:
     return torch.nn.functional.normalize(last.double().mean(dim=0), dim=0)
 
 
-def main(folder: str, dtype: str, output: Path) -> None:
+def main(folder: str, dtype: str, output: Path, lengths: list[int], taken: int) -> None:
     """Write the questions of a model."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     narrow, wide = (
@@ -37,7 +38,7 @@ def main(folder: str, dtype: str, output: Path) -> None:
         for each in (getattr(torch, dtype), torch.float64 if dtype == "float32" else torch.float32)
     )
     asked, errors = [], []
-    for text in (text for length in LENGTHS for text in texts(length, TAKEN)):
+    for text in (text for length in lengths for text in texts(length, taken)):
         tokens = list(tokenizer(text)["input_ids"])
         exact = vector(wide, tokens)
         errors.append(float((vector(narrow, tokens) - exact).norm()))
@@ -47,4 +48,5 @@ def main(folder: str, dtype: str, output: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], Path(sys.argv[3]))
+    folder, dtype, output, lengths, taken = sys.argv[1:]
+    main(folder, dtype, Path(output), [int(length) for length in lengths.split(",")], int(taken))
