@@ -31,7 +31,7 @@ _SNAPSHOT = re.compile(r"/archive/debian/(\d{8}T\d{6}Z)$")  # of snapshot.debian
 _STATUS = "[GNUPG:] "
 _FAULTS = {
     "BADSIG": "the signature does not belong to the text",
-    "ERRSIG": "the key that signed it is none of the keyring's",
+    "ERRSIG": "the key that signed it is none of the keyring's, or it was signed with SHA-1",
     "EXPKEYSIG": "the key that signed it has expired",
     "EXPSIG": "the signature has expired",
     "REVKEYSIG": "the key that signed it was revoked",
