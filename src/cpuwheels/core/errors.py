@@ -102,6 +102,12 @@ class DigestMismatchError(CpuwheelsError):
     exit_code = 14
 
 
+class SignatureError(DigestMismatchError):
+    """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
+
+    exit_code = 57
+
+
 class DownloadError(CpuwheelsError):
     """A file could not be fetched from any of its mirrors, or came in truncated."""
 
