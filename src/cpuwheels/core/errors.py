@@ -288,6 +288,12 @@ class CommandError(CpuwheelsError):
     exit_code = 33
 
 
+class MalformedDataError(CpuwheelsError, ValueError):
+    """Data (JSON, TOML or YAML) that another program or person wrote is not well-formed, or too large or too deep."""
+
+    exit_code = 60
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
