@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
@@ -39,6 +40,7 @@ class _Bisect(TypedDict):
     toolchain: ToolchainChoice
     memory: str | None
     locked: bool
+    allow_unsandboxed: bool
 
 
 _PATH = click.Path(path_type=Path)
@@ -77,6 +79,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@UNSANDBOXED
 @pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
     """Find the commit that made a target's wheel bad."""

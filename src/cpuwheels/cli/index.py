@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import Level, NightlyOptions
 
@@ -72,6 +73,7 @@ class _Nightly(TypedDict):
     hours: float | None
     memory: str | None
     locked: bool
+    allow_unsandboxed: bool
     address: str | None
 
 
@@ -87,6 +89,7 @@ class _Nightly(TypedDict):
 @click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Start no wheel after this time.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@UNSANDBOXED
 @_ADDRESS
 @pass_paths
 def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:

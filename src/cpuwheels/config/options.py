@@ -38,6 +38,8 @@ class BuildOptions:
         compiler_cache: Whether objects of other builds may be used.
         kernels_from: A wheel, a folder of wheels or an index whose kernels are used, if they are those of the source;
             nothing is compiled then.
+        allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
+        sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
     """
 
     source: str | None = None
@@ -50,6 +52,8 @@ class BuildOptions:
     debug_symbols: bool = False
     compiler_cache: CacheChoice = "auto"
     kernels_from: str | None = None
+    allow_unsandboxed: bool = False
+    sandbox_required: bool = False
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
@@ -63,7 +67,11 @@ class BuildOptions:
             "--compiler-cache": self.compiler_cache,
             "--kernels-from": self.kernels_from,
         }
-        flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
+        flags = {
+            "--locked": self.locked,
+            "--debug-symbols": self.debug_symbols,
+            "--allow-unsandboxed": self.allow_unsandboxed,
+        }
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
 
@@ -118,6 +126,7 @@ class BisectOptions:
         toolchain: Which compilers may be used.
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
+        allow_unsandboxed: As for a build.
     """
 
     good: str
@@ -142,6 +151,7 @@ class BisectOptions:
     toolchain: ToolchainChoice = "auto"
     memory: str | None = None
     locked: bool = False
+    allow_unsandboxed: bool = False
 
     @property
     def build(self) -> BuildOptions:
@@ -152,6 +162,7 @@ class BisectOptions:
             memory=self.memory,
             locked=self.locked,
             kernels_from=self.kernels_from,
+            allow_unsandboxed=self.allow_unsandboxed,
         )
 
 
@@ -171,6 +182,7 @@ class NightlyOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         address: Where the users of the index reach it.
+        allow_unsandboxed: As for a build; a nightly job refuses to build unconfined without it.
     """
 
     targets: tuple[str, ...] = ()
@@ -184,12 +196,18 @@ class NightlyOptions:
     memory: str | None = None
     locked: bool = False
     address: str | None = None
+    allow_unsandboxed: bool = False
 
     @property
     def build(self) -> BuildOptions:
         """How wheels are built."""
-        repo = None if self.release else self.repo
-        return BuildOptions(repo=repo, memory=self.memory, locked=self.locked)
+        return BuildOptions(
+            repo=None if self.release else self.repo,
+            memory=self.memory,
+            locked=self.locked,
+            allow_unsandboxed=self.allow_unsandboxed,
+            sandbox_required=True,
+        )
 
 
 @dataclass(frozen=True)

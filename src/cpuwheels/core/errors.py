@@ -277,6 +277,12 @@ class ImageError(CpuwheelsError):
     exit_code = 49
 
 
+class SandboxError(CpuwheelsError):
+    """Upstream's code cannot be confined on this machine, and the run may not do without, or it left no plain files."""
+
+    exit_code = 58
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed for a reason that has no error class of its own."""
 

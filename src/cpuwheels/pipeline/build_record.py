@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.provenance import Provenance
+    from cpuwheels.sandbox.mechanism import Mechanism
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
 
@@ -31,6 +32,7 @@ def write_record(
     source: Source,
     environment: Environment,
     made: Mapping[str, Any],
+    sandbox: Mechanism,
     wheel: Mapping[str, Any],
     tried: Sequence[Mapping[str, object]],
     timings: Mapping[str, float],
@@ -47,6 +49,7 @@ def write_record(
         source: For its origin.
         environment: For its tools.
         made: From `compiled_record` or `precompiled_record`.
+        sandbox: What confined upstream's code.
         wheel: File name, sha256, size, tags, moved requirements.
         tried: For each CPU of the install check what was loaded on it, and what the chooser chose; empty if nothing
             here runs the wheel.
@@ -60,6 +63,7 @@ def write_record(
         "wheel_key": wheel_key,
         "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
         "wheel": dict(wheel),
+        "sandbox": sandbox.as_record(),
         "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
         "tools": environment.tools | {"cpuwheels": version("cpuwheels")},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -16,25 +17,29 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.sandbox.prepare import get_sandbox
+from cpuwheels.sandbox.steps import load
 from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.native_helpers import cpu_at_hand, probe
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.emulation.machine import emulated_machine
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.load.cpu_loaders import CpuLoaders
-from cpuwheels.verification.load.loader import Loader
+from cpuwheels.verification.load.loader import PROBES, Loader, unconfined
 from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
 from cpuwheels.verification.parity.run import ParityEnvironment, Trial
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.options import ParityOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.sandbox.confine import Confined
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.emulation.machine import EmulatedMachine
+    from cpuwheels.verification.load.loader import Confine
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -48,12 +53,14 @@ class InstallEnvironment:
         cpus: Those CPUs, with interpreters that find the installed wheel; none if only this machine's own is there.
         features: What they have.
         onednn: How far oneDNN may go with this machine's own; None if it finds out itself.
+        confine: Confines a command of the interpreter; commands of emulated machines run as they are.
     """
 
     loader: Loader | CpuLoaders
     cpus: tuple[Cpu, ...]
     features: frozenset[str]
     onednn: OnednnLimit | None = None
+    confine: Confine = unconfined
 
 
 def emulated(context: BuildContext) -> EmulatedMachine:
@@ -83,18 +90,32 @@ def install_environment(
     if not is_foreign(context.target):
         cpu = cpu_at_hand(context.store)
         limit = hold_onednn_back(context.reporter, cpu) if cpu else None
+        confine = _confined_loading(context, environment, work)
         loader = Loader(
             lambda: layered_environment(environment, work / "venv", context.logs),
             work / "check",
             log,
             needed_variables(limit),
+            confine,
         )
-        return InstallEnvironment(loader, (), features, limit)
+        return InstallEnvironment(loader, (), features, limit, confine)
     if context.target.root is None:
         return None
     cpus = emulated(context).environment(work / "venv")
     emulated_features = frozenset[str]().union(*(cpu.features for cpu in cpus))
     return InstallEnvironment(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
+
+
+def _confined_loading(context: BuildContext, environment: Environment, work: Path) -> Confine:
+    """Return what confines commands of the environment that a wheel is installed in."""
+    sandbox = get_sandbox(context)
+    packages = [work / "venv", environment.python.absolute().parent.parent]
+    packages += [environment.debian.folder] if environment.debian else []
+
+    def confine(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+        return sandbox.confine(load(Path(argv[0]), packages, PROBES, work / "check"), argv, env, context.logs)
+
+    return confine
 
 
 def parity_environment(

@@ -21,16 +21,20 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
+from cpuwheels.sandbox.collect import require_plain
+from cpuwheels.sandbox.prepare import get_sandbox
+from cpuwheels.sandbox.steps import setup_py
 from cpuwheels.wheel.core_metadata import Project, read_project
 from cpuwheels.wheel.placeholder_version import placeholder_for, with_version
 from cpuwheels.wheel.setup_py_cache import Answers, Notes, SetupPyCache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.sandbox.confine import Sandbox
 
 _PROBE = Path(__file__).parent / "resources" / "setup_py_probe.py"
 _LEFT_OUT_PARTS = {".git", "__pycache__"}
@@ -78,7 +82,16 @@ def upstream_package(
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)
-    ask = partial(_answers, source, names=_names(source), device=device, environment=environment, store=store, log=log)
+    ask = partial(
+        _answers,
+        source,
+        names=_names(source),
+        device=device,
+        environment=environment,
+        store=store,
+        log=log,
+        sandbox=get_sandbox(context),
+    )
     stated = placeholder_for(version)
     answers = ask(version=stated, work=work / "asked")
     if stated != version:
@@ -112,6 +125,7 @@ def _answers(
     store: Store,
     work: Path,
     log: Path,
+    sandbox: Sandbox,
 ) -> Answers:
     """Return what ``setup.py`` says where the version is given, from the store or asked now."""
     # It adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
@@ -123,25 +137,34 @@ def _answers(
             stream.write(f"setup.py would say what {found.metadata.parent} has of it\n")
             return found
     python = environment.python.absolute()
-    return _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
+    step = setup_py(python, [python.parent.parent, environment.torch_folder], _PROBE, work)
+
+    def probe(answered: Path) -> None:
+        # -P: the probe's own folder holds modules of ours.
+        env = closed_environment(asked, path_first=[python.parent])
+        confined = sandbox.confine(step, [python, "-P", _PROBE, answered], env, log.parent)
+        run(confined.argv, log=log, env=confined.env)
+        require_plain(answered, step.name)
+
+    return _ask(source, kept, probe, work, log)
 
 
-def _ask(source: Path, kept: SetupPyCache, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:
+def _ask(source: Path, kept: SetupPyCache, probe: Callable[[Path], None], work: Path, log: Path) -> Answers:
     copy, answered = work / "source", work / "answers"
     with storage_errors(work):
         (answered / "metadata").mkdir(parents=True)
         shutil.copytree(source, copy, symlinks=True, ignore=_LEFT_OUT)
         _list_files(copy)
     try:
-        # -P: the probe's own folder holds modules of ours.
-        run([python, "-P", _PROBE, answered], log=log, env=env, cwd=copy)
+        probe(answered)
     except CommandError as error:
         raise WheelError(
             "the source's setup.py does not give its metadata and package files",
             where=source / "setup.py",
             log=log,
             output=error.output,
-            next_step="read the log; a missing module belongs into the locked build environment",
+            next_step="read the log; a missing module belongs into the locked build environment, and neither the "
+            "network nor other files of this machine are there for it",
         ) from error
     packages = answered / "packages"
     answers = Answers(answered / "metadata", {name: packages / name for name in tree_names(packages)})

@@ -27,6 +27,7 @@ from cpuwheels.pipeline.test_environment import InstallEnvironment
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
 from cpuwheels.verification.emulation.cpus import Cpu
+from cpuwheels.verification.load.loader import Confine
 from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
@@ -125,7 +126,8 @@ class Steps:
         ]
         return SimpleNamespace(libraries=libraries, site="the site")
 
-    def _chosen(self, cpus: Any, _target: object, site: str, _log: Path) -> dict[str, str]:
+    def _chosen(self, cpus: Any, _target: object, site: str, _log: Path, *, confine: Confine) -> dict[str, str]:
+        assert confine is self.installation.confine
         assert site == "the site"
         self.cpus.append(list(cpus))
         return {cpu.name: next(one.name for one in LIBRARIES if not cpu.lacks(one.needs)) for cpu in cpus}

@@ -11,6 +11,7 @@ from cpuwheels.verification.load.loader import Loader
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cpuwheels.core.process import Completed
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.load.loader import Loaded, Module
 
@@ -44,6 +45,10 @@ class CpuLoaders:
     def python(self) -> Path:
         """Return the first interpreter."""
         return self._loaders[0].python()
+
+    def ask(self, arguments: Sequence[str | Path]) -> Completed:
+        """Return what the first interpreter answers."""
+        return self._loaders[0].ask(arguments)
 
     def load(self, modules: Sequence[Module]) -> dict[Path, Loaded]:
         """Load each module on its CPU, in a process of its own; called once.

@@ -12,18 +12,23 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
+from cpuwheels.core.capture import capture
 from cpuwheels.core.concurrency import end_all
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import TAIL_LINES, Completed, run
+from cpuwheels.sandbox.collect import read_left
+from cpuwheels.sandbox.confine import Confined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_PROBE = Path(__file__).parent / "resources" / "operator_probe.py"
+PROBES = Path(__file__).parent / "resources"
+_PROBE = PROBES / "operator_probe.py"
+_STEP = "loading the libraries"
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,15 @@ class Loaded:
     operators: tuple[tuple[str, str], ...] = ()
 
 
+Confine: TypeAlias = "Callable[[Sequence[str | Path], Mapping[str, str]], Confined]"
+"""Makes a command and its environment into one that is confined."""
+
+
+def unconfined(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+    """Return a command as it is: it runs in an emulated machine, or what it loads is trusted."""
+    return Confined(list(argv), dict(env))
+
+
 class Loader:
     """A fresh environment and the process in it that loads modules; a context that ends with both finished.
 
@@ -62,10 +76,19 @@ class Loader:
         work: For the answers; made when it is missing.
         log: Log file of the process.
         env: Variables that it needs on this CPU.
+        confine: Confines a command of the environment's interpreter; it runs as it is if not given.
     """
 
-    def __init__(self, make: Callable[[], Path], work: Path, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Path],
+        work: Path,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        confine: Confine = unconfined,
+    ) -> None:
         self._env = closed_environment(env)
+        self._confine = confine
         self._work = work
         self._log = log
         self._read, self._write = os.pipe()
@@ -92,6 +115,11 @@ class Loader:
             CpuwheelsError: The environment could not be made; its maker's own error.
         """
         return self._python.result()
+
+    def ask(self, arguments: Sequence[str | Path]) -> Completed:
+        """Return what the environment's interpreter answers, confined: what is installed may run when it starts."""
+        confined = self._confine([self.python().absolute(), *arguments], self._env)
+        return capture(confined.argv, env=confined.env)
 
     def load(self, modules: Sequence[Module]) -> dict[Path, Loaded]:
         """Load each module in a process of its own; called once.
@@ -131,10 +159,11 @@ class Loader:
         with storage_errors(self._work):
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
+        confined = self._confine([python, "-P", _PROBE], self._env)
         done = run(
-            [python, "-P", _PROBE],
+            confined.argv,
             log=self._log,
-            env=self._env,
+            env=confined.env,
             cwd=self._work,
             stdin=self._read,
             on_line=said.append,
@@ -152,11 +181,12 @@ class Loader:
 
     def _loaded(self, path: Path, returncode: int) -> Loaded:
         answer, words = self._files(path)
-        text = words.read_text(encoding="utf-8", errors="replace") if words.is_file() else ""
+        text = (read_left(words, _STEP) or b"").decode(errors="replace")
         with storage_errors(self._log.parent), self._log.open("a", encoding="utf-8") as stream:
             stream.write(f"# {path}: status {returncode}\n{text}")
         done = Completed(returncode, "\n".join(text.splitlines()[-TAIL_LINES:]))
-        if returncode != 0 or not answer.is_file():
+        left = read_left(answer, _STEP)
+        if returncode != 0 or left is None:
             return Loaded(done)
-        said = json.loads(answer.read_text(encoding="utf-8"))
+        said = json.loads(left)
         return Loaded(done, said["torch"], tuple(sorted(said["operators"].items())))

@@ -181,7 +181,7 @@ def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | 
     assert address == "https://a.org/"
     assert paths == Paths(night.base, night.base / "cache", night.base / "dist" / "nightly")
     assert bucket.name == str(night.index)
-    assert options == BuildOptions(repo=night.tree, memory="8G", locked=True)
+    assert options == BuildOptions(repo=night.tree, memory="8G", locked=True, sandbox_required=True)
     assert used == (level or night.matrix.nightly.parity)
 
 

@@ -1,0 +1,70 @@
+"""Every step that runs upstream's code, and its sandbox: what it sees, what it may take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cpuwheels.sandbox.limits import Limits
+from cpuwheels.sandbox.view import View, interpreter_places
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step and its sandbox.
+
+    Attributes:
+        name: For people, as in "setup.py".
+        view: What it sees.
+        folder: Its working folder.
+        limits: What each of its processes may take.
+    """
+
+    name: str
+    view: View
+    folder: Path
+    limits: Limits = field(default_factory=Limits)
+
+
+def setup_py(python: Path, packages: Iterable[Path], probe: Path, work: Path) -> Step:
+    """Asking a source's ``setup.py``, in its private copy.
+
+    Args:
+        python: Interpreter of the build environment.
+        packages: The environment, and torch where it lies elsewhere.
+        probe: The script that asks.
+        work: With the copy in ``source`` and the folder for the answers.
+    """
+    readable = (*interpreter_places(python), *packages, probe)
+    return Step("setup.py", View(work, readable), work / "source", Limits(cpu_seconds=3600))
+
+
+def pep517_hook(python: Path, environment: Path, overlay: Path, out: Path) -> Step:
+    """Packing by the overlay's PEP 517 hook.
+
+    Args:
+        python: Interpreter of the build environment.
+        environment: The environment.
+        overlay: The overlay project.
+        out: For the wheel.
+    """
+    # The overlay's files are names of those in the store.
+    readable = (*interpreter_places(python), environment, overlay / "package", overlay / "kernels")
+    return Step("the PEP 517 hook", View(out, readable, (overlay,)), overlay, Limits(cpu_seconds=3600))
+
+
+def load(python: Path, packages: Iterable[Path], probes: Path, work: Path) -> Step:
+    """Loading the libraries of a wheel.
+
+    Args:
+        python: Interpreter of the environment that the wheel is installed in.
+        packages: That environment, and those that it finds packages in.
+        probes: The folder with the scripts that load them.
+        work: For the answers.
+    """
+    readable = (*interpreter_places(python), *packages, probes)
+    return Step("loading the libraries", View(work, readable), work, Limits(cpu_seconds=3600))
