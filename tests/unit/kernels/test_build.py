@@ -174,8 +174,9 @@ NOTHING = Reads(files=(), folders=())
 @pytest.mark.parametrize(
     "name", ["CMakeLists.txt", "cmake/more.cmake", "csrc/CMakeLists.txt", "csrc/gpu/generate.py", "csrc/cpu/run.sh"]
 )
+@pytest.mark.usefixtures("steps")
 def test_a_build_that_reports_no_reads_serves_no_other_source(
-    stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch, name: str
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     # What may run is hostile: ninja's log and every depfile say what it wants.
     monkeypatch.setattr(module, "read_files", lambda *_: NOTHING)
@@ -195,8 +196,9 @@ def test_a_build_that_reports_no_reads_serves_no_other_source(
     assert again.key != evil.key
 
 
+@pytest.mark.usefixtures("steps")
 def test_kernels_of_a_source_that_changed_while_they_were_built_are_not_kept(
-    stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     request = stage.request()
 
@@ -211,8 +213,9 @@ def test_kernels_of_a_source_that_changed_while_they_were_built_are_not_kept(
 
 
 @pytest.mark.parametrize("text", ["", 'asm(".incbin \\"/etc/hostname\\"");'])
+@pytest.mark.usefixtures("steps")
 def test_the_compiler_cache_is_used_for_what_it_can_see(
-    stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch, text: str
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     caches: list[object] = []
 
