@@ -278,7 +278,7 @@ class ImageError(CpuwheelsError):
 
 
 class SandboxError(CpuwheelsError):
-    """Upstream's code cannot be confined on this machine, and the run may not do without, or it left no plain files."""
+    """Upstream's code cannot be confined on this machine, and the run may not do without."""
 
     exit_code = 58
 

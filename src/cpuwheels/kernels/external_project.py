@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key, tree_digest
@@ -14,6 +14,7 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.store import skip_manifest
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
+from cpuwheels.kernels.confined import confinement
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import gate_session
 from cpuwheels.kernels.memory.ledger import LEDGER
@@ -95,14 +96,17 @@ def get_project(
         work = _Work(project, store.work(project.kind, key))
         work.prepare()
         identity = make_key(toolchain=request.toolchain.digest, project=project.digest)
-        launchers = Launchers.behind(plan.gate, work.ledger, cache, identity)
+        launchers = replace(
+            Launchers.behind(plan.gate, work.ledger, cache, identity),
+            confinement=confinement(context, request, work.folder, plan.gate, cache),
+        )
         env = build_variables(request.environment, work.folder, work.values, {}, launchers)
         work.configure(request, launchers, env, logs / f"{project.kind}-configure.log")
         log = logs / f"{project.kind}-compile.log"
         reporter.info(f"compiling {project.title}; log: {log}")
         ninja = request.environment.scripts / "ninja"
         with gate_session(plan, work.outputs(), work.ledger) as session:
-            run_ninja(ninja, work.build, project.libraries, env, session, reporter, log)
+            run_ninja(ninja, work.build, project.libraries, env, launchers, session, reporter, log)
         work.collect(folder)
         remove_tree(work.folder)
 

@@ -68,3 +68,17 @@ def load(python: Path, packages: Iterable[Path], probes: Path, work: Path) -> St
     """
     readable = (*interpreter_places(python), *packages, probes)
     return Step("loading the libraries", View(work, readable), work, Limits(cpu_seconds=3600))
+
+
+def compilation(name: str, folder: Path, readable: Iterable[Path], writable: Iterable[Path]) -> Step:
+    """CMake's configuration of a project, or ninja with compilers and linkers.
+
+    The number of open files and the CPU time stay as they are: ninja waits for hundreds of jobs, for hours.
+
+    Args:
+        name: Which of both.
+        folder: All of the build lies below it.
+        readable: Tools and inputs.
+        writable: What several builds share: the gate of the memory cap, and the compiler cache.
+    """
+    return Step(name, View(folder, tuple(readable), tuple(writable)), folder)

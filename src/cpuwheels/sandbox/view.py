@@ -135,16 +135,30 @@ def interpreter_places(python: Path, home: Path | None = None) -> tuple[Path, ..
         python: The interpreter, or a link to it, as in a virtual environment.
         home: The home folder; that of this process if not given.
     """
-    real = Path(follow(python)[0])
+    return program_places(python, ("lib/python3*", "lib/lib*.so*", "include/python3*"), home)
+
+
+def program_places(
+    program: Path,
+    parts: Iterable[str] = ("lib/gcc*", "libexec/gcc*", "include/c++", "lib/*.so*", "lib64/*.so*", "bin/*"),
+    home: Path | None = None,
+) -> tuple[Path, ...]:
+    """Return what has to be readable so that a program runs that brings files of its own.
+
+    Args:
+        program: The program, or a link to it; a compiler if `parts` are not given.
+        parts: What of its installation is shown if that is somebody's home folder: glob patterns.
+        home: The home folder; that of this process if not given.
+    """
+    real = Path(follow(program)[0])
     prefix = real.parent.parent
     if prefix in {Path("/"), Path("/usr")} or real.parent.name != "bin":
-        return (python, real)
+        return (program, real)
     homes = {Path(os.path.realpath(home or Path.home()))}
     homes |= {folder / ".local" for folder in homes}
     if any(folder.is_relative_to(prefix) for folder in homes):
-        parts = [*prefix.glob("lib/python3*"), *prefix.glob("lib/lib*.so*"), *prefix.glob("include/python3*")]
-        return (python, real, *sorted(parts))
-    return (python, prefix)
+        return (program, real, *sorted(path for part in parts for path in prefix.glob(part)))
+    return (program, prefix)
 
 
 def _nearest(path: str, binds: dict[str, bool]) -> bool | None:

@@ -9,7 +9,6 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
-from cpuwheels.sandbox.collect import require_plain
 from cpuwheels.sandbox.steps import pep517_hook
 from cpuwheels.wheel.core_metadata import Project, differences, read_project
 from cpuwheels.wheel.dist_info import dist_info_of
@@ -26,9 +25,6 @@ _HOOK = (
     "import os, sys, zlib; os.umask(0o022); zlib.Z_DEFAULT_COMPRESSION = zlib.Z_NO_COMPRESSION; "
     "from scikit_build_core.build import build_wheel; print(build_wheel(sys.argv[1]))"
 )
-
-
-_LARGEST = 8 << 30
 
 
 def build_overlay(
@@ -69,8 +65,7 @@ def build_overlay(
             next_step=f"try it by hand: uv build --wheel --no-build-isolation {overlay.folder}",
         ) from error
     wheels = sorted(out.glob("*.whl"))
-    require_plain(out, step.name, most_bytes=_LARGEST)
-    if len(wheels) != 1:
+    if len(wheels) != 1 or wheels[0].is_symlink() or not wheels[0].is_file():
         raise WheelError(f"the build left {len(wheels)} wheels, expected one", where=out, log=log)
     return wheels[0]
 

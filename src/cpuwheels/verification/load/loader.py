@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 from cpuwheels.core.capture import capture
+from cpuwheels.core.collect import read_regular
 from cpuwheels.core.concurrency import end_all
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import TAIL_LINES, Completed, run
-from cpuwheels.sandbox.collect import read_left
 from cpuwheels.sandbox.confine import Confined
 
 if TYPE_CHECKING:
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 
 PROBES = Path(__file__).parent / "resources"
 _PROBE = PROBES / "operator_probe.py"
-_STEP = "loading the libraries"
+_MOST = 64 << 20
+"""Bytes of an answer; vLLM's largest library leaves 40 kB."""
 
 
 @dataclass(frozen=True)
@@ -181,12 +182,30 @@ class Loader:
 
     def _loaded(self, path: Path, returncode: int) -> Loaded:
         answer, words = self._files(path)
-        text = (read_left(words, _STEP) or b"").decode(errors="replace")
+        text = (_left(words) or b"").decode(errors="replace")
         with storage_errors(self._log.parent), self._log.open("a", encoding="utf-8") as stream:
             stream.write(f"# {path}: status {returncode}\n{text}")
         done = Completed(returncode, "\n".join(text.splitlines()[-TAIL_LINES:]))
-        left = read_left(answer, _STEP)
+        left = _left(answer)
         if returncode != 0 or left is None:
             return Loaded(done)
         said = json.loads(left)
         return Loaded(done, said["torch"], tuple(sorted(said["operators"].items())))
+
+
+def _left(path: Path) -> bytes | None:
+    """Return what the process, in which the libraries' own code has run, left in a file; None if it left none.
+
+    Raises:
+        InstallCheckError: It is not a file of that size.
+    """
+    if not os.path.lexists(path):
+        return None
+    try:
+        return read_regular(path, _MOST)
+    except ValueError as error:
+        raise InstallCheckError(
+            f"loading the libraries left something that is not read: {error}",
+            where=path,
+            next_step="see what the library's own code does when it is loaded; do not use this wheel",
+        ) from error
