@@ -13,7 +13,7 @@ from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.ccache.settings import FOLDER
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.sandbox.steps import compilation
-from cpuwheels.sandbox.view import interpreter_places, program_places
+from cpuwheels.sandbox.view import follow, interpreter_places, program_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -103,7 +103,8 @@ def confinement(
     return Confinement(
         sandbox=get_sandbox(context),
         folder=folder,
-        readable=tuple(dict.fromkeys(_entry(path, store) for path in readable)),
+        # Links within the store, as to a compiled library, lead from one entry to another.
+        readable=tuple(dict.fromkeys(_entry(end, store) for path in readable for end in (path, Path(follow(path)[0])))),
         writable=tuple(writable),
         plans=context.logs,
     )
