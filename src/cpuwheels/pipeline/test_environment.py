@@ -17,15 +17,16 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.sandbox.prepare import get_sandbox
-from cpuwheels.sandbox.steps import load
+from cpuwheels.sandbox.steps import load, parity
 from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.native_helpers import cpu_at_hand, probe
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.emulation.machine import emulated_machine
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.load.cpu_loaders import CpuLoaders
-from cpuwheels.verification.load.loader import PROBES, Loader, unconfined
+from cpuwheels.verification.load.loader import PROBES, Loader
 from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
 from cpuwheels.verification.parity.run import ParityEnvironment, Trial
 
@@ -36,10 +37,9 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ParityOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.environment.sealed_env import Environment
-    from cpuwheels.sandbox.confine import Confined
+    from cpuwheels.sandbox.confine import Confine, Confined
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.emulation.machine import EmulatedMachine
-    from cpuwheels.verification.load.loader import Confine
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -162,28 +162,36 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
     limit = hold_onednn_back(context.reporter, here)
     own = Cpu("", here.features, [python], environment=needed_variables(limit))
+    packages = [work / "venv", PROBES, *([environment.debian.folder] if environment.debian else [])]
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.
     if wanted and options.emulation and options.level != "smoke":
         emulator = find_emulator(context, context.target.machine)
         users = limit.environment() if limit and limit.from_user else {}
+        packages.append(emulator.parents[2])
         for library in wanted:
             name = str(library.emulated)
             program = environment.debian.command(python) if environment.debian else [python]
             command: list[str | Path] = [emulator, "-cpu", name, *program]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
+    sandbox, tests = get_sandbox(context), context.root / "tests" / "parity"
+
+    def confine(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+        return sandbox.confine(parity(python, packages, tests, work), argv, env, context.logs)
+
     return ParityEnvironment(
         trials=tuple(trials),
         site=site,
         torch=environment.runs_torch,
-        tests=context.root / "tests" / "parity",
+        tests=tests,
         work=work,
         logs=context.logs,
         machine=here.model,
         threads=trials[0].threads,
         onednn=limit,
+        confine=confine,
     )
 
 

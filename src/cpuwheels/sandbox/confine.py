@@ -6,9 +6,9 @@ import base64
 import json
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cpuwheels.core.digests import text_digest
 from cpuwheels.core.environ import NETWORK_KEPT
@@ -18,8 +18,9 @@ from cpuwheels.sandbox.seccomp import syscall_filter
 from cpuwheels.sandbox.view import Places, places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
+    from cpuwheels.core.process import Completed
     from cpuwheels.sandbox.mechanism import Mechanism
     from cpuwheels.sandbox.steps import Step
 
@@ -32,6 +33,7 @@ TEMPORARY = "tmp"
 _ENTER = Path(__file__).parent / "resources" / "enter.py"
 _SMALL = str(64 << 20)
 _USER = "build"
+_SIGNALLED = 128
 _DROPPED = {*NETWORK_KEPT, "XDG_CACHE_HOME", "XDG_RUNTIME_DIR"}
 
 
@@ -42,10 +44,27 @@ class Confined:
     Attributes:
         argv: The command.
         env: The whole environment.
+        by_bubblewrap: Whether bubblewrap stands between; it ends with 128 and the signal that ended the command.
     """
 
     argv: list[str | Path]
     env: dict[str, str]
+    by_bubblewrap: bool = False
+
+    def ended(self, done: Completed) -> Completed:
+        """Return how the command itself ended: a signal as a negative status."""
+        if self.by_bubblewrap and done.returncode > _SIGNALLED:
+            return replace(done, returncode=_SIGNALLED - done.returncode)
+        return done
+
+
+Confine: TypeAlias = "Callable[[Sequence[str | Path], Mapping[str, str]], Confined]"
+"""Makes a command and its environment into one that is confined."""
+
+
+def unconfined(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+    """Return a command as it is: it runs in an emulated machine, or what it loads is trusted."""
+    return Confined(list(argv), dict(env))
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,8 @@ class Sandbox:
         path = plans / "sandbox" / f"{text_digest(text)[:16]}.json"
         with storage_errors(plans):
             write_atomic(path, text)
-        return Confined([sys.executable, "-I", "-S", _ENTER, path, "--", *argv], self.environment(step, env))
+        command = [sys.executable, "-I", "-S", _ENTER, path, "--", *argv]
+        return Confined(command, self.environment(step, env), by_bubblewrap=self.mechanism.program is not None)
 
     def environment(self, step: Step, env: Mapping[str, str]) -> dict[str, str]:
         """Return the environment of a step: without the user's folders and without addresses of the network."""

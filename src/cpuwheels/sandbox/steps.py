@@ -70,6 +70,19 @@ def load(python: Path, packages: Iterable[Path], probes: Path, work: Path) -> St
     return Step("loading the libraries", View(work, readable), work, Limits(cpu_seconds=3600))
 
 
+def parity(python: Path, packages: Iterable[Path], tests: Path, work: Path) -> Step:
+    """The cases of parity, in a process that has loaded a library of the wheel.
+
+    Args:
+        python: Interpreter of the environment that the wheel is installed in.
+        packages: That environment, what it finds packages in, and an emulator if there is one.
+        tests: The cases.
+        work: For results and outputs; the environment may lie in it, and is only read.
+    """
+    readable = (*interpreter_places(python), *packages, tests)
+    return Step("the cases of parity", View(work, readable), work)
+
+
 def compilation(name: str, folder: Path, readable: Iterable[Path], writable: Iterable[Path]) -> Step:
     """CMake's configuration of a project, or ninja with compilers and linkers.
 

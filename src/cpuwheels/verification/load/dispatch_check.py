@@ -9,15 +9,16 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.process import run
 from cpuwheels.kernels.isa_dispatch import file_name
-from cpuwheels.verification.load.loader import PROBES, unconfined
+from cpuwheels.sandbox.confine import unconfined
+from cpuwheels.verification.load.loader import PROBES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.emulation.cpus import Cpu
-    from cpuwheels.verification.load.loader import Confine
 
 _PROBE = PROBES / "dispatch_probe.py"
 

@@ -12,7 +12,7 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self
 
 from cpuwheels.core.capture import capture
 from cpuwheels.core.collect import read_regular
@@ -21,10 +21,12 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.process import TAIL_LINES, Completed, run
-from cpuwheels.sandbox.confine import Confined
+from cpuwheels.sandbox.confine import unconfined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+    from cpuwheels.sandbox.confine import Confine
 
 PROBES = Path(__file__).parent / "resources"
 _PROBE = PROBES / "operator_probe.py"
@@ -58,15 +60,6 @@ class Loaded:
     done: Completed
     torch: str = ""
     operators: tuple[tuple[str, str], ...] = ()
-
-
-Confine: TypeAlias = "Callable[[Sequence[str | Path], Mapping[str, str]], Confined]"
-"""Makes a command and its environment into one that is confined."""
-
-
-def unconfined(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
-    """Return a command as it is: it runs in an emulated machine, or what it loads is trusted."""
-    return Confined(list(argv), dict(env))
 
 
 class Loader:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import ParityError
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.operator_filter import require_operators
 from cpuwheels.verification.parity.results import WRONG, Parity
 from cpuwheels.verification.parity.suite import Suite, no_core_files
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.options import Level
     from cpuwheels.core.console import Reporter
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.parity.results import LibraryResult
@@ -74,6 +76,7 @@ class ParityEnvironment:
         emulated: Whether none of the CPUs is this machine's own.
         at_once: How many libraries are tested at once.
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
+        confine: Confines the processes; those of emulated machines run as they are.
     """
 
     trials: Sequence[Trial]
@@ -87,6 +90,7 @@ class ParityEnvironment:
     emulated: bool = False
     at_once: int = 1
     onednn: OnednnLimit | None = None
+    confine: Confine = unconfined
 
 
 def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:
@@ -151,6 +155,7 @@ def _plan(
             trial.threads,
             tuple(request.only),
             cpu.environment,
+            environment.confine,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
