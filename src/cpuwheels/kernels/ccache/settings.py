@@ -34,12 +34,14 @@ class CompilerCache:
             each build folder and on each machine.
         size: Largest size of the local cache, as ccache takes it.
         remote: Shared storage as ccache takes it (``remote_storage``), if any.
+        folder: The local cache; the releases' if not given.
     """
 
     program: Path
     root: Path
     size: str = DEFAULT_SIZE
     remote: str = ""
+    folder: Path | None = None
 
     def environment(self, identity: str) -> dict[str, str]:
         """Return ccache's settings (its manual, Configuration options).
@@ -47,7 +49,7 @@ class CompilerCache:
         Args:
             identity: Names everything that decides about an object and that no compiler reads as a file.
         """
-        folder = self.root / FOLDER
+        folder = self.folder or self.root / FOLDER
         settings = {
             "DIR": str(folder),
             "TEMPDIR": str(folder / "tmp"),
