@@ -283,6 +283,12 @@ class CommandError(CpuwheelsError):
     exit_code = 33
 
 
+class StepLimitError(CpuwheelsError):
+    """A step took longer, was idle longer, or printed more than it may."""
+
+    exit_code = 54
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
