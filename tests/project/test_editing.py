@@ -17,6 +17,9 @@ HOOKS = [
     for hook in repository["hooks"]
 ]
 
+SIGNED = "tests/campaign/debian_lock/data/"
+"""Signatures, keys and compressed lists: their bytes are what is tested."""
+
 
 def tracked() -> list[str]:
     done = subprocess.run(["git", "-C", ROOT, "ls-files", "-z"], check=True, capture_output=True, text=True)
