@@ -56,7 +56,9 @@ def publish(paths: Paths, wheel: Path, index: str | None, **given: Unpack[_Publi
     bucket = open_bucket(index or str(paths.dist / FOLDER))
     published = publish_wheel(bucket, wheel, load_matrix(paths.matrix), **given)
     entry, listed = published.entry, ", ".join(published.views)
-    state = "published" if published.new else "was there already"
+    state = "was damaged, and is whole again" if published.healed else "was there already"
+    if published.new:
+        state = "published"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import os
 from pathlib import Path
 
 from cpuwheels.config.paths import is_packaged, project_files
 from cpuwheels.core.capture import capture
+from cpuwheels.core.git_settings import git_command, git_environment
 
 _SESSIONS = {"check": "parity"}
 """Commands whose session has another name."""
@@ -38,7 +38,7 @@ def _commit(folder: Path) -> str:
     """Return a checkout's commit and whether files differ from it; empty for a folder that is no checkout's top."""
 
     def git(*arguments: str) -> str:
-        done = capture(["git", "-C", folder, *arguments], env=os.environ, timeout=10)
+        done = capture(git_command(*arguments, folder=folder), env=git_environment(), timeout=10)
         return done.output.strip() if done.returncode == 0 else ""
 
     top = git("rev-parse", "--show-toplevel")

@@ -81,12 +81,13 @@ def _answer(child: Child, stdout: int, stderr: int, end: float) -> tuple[str, st
     return _text(b"".join(parts[stdout])), _text(b"".join(parts[stderr]))
 
 
-def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[bytes]:
+def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Iterator[bytes]:
     """Run a command that writes more than fits in memory and yield its stdout, whole lines at a time.
 
     Args:
         argv: The command; never passed to a shell.
         env: The whole environment; `closed_environment()` if not given.
+        stdin: What it reads.
 
     Raises:
         CommandError: The program is not there, or failed; what it wrote to stderr is shown.
@@ -101,7 +102,7 @@ def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) 
         return 3600.0 if left is None else left
 
     try:
-        with _piped(command, dict(closed_environment() if env is None else env), b"") as (child, stdout, stderr):
+        with _piped(command, dict(closed_environment() if env is None else env), stdin) as (child, stdout, stderr):
             rest: list[bytes] = []
             size = 0
             for source, block in chunks(child, stdout, stderr, patience=patience):
