@@ -52,22 +52,25 @@ def capture(
     return Completed(done.returncode, wanted)
 
 
-def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None) -> Iterator[bytes]:
+def blocks(argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None, stdin: bytes = b"") -> Iterator[bytes]:
     """Run a command that writes more than fits in memory and yield its stdout, whole lines at a time.
 
     Args:
         argv: The command; never passed to a shell.
         env: The whole environment; `closed_environment()` if not given.
+        stdin: What it reads.
 
     Raises:
         CommandError: The program is not there, or failed; what it wrote to stderr is shown.
     """
     command = [str(part) for part in argv]
-    with tempfile.TemporaryFile() as complaints:
+    with tempfile.TemporaryFile() as complaints, tempfile.TemporaryFile() as given:
+        given.write(stdin)
+        given.seek(0)
         try:
             child = subprocess.Popen(
                 command,
-                stdin=subprocess.DEVNULL,
+                stdin=given,
                 stdout=subprocess.PIPE,
                 stderr=complaints,
                 env=dict(closed_environment() if env is None else env),

@@ -14,6 +14,7 @@ from cpuwheels.core.store import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
+from cpuwheels.source.tree_check import check_names
 from cpuwheels.source.version import describe
 from cpuwheels.source.worktree import check_parts
 
@@ -72,6 +73,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
     """
     described = describe(repository.git, commit)
     objects = repository.objects(commit)
+    check_names(objects, f"commit {commit}")
     check_parts(objects, f"commit {commit}")
     earlier = next(_earlier(repository, commit, store), None)
     same = earlier.same(objects) if earlier else {}
@@ -79,6 +81,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
         folder = work / "tree"
         folder.mkdir()
         repository.check_out(commit, folder, earlier.commit if earlier and same else None)
+        repository.check_objects(commit, {about.split()[-1] for name, about in objects.items() if name not in same})
         source = take_snapshot(
             folder,
             list(objects),

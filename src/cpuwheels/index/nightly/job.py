@@ -100,7 +100,9 @@ def _sources(
     if since != newest:
         history = history_between(repository, since, newest, first_parent=True)
         names = [commit.name for commit in reversed(history.commits)]
-    made = {name: stamp(datetime.fromtimestamp(repository.epoch(name), UTC)) for name in names}
+    # A commit may claim any date. Their order is that of history, and none is of tomorrow.
+    claimed = {name: datetime.fromtimestamp(repository.epoch(name), UTC) for name in names}
+    made = {name: stamp(min(moment, now)) for name, moment in claimed.items()}
     oldest = stamp(now - timedelta(days=matrix.nightly.keep_days))
     young = {name: moment for name, moment in made.items() if name == newest or moment >= oldest}
     if len(young) < len(made):
