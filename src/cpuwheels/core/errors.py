@@ -105,7 +105,7 @@ class DigestMismatchError(CpuwheelsError):
 class SignatureError(DigestMismatchError):
     """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
 
-    exit_code = 57
+    exit_code = 59
 
 
 class DownloadError(CpuwheelsError):
