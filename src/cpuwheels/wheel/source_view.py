@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
