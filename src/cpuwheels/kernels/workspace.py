@@ -8,12 +8,8 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-<<<<<<< HEAD
 from cpuwheels.core.sealed_entry import skip_manifest
-=======
-from cpuwheels.core.store import skip_manifest
 from cpuwheels.kernels.executed import check_links
->>>>>>> answers
 from cpuwheels.kernels.memory.ledger import LEDGER
 from cpuwheels.kernels.request import KERNEL_INPUTS
 

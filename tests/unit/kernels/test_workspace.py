@@ -4,12 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-<<<<<<< HEAD
-from cpuwheels.core.sealed_entry import MANIFEST
-=======
 from cpuwheels.core.errors import CompileError
-from cpuwheels.core.store import MANIFEST
->>>>>>> answers
+from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, kernel_request
 
