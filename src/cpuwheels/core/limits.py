@@ -39,5 +39,33 @@ DEBIAN_PACKAGE = ArchiveLimits(members=200_000, size=8 * _GIB, member=4 * _GIB)
 WHEEL = ArchiveLimits(members=100_000, size=8 * _GIB, member=4 * _GIB)
 """torch's CPU wheel has 13,000 files and 700 MiB."""
 
+
+@dataclass(frozen=True)
+class Patience:
+    """How long a server is waited for. Only waiting counts: a slow disk does not make a server slow.
+
+    Attributes:
+        answer: Seconds until an answer begins, with all redirects.
+        rate: Bytes a second that have to come on average of each `window`.
+        window: Seconds.
+        whole: Seconds for all of it.
+    """
+
+    answer: float = 60
+    rate: int = 2 * _KIB
+    window: float = 60
+    whole: float = 6 * 3600
+
+
+FILE = Patience()
+PAGE = Patience(whole=300)
+"""Of a package index."""
+
+DOWNLOAD = 16 * _GIB
+"""Bytes of a file whose size is not known."""
+
+PAGE_SIZE = 64 * _MIB
+"""PyPI's largest page has 40 MiB."""
+
 TEXT = 16 * _MIB
 """Bytes of a file that is read as a whole: ``METADATA``, ``RECORD``, a note."""

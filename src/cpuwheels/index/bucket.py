@@ -7,20 +7,19 @@ file lock, which the system releases when a process ends.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import stat
 import tempfile
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from cpuwheels.core.errors import DiskFullError, PublishError
-from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync
+from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync_folder
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
@@ -170,27 +169,14 @@ class Folder(Bucket):
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, replacing an existing one."""
-        place = self._place(path)
-        try:
-            with self._unfinished(content) as made:
-                self._make_folders(place.parent)
-                made.replace(place)
-                sync(place.parent)
-        except OSError as error:
-            raise self._broken("write", path, error) from error
+        self._put(path, self._place(path), content)
 
     def add(self, path: str, content: bytes | Path) -> bool:
         """Write a file unless it exists, and return whether it was written."""
         place = self._place(path)
         if place.exists():
             return False
-        try:
-            with self._unfinished(content) as made:
-                self._make_folders(place.parent)
-                made.replace(place)
-                sync(place.parent)
-        except OSError as error:
-            raise self._broken("write", path, error) from error
+        self._put(path, place, content)
         return True
 
     def remove(self, path: str) -> None:
@@ -198,7 +184,7 @@ class Folder(Bucket):
         place = self._place(path)
         try:
             place.unlink()
-            sync(place.parent)
+            sync_folder(place.parent)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -227,7 +213,11 @@ class Folder(Bucket):
             with FileLock(self._folder / LOCK, timeout=wait):
                 with storage_errors(self._folder):
                     remove_tree(self._folder / _UNFINISHED)  # of a publisher that was killed
-                yield
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):
+                        (self._folder / _UNFINISHED).rmdir()
         except Timeout as error:
             raise self._busy() from error
 
@@ -257,6 +247,15 @@ class Folder(Bucket):
                 raise self._no_file(path)
         return place
 
+    def _put(self, path: str, place: Path, content: bytes | Path) -> None:
+        try:
+            with self._unfinished(content) as made:
+                self._make_folders(place.parent)
+                made.replace(place)
+                sync_folder(place.parent)
+        except OSError as error:
+            raise self._broken("write", path, error) from error
+
     @contextmanager
     def _unfinished(self, content: bytes | Path) -> Iterator[Path]:
         """Yield a file with a content, on the disk; it is gone afterwards unless it was moved away."""
@@ -277,8 +276,6 @@ class Folder(Bucket):
             yield made
         finally:
             made.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                folder.rmdir()
 
     def _make_folders(self, folder: Path) -> None:
         """Make a folder and those above it; each is on the disk before anything is in it."""
@@ -286,7 +283,7 @@ class Folder(Bucket):
             return
         self._make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
-        sync(folder.parent)
+        sync_folder(folder.parent)
 
     def _no_file(self, path: str) -> PublishError:
         return PublishError(
