@@ -16,7 +16,9 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.core.text import printable
 from cpuwheels.core.units import format_size
+from cpuwheels.core.urls import without_userinfo
 from cpuwheels.core.verbosity import is_quiet
 
 if TYPE_CHECKING:
@@ -137,10 +139,11 @@ class Reporter:
 
     def info(self, message: str) -> None:
         """Print something worth knowing."""
-        self._line(escape(message))
+        self._line(escape(_shown(message)))
 
     def announce(self, message: str) -> None:
         """Print something that must not be missed; it also goes into the build record."""
+        message = _shown(message)
         self.announcements.append(message)
         self._line(self._noted(message))
 
@@ -157,7 +160,7 @@ class Reporter:
         now = time.monotonic()
         if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
             self._last_plain = now
-            self._progress_line(f"{self._stage}: {escape(progress.text(now - self._began))}")
+            self._progress_line(f"{self._stage}: {escape(printable(progress.text(now - self._began)))}")
 
     def download(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is."""
@@ -215,8 +218,12 @@ def progress_line(head: str, progress: Progress, elapsed: float, width: int) -> 
     return line
 
 
+def _shown(message: str) -> str:
+    return printable(without_userinfo(message))
+
+
 def _one_line(text: str) -> Text:
-    return Text(text, overflow="ellipsis", no_wrap=True)
+    return Text(printable(text), overflow="ellipsis", no_wrap=True)
 
 
 def _rough_clock(seconds: float) -> str:

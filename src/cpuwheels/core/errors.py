@@ -8,12 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, ClassVar
 
+from cpuwheels.core.text import printable
+from cpuwheels.core.urls import without_userinfo
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 
 class CpuwheelsError(Exception):
     """A fault that ends the run with one message.
+
+    Credentials in URLs are taken out of all its parts, and what a terminal would obey is escaped where it is shown.
 
     Args:
         what: The fault and the value that caused it.
@@ -28,12 +33,12 @@ class CpuwheelsError(Exception):
     def __init__(
         self, what: str, *, where: str | Path = "", next_step: str = "", log: Path | None = None, output: str = ""
     ) -> None:
-        super().__init__(what)
-        self.what = what
-        self.where = str(where)
-        self.next_step = next_step
+        self.what = without_userinfo(what)
+        super().__init__(self.what)
+        self.where = without_userinfo(str(where))
+        self.next_step = without_userinfo(next_step)
         self.log = log
-        self.output = output
+        self.output = without_userinfo(output)
 
     def __str__(self) -> str:
         """Return the message as shown to a person."""
@@ -41,12 +46,12 @@ class CpuwheelsError(Exception):
         if self.where:
             lines.append(f"  where: {self.where}")
         if self.output:
-            lines.extend(f"    | {line}" for line in self.output.rstrip().splitlines())
+            lines.extend(f"    | {line.expandtabs()}" for line in self.output.rstrip().splitlines())
         if self.log is not None:
             lines.append(f"  log:   {self.log}")
         if self.next_step:
             lines.append(f"  next:  {self.next_step}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 class UsageError(CpuwheelsError):
@@ -95,6 +100,12 @@ class DigestMismatchError(CpuwheelsError):
     """Bytes do not have the pinned sha256."""
 
     exit_code = 14
+
+
+class SignatureError(DigestMismatchError):
+    """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
+
+    exit_code = 59
 
 
 class DownloadError(CpuwheelsError):
@@ -287,6 +298,12 @@ class MalformedDataError(CpuwheelsError, ValueError):
     """Data (JSON, TOML or YAML) that another program or person wrote is not well-formed, or too large or too deep."""
 
     exit_code = 60
+
+
+class StepLimitError(CpuwheelsError):
+    """A step took longer, was idle longer, or printed more than it may."""
+
+    exit_code = 54
 
 
 class StoppedError(CpuwheelsError):

@@ -1,7 +1,8 @@
-"""Lists as people read them: the first few, and how many more there are."""
+"""Text as people read it: lists cut to the first few, and nothing in it that a terminal would obey."""
 
 from __future__ import annotations
 
+import unicodedata
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -25,3 +26,18 @@ def first_names(names: Sequence[str], count: int) -> str:
     """Return the first names on one line, and how many more there are."""
     more = f" and {len(names) - count} more" if len(names) > count else ""
     return f"{', '.join(names[:count])}{more}"
+
+
+def printable(text: str) -> str:
+    """Return a text from outside as one line that is safe on a terminal.
+
+    Control characters, line ends, marks that change the direction of writing, and what is not a character (a
+    surrogate, say) are written as Python would escape them.
+    """
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() or unicodedata.category(one) == "Zs" else _escaped(one) for one in text)
+
+
+def _escaped(character: str) -> str:
+    return character.encode("unicode_escape").decode("ascii")

@@ -11,7 +11,6 @@ import os
 import shutil
 import sys
 import tempfile
-import zipfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import TorchError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.process import run
+from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
 from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
@@ -70,6 +70,7 @@ def foreign_torch(
         TorchError: No place has a CPU build, and there is no fallback.
         LockedError: The run is locked, and the torch found is a fallback or not pinned by content.
         DownloadError: The fallback cannot be fetched.
+        UnsafeArchiveError: A wheel of torch holds what may not be unpacked.
     """
     wanted = _Wanted(context, torch, pin)
     key = make_key(layout=LAYOUT, torch=torch, pin=pin, target=context.target.id)
@@ -103,8 +104,8 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
             if known and digest not in known:
                 faults.append(f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}")
                 continue
-            with zipfile.ZipFile(wheel) as archive:
-                archive.extractall(folder, [name for name in archive.namelist() if name.startswith(_WANTED)])
+            with open_zip(wheel) as archive:
+                archive.extract(folder, [name for name in archive.names if name.startswith(_WANTED)])
         if cuda := cuda_of(folder / "torch"):
             for part in folder.iterdir():  # the folder itself is the store's, and the next place needs it
                 remove_tree(part)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import zipfile
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, ValidationError
 
-from cpuwheels.core.errors import WheelError
+from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
+from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.source.acl import NAME as ACL_NAME
 from cpuwheels.wheel.dist_info import dist_info_of
 
@@ -280,12 +280,12 @@ def read_note(wheel: Path | IO[bytes]) -> WheelNote | None:
         OSError: It cannot be read.
     """
     try:
-        with zipfile.ZipFile(wheel) as archive:
-            name = f"{dist_info_of(archive.namelist())}/{NOTE}"
-            if name not in archive.NameToInfo:
+        with open_zip(wheel, members_too=False) as archive:
+            name = f"{dist_info_of(archive.names)}/{NOTE}"
+            if name not in archive.infos:
                 return None
             return WheelNote.model_validate_json(archive.read(name))
     except ValidationError as error:
         raise ValueError(f"its {NOTE} is of another version of cpuwheels") from error
-    except (zipfile.BadZipFile, WheelError) as error:
-        raise ValueError(f"it is not a wheel: {error}") from error
+    except (UnsafeArchiveError, WheelError) as error:
+        raise ValueError(f"it is not a wheel: {error.what}") from error

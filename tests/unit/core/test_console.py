@@ -208,3 +208,10 @@ def test_results_go_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert "for people" in captured.err
+
+
+def test_messages_show_no_credentials_and_nothing_that_a_terminal_obeys(reporter: Reporter, story: io.StringIO) -> None:
+    reporter.info("a\x1b[2J\n of https://u:secret@host/")
+    reporter.announce("b\u202e of https://u:secret@host/")
+    assert reporter.announcements == ["b\\u202e of https://host/"]
+    assert story.getvalue() == "[test] a\\x1b[2J\\n of https://host/\n[test] NOTE b\\u202e of https://host/\n"

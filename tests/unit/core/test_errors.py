@@ -30,3 +30,20 @@ def test_the_message_has_what_where_output_log_and_next_step_in_this_order() -> 
         "  log:   a.log",
         "  next:  next",
     ]
+
+
+def test_a_message_shows_no_credentials_and_nothing_that_a_terminal_obeys() -> None:
+    error = CpuwheelsError(
+        "no \x1b[2J at https://u:secret@host/\n  next:  forged",
+        where="https://u:secret@host/a",
+        next_step="see https://u:secret@host/b",
+        output="one\thttps://u:secret@host/c\n\u202etwo",
+    )
+    assert "secret" not in f"{error} {error.what} {error.where} {error.output} {error.next_step} {error.args}"
+    assert str(error).splitlines() == [
+        "no \\x1b[2J at https://host/\\n  next:  forged",
+        "  where: https://host/a",
+        "    | one     https://host/c",
+        "    | \\u202etwo",
+        "  next:  see https://host/b",
+    ]

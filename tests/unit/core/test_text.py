@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpuwheels.core.text import first_lines, first_names
+from cpuwheels.core.text import first_lines, first_names, printable
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,21 @@ def test_where_the_others_are() -> None:
 @pytest.mark.parametrize(("count", "expected"), [(1, "a and 2 more"), (3, "a, b, c")])
 def test_names(count: int, expected: str) -> None:
     assert first_names(["a", "b", "c"], count) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("vllm-0.32.0 über alles.whl", "vllm-0.32.0 über alles.whl"),
+        ("a\x1b[2Jb", "a\\x1b[2Jb"),
+        ("a\nnext: do it", "a\\nnext: do it"),
+        ("a\r\t\0\x9b", "a\\r\\t\\x00\\x9b"),
+        ("gpj\u202eexe", "gpj\\u202eexe"),
+        ("\u2066x\u2069\u200f", "\\u2066x\\u2069\\u200f"),
+        ("\u2028", "\\u2028"),
+        ("\udcff", "\\udcff"),
+    ],
+)
+def test_nothing_that_a_terminal_obeys_is_printed(text: str, expected: str) -> None:
+    assert printable(text) == expected
+    printable(text).encode()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import PrecompiledError, UsageError, WheelError
+from cpuwheels.core.errors import PrecompiledError, UnsafeArchiveError, UsageError, WheelError
 from cpuwheels.core.text import first_lines
+from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.tcmalloc import tcmalloc_digest
 from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
@@ -152,9 +152,9 @@ def read_manifest(stream: IO[bytes]) -> KernelManifest:
 
 def _read(stream: IO[bytes], name: str) -> bytes:
     try:
-        with zipfile.ZipFile(stream) as archive:
-            return archive.read(f"{dist_info_of(archive.namelist())}/{name}")
+        with open_zip(stream, members_too=False) as archive:
+            return archive.read(f"{dist_info_of(archive.names)}/{name}")
     except KeyError as error:
         raise ValueError(f"it has no {name}: it was not built by this version of cpuwheels") from error
-    except (zipfile.BadZipFile, WheelError) as error:
-        raise ValueError(f"it is not a wheel: {error}") from error
+    except (UnsafeArchiveError, WheelError) as error:
+        raise ValueError(f"it is not a wheel: {error.what}") from error
