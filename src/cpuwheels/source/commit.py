@@ -56,6 +56,11 @@ class CommitRequest:
         """
         repository = open_repository(self.clone, self.remotes, [self.revision], store=store, reporter=reporter)
         commit = repository.commit(self.revision)
+        if self.clone is None and not repository.publishes(commit):
+            reporter.announce(
+                f"commit {commit} is on no branch and below no tag of {repository.name}: it may be of a pull request "
+                "or of anybody's fork"
+            )
         return commit_source(repository, commit, store=store, reporter=reporter)
 
 
