@@ -110,7 +110,9 @@ class BisectOptions:
         all_parents: Whether what was merged is searched too, and not only merges.
         jobs: Commits tested side by side.
         timeout: Seconds after which a command is ended and counts as bad.
+        env: Names of variables that the command or script gets, besides those that every one gets.
         requirements: Whether the command's environment has all that the wheel requires, or torch alone.
+        allow_sdists: Whether requirements without a wheel are built from source, which runs their code.
         log: A bisection's file or ``git bisect log`` whose verdicts are trusted.
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
@@ -134,7 +136,9 @@ class BisectOptions:
     all_parents: bool = False
     jobs: int = 1
     timeout: float | None = None
+    env: tuple[str, ...] = ()
     requirements: bool = True
+    allow_sdists: bool = False
     log: Path | None = None
     out: Path | None = None
     repo: Path | None = None

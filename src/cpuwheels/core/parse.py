@@ -28,7 +28,7 @@ DEEPEST = 64
 LONGEST = 64 << 20
 """Bytes of a text, unless the caller says another limit."""
 
-_DIGITS = 30
+_DIGITS = 100
 """Digits of a number: more than any size, time or count has."""
 _LARGEST = 10**_DIGITS
 _KEY_PARTS = 32

@@ -76,7 +76,7 @@ def test_anything_is_a_value_or_the_one_error(kind: str, data: bytes | str) -> N
         ("toml", "a = 1\nb = \n", "Invalid value", 2),
         ("toml", "a = nan", "nan is no number", 0),
         ("toml", "a = " + "9" * 5000, "4300 digits", 0),
-        ("toml", "a = " + "9" * 40, "more than 30 digits", 0),
+        ("toml", "a = " + "9" * 120, "more than 100 digits", 0),
         ("toml", "a = " + "[" * 100_000, "nested more than 64 levels", 0),
         ("toml", "a = " + "[" * 100 + "]" * 100, "nested more than 64 levels", 0),
         ("toml", "b = 1\n" + "a." * 100_000 + "a = 1", "a key of more than 32 parts", 2),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.config.host import check_host
 from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.step_limits import finish_by
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
@@ -78,7 +79,8 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     else:
         maker = WheelMaker(*arguments, version_of=sources.version)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
-    outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+    with finish_by(deadline):
+        outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
     outcomes += [
         Outcome(source=job.source, target=job.target, state="postponed", reason="it was not built") for job in later
     ]
