@@ -252,7 +252,7 @@ class Folder(Bucket):
             with self._unfinished(content) as made:
                 self._make_folders(place.parent)
                 made.replace(place)
-                sync(place.parent)
+                sync_folder(place.parent)
         except OSError as error:
             raise self._broken("write", path, error) from error
 
