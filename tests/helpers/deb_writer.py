@@ -60,16 +60,69 @@ def plain(name: str) -> tarfile.TarInfo:
     return _member(name, tarfile.REGTYPE, "")
 
 
-def write_suite(mirror: Path, suite: str, packages: str) -> None:
-    """Write a suite's index and (unsigned) list of digests."""
-    data = lzma.compress(packages.encode())
-    index = mirror / f"dists/{suite}/main/binary-amd64/Packages.xz"
+SIGNED_TEXT = """\
+-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA256
+
+{}
+-----BEGIN PGP SIGNATURE-----
+
+iQ==
+-----END PGP SIGNATURE-----
+"""
+
+FAKE_GPGV = r"""#!/bin/sh
+# Takes any signature for a good one, unless the file `status` next to it says otherwise.
+folder=$(dirname "$0")
+while [ $# -gt 1 ]; do
+    case $1 in --output) output=$2 ;; --log-file) log=$2 ;; esac
+    shift
+done
+sed -n '/^$/,/^-----BEGIN PGP SIGNATURE-----$/p' "$1" | sed -e 1d -e '/^-----BEGIN/,$d' > "$output"
+echo 'Good signature, or not' > "$log"
+cat "$folder/status" 2> "$folder/none" || printf '[GNUPG:] NEWSIG\n[GNUPG:] GOODSIG 1 Me\n[GNUPG:] VALIDSIG 2 x ABCD\n'
+"""
+
+
+def write_suite(mirror: Path, suite: str, packages: str, **fields: str) -> None:
+    """Write a suite's index and its list of digests, with what only looks like a signature.
+
+    Args:
+        mirror: The mirror's folder.
+        suite: Name of the suite.
+        packages: Text of its index.
+        fields: Of the list, in place of the usual ones.
+    """
+    data, name = lzma.compress(packages.encode()), "main/binary-amd64/Packages"
+    index = mirror / f"dists/{suite}/{name}.xz"
     index.parent.mkdir(parents=True)
     index.write_bytes(data)
-    digest = hashlib.sha256(data).hexdigest()
-    index.parents[2].joinpath("InRelease").write_text(
-        f"Origin: Debian\nSuite: {suite}\nSHA256:\n {digest} {len(data)} main/binary-amd64/Packages.xz\n"
+    stated = {"Origin": "Debian", "Codename": suite, "Date": "Sat, 21 Nov 2026 09:15:44 UTC"} | {
+        name.replace("_", "-"): value for name, value in fields.items()
+    }
+    sums = "".join(
+        f"\n {hashlib.sha256(content).hexdigest()} {len(content)} {path}"
+        for path, content in ((name, packages.encode()), (f"{name}.xz", data))
     )
+    text = "".join(f"{key}: {value}\n" for key, value in stated.items()) + f"SHA256:{sums}"
+    index.parents[2].joinpath("InRelease").write_text(SIGNED_TEXT.format(text))
+
+
+def write_gpgv(folder: Path, status: str = "") -> tuple[Path, Path]:
+    """Write a program that plays gpgv into a folder, and a keyring next to it; return the folder and the keyring.
+
+    Args:
+        folder: Made if need be.
+        status: What it reports in place of one good signature.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    program, keyring = folder / "gpgv", folder / "keyring.gpg"
+    program.write_text(FAKE_GPGV)
+    program.chmod(0o755)
+    if status:
+        (folder / "status").write_text(status)
+    keyring.touch()
+    return folder, keyring
 
 
 def _member(name: str, kind: bytes, target: str) -> tarfile.TarInfo:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.audit.installed_names import name_faults, program_faults
 from cpuwheels.audit.licences import licence_faults
 from cpuwheels.core.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.core.macho import is_macho
@@ -90,12 +91,15 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
             unlicensed = list(licence_faults(archive, code))
             text = {
                 name: archive.read(f"{dist_info}/{name}") if f"{dist_info}/{name}" in files else b""
-                for name in ("WHEEL", "METADATA", "RECORD")
+                for name in ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
             }
     except (zipfile.BadZipFile, OSError) as error:
         return [f"cannot be read: {error}"]
+    packages = frozenset({wheel.name.partition("-")[0], *(name.partition("/")[0] for name in expected.modules)})
     return [
         *archive_faults(infos, dist_info),
+        *name_faults(files, packages, dist_info),
+        *program_faults(text["entry_points.txt"].decode(errors="replace"), packages),
         *tag_faults(wheel.name, text["WHEEL"]),
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),

@@ -21,8 +21,6 @@ SKIP = 125
 """Exit code of a command that cannot decide, as for ``git bisect run``."""
 
 _LAST = 127
-_HIDDEN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")
-"""Variables that would replace the wheel with something else."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +66,7 @@ class CommandPredicate:
         limit: Seconds after which it is ended; the wheel then counts as bad, since it hangs. None for no limit.
         install: Makes an environment with a wheel in a folder; returns its interpreter and the variables that programs
             need on this CPU. It also gets a reporter.
-        environ: What the command inherits.
+        environ: What the command inherits; see `command_environment`.
         cwd: Its working folder.
     """
 
@@ -89,14 +87,14 @@ class CommandPredicate:
         """
         with reporter.stage("environment", "with the wheel and what it requires"):
             python, needed = self.install(wheel, folder / "venv", reporter)
-        env = {name: value for name, value in self.environ.items() if name not in _HIDDEN}
-        env |= {
+        env = {
+            **self.environ,
             **needed,
             "CPUWHEELS_WHEEL": str(wheel),
             "CPUWHEELS_COMMIT": commit,
             "CPUWHEELS_PYTHON": str(python),
             "VIRTUAL_ENV": str(python.parent.parent),
-            "PATH": os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join([str(python.parent), self.environ.get("PATH", os.defpath)]),
         }
         log = folder / "command.log"
         waiting()

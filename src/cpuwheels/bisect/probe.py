@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
+from cpuwheels.bisect.command_environment import command_environment, named_variables
 from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.prefetch import Prefetch
@@ -129,7 +130,8 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
 
     if options.serve and Path(options.serve).is_file():
         script = Path(options.serve).resolve()
-        return ScriptPredicate(script, options.timeout, wheels.paths, matrix, target.id)
+        handed_out = named_variables(os.environ, options.env)
+        return ScriptPredicate(script, options.timeout, wheels.paths, matrix, target.id, handed_out)
     if options.serve:
         return ServePredicate(options.serve, options.slower, good, wheels.paths, matrix, target.id)
     if options.parity:
@@ -147,9 +149,13 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
         limit = None if is_foreign(target) else hold_onednn_back(reporter, this_cpu(context))
         needed = needed_variables(limit)
         if options.requirements:
-            return complete_environment(environment, wheel, folder, context.logs, wheels.unpacked), needed
+            python = complete_environment(
+                environment, wheel, folder, context.logs, wheels.unpacked, sdists=options.allow_sdists
+            )
+            return python, needed
         python = layered_environment(environment, folder, context.logs)
         install_wheel(wheel, python, None, context.logs, wheels.unpacked)
         return python, needed
 
-    return CommandPredicate(options.run or "", options.timeout, install, os.environ, Path.cwd())
+    inherited = command_environment(os.environ, options.env)
+    return CommandPredicate(options.run or "", options.timeout, install, inherited, Path.cwd())

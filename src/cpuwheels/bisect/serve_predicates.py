@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.kernel_predicates import other_file, speed_verdict
@@ -15,7 +15,7 @@ from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.serving.models import MADE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix
@@ -108,6 +108,7 @@ class ScriptPredicate:
         paths: Returns the folders for a commit's run.
         matrix: The configuration.
         target: Target id.
+        env: Variables that the script gets besides.
     """
 
     script: Path
@@ -115,6 +116,7 @@ class ScriptPredicate:
     paths: Callable[[str], Paths]
     matrix: Matrix
     target: str
+    env: Mapping[str, str] = field(default_factory=dict)
 
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
@@ -127,7 +129,8 @@ class ScriptPredicate:
         del folder  # the run has a log folder of its own
         waiting()
         paths = self.paths(commit)
-        found = serve_script.serve_script(paths, self.matrix, self.target, wheel, self.script, self.limit, reporter)
+        question = serve_script.ScriptRequest(self.script, self.limit, self.env)
+        found = serve_script.serve_script(paths, self.matrix, self.target, wheel, question, reporter)
         if found.failure:
             return Judgement(Verdict.BAD, found.failure)
         said = ": ".join(filter(None, (f"exit status {found.status}", found.last)))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -30,7 +32,9 @@ class _Bisect(TypedDict):
     all_parents: bool
     jobs: int
     timeout: float | None
+    env: tuple[str, ...]
     requirements: bool
+    allow_sdists: bool
     log: Path | None
     out: Path | None
     repo: Path | None
@@ -42,7 +46,6 @@ class _Bisect(TypedDict):
 
 
 _PATH = click.Path(path_type=Path)
-_ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 _ABOVE_ONE = click.FloatRange(min=1, min_open=True)
 _TOOLCHAINS = click.Choice(["auto", "host", "debian"])
 _LEVELS = click.Choice(["smoke", "full", "deep"])
@@ -67,8 +70,12 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
 @click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tested side by side.")
-@click.option("--timeout", type=_ABOVE_ZERO, help="Seconds after which the command is ended and counts as bad.")
+@click.option(
+    "--timeout", type=TimeLimit(3600), help="Seconds after which the command is ended and counts as bad; 48 h at most."
+)
+@click.option("--env", metavar="NAME", multiple=True, help="Variable that the command or script gets; repeatable.")
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
+@click.option("--allow-sdists", is_flag=True, help="Also install requirements that have no wheel; runs their code.")
 @click.option("--log", type=_PATH, help="Verdicts to accept: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
@@ -77,6 +84,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@without_credentials
 @pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
     """Find the commit that made a target's wheel bad."""

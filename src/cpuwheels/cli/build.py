@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import BuildOptions, CacheChoice, ToolchainChoice
 
@@ -74,6 +75,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @build_options
 @click.option("--distribution", metavar="NAME", help="Also write the wheel under this project name, as PyPI takes it.")
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
+@without_credentials
 @pass_paths
 def build(paths: Paths, /, target: str, distribution: str | None, summary: bool, **options: Unpack[_Options]) -> None:
     """Build the wheel of TARGET."""
@@ -89,6 +91,7 @@ def build(paths: Paths, /, target: str, distribution: str | None, summary: bool,
 @click.command()
 @click.argument("target")
 @build_options
+@without_credentials
 @pass_paths
 def verify(paths: Paths, /, target: str, **options: Unpack[_Options]) -> None:
     """Build TARGET again, elsewhere and differently, and compare the wheels byte by byte."""
@@ -114,6 +117,7 @@ def verify(paths: Paths, /, target: str, **options: Unpack[_Options]) -> None:
 )
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and vLLM alone.")
 @build_options
+@without_credentials
 @pass_paths
 def develop(
     paths: Paths,

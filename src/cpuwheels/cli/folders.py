@@ -29,6 +29,8 @@ class Folders:
     dist: Path | None = None
     cache: Path | None = None
     matrix: Path | None = None
+    may_start_anew: bool = False
+    """Whether this process runs this one command and nothing else, as its user started it."""
 
     def paths(self) -> Paths:
         """Return the folders of a run, as `resolve_paths` finds them from the working folder."""
@@ -84,7 +86,8 @@ def shared_options() -> list[click.Option]:
 def _keep_folder(context: click.Context, option: click.Parameter, value: Path | None) -> None:
     folders = context.ensure_object(Folders)
     if value is not None:
-        context.obj = replace(folders, **{str(option.name): value})
+        changes: dict[str, Any] = {str(option.name): value}
+        context.obj = replace(folders, **changes)
 
 
 def _keep_verbosity(context: click.Context, option: click.Parameter, value: bool) -> None:

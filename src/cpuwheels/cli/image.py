@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import ImageOptions
 
@@ -45,6 +46,7 @@ class _Image(TypedDict):
 )
 @click.option("--push", metavar="REGISTRY/NAME:TAG", help="Push it there.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the image (default: next to the wheel).")
+@without_credentials(when=lambda options: bool(options["check"]))
 @pass_paths
 def image(paths: Paths, /, targets: tuple[str, ...], **options: Unpack[_Image]) -> None:
     """Write a container image of the wheel of each of TARGETS; several become one image for several machines."""

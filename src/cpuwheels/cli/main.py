@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
+from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
@@ -76,9 +78,10 @@ for _command in (
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0, or the code of the error's class (docs/reference/exit-codes.md)."""
     set_verbosity(Verbosity.NORMAL)
+    folders = Folders(may_start_anew=arguments is None and not take_over(os.environ))
     try:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
-            cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False)
+            cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False, obj=folders)
     except CpuwheelsError as error:
         _print(f"error: {error}", style="red")
         sys.exit(error.exit_code)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO
 from cpuwheels.config.serving_options import ServeBenchOptions, Speculation
@@ -95,6 +96,7 @@ class _ServeBench(TypedDict):
     "--least", type=click.FloatRange(min=0), default=LEAST_RATIO, show_default=True, help="Smallest ratio that passes."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of serve-bench.json (default: next to the wheel).")
+@without_credentials
 @pass_paths
 def serve_bench(paths: Paths, /, target: str | None, **options: Unpack[_ServeBench]) -> None:
     """Serve the same models from TARGET's wheel and from another in turn, and time the answers.

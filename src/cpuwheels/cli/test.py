@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, SpeedOptions
 from cpuwheels.config.serving_options import ServeLevel, ServeMode, ServeOptions
@@ -66,6 +67,7 @@ class _Speed(TypedDict):
 @click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
 @click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Test on this machine's CPU alone.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
+@without_credentials
 @pass_paths
 def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     """Install the wheel of TARGET into a clean environment and test every operator of its kernel libraries."""
@@ -137,6 +139,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
 @click.option("--locked", is_flag=True, help="Refuse requirements that no lock of the project has.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of serve.json (default: next to the wheel).")
+@without_credentials
 @pass_paths
 def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     """Serve small models from TARGET's wheel and compare the answers with Hugging Face transformers'."""
@@ -182,6 +185,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     "--least", type=click.FloatRange(min=0), default=LEAST_RATIO, show_default=True, help="Smallest ratio that passes."
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of speed.json (default: next to the wheel).")
+@without_credentials
 @pass_paths
 def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> None:
     """Time the kernels of TARGET's wheel and of another in turn."""

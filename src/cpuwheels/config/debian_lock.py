@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from cpuwheels.core.errors import MatrixError
 from cpuwheels.core.models import Sha256, Strict, load_yaml
@@ -16,6 +17,11 @@ LICENCES = "licenses"
 _MACHINES = {"amd64": "x86_64", "arm64": "aarch64"}
 """Debian's names of architectures that the kernel names differently."""
 
+_Below = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9+._~-]*(/[A-Za-z0-9][A-Za-z0-9+._~-]*)*$", max_length=512)
+]
+"""A path without ``..``, hidden names or characters that a URL would decode."""
+
 _PYTHON = re.compile(r"python(3\.\d+)-minimal")
 
 
@@ -24,7 +30,7 @@ class DebianPackage(Strict):
 
     name: str
     version: str
-    path: str
+    path: _Below
     """Path below the mirror."""
     size: int = Field(gt=0)
     """Bytes."""

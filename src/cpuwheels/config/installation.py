@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import importlib.metadata
-import subprocess
 from pathlib import Path
 
 from cpuwheels.config.paths import is_packaged, project_files
+from cpuwheels.core.capture import capture
+from cpuwheels.core.git_settings import git_command, git_environment
 
 _SESSIONS = {"check": "parity"}
 """Commands whose session has another name."""
@@ -37,14 +38,11 @@ def _commit(folder: Path) -> str:
     """Return a checkout's commit and whether files differ from it; empty for a folder that is no checkout's top."""
 
     def git(*arguments: str) -> str:
-        command = ["git", "-C", str(folder), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-        except (OSError, subprocess.SubprocessError):
-            return ""
+        done = capture(git_command(*arguments, folder=folder), env=git_environment(), timeout=10)
+        return done.output.strip() if done.returncode == 0 else ""
 
     top = git("rev-parse", "--show-toplevel")
     if not top or Path(top) != folder.resolve():
         return ""
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all") else ""
     return f"commit {git('rev-parse', 'HEAD')}{changed}"

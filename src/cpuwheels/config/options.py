@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
+NightlyPart = Literal["all", "build", "publish"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -109,7 +110,9 @@ class BisectOptions:
         all_parents: Whether what was merged is searched too, and not only merges.
         jobs: Commits tested side by side.
         timeout: Seconds after which a command is ended and counts as bad.
+        env: Names of variables that the command or script gets, besides those that every one gets.
         requirements: Whether the command's environment has all that the wheel requires, or torch alone.
+        allow_sdists: Whether requirements without a wheel are built from source, which runs their code.
         log: A bisection's file or ``git bisect log`` whose verdicts are trusted.
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
@@ -133,7 +136,9 @@ class BisectOptions:
     all_parents: bool = False
     jobs: int = 1
     timeout: float | None = None
+    env: tuple[str, ...] = ()
     requirements: bool = True
+    allow_sdists: bool = False
     log: Path | None = None
     out: Path | None = None
     repo: Path | None = None
@@ -171,6 +176,10 @@ class NightlyOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         address: Where the users of the index reach it.
+        commit: The one commit that is built; by its full hash.
+        part: ``build`` builds and tests, and leaves wheels to be published; ``publish`` publishes what that left;
+            ``all`` does both.
+        wheels: Folder where a build left wheels; the job's own when None.
     """
 
     targets: tuple[str, ...] = ()
@@ -184,6 +193,9 @@ class NightlyOptions:
     memory: str | None = None
     locked: bool = False
     address: str | None = None
+    commit: str | None = None
+    part: NightlyPart = "all"
+    wheels: Path | None = None
 
     @property
     def build(self) -> BuildOptions:

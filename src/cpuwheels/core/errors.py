@@ -102,6 +102,12 @@ class DigestMismatchError(CpuwheelsError):
     exit_code = 14
 
 
+class SignatureError(DigestMismatchError):
+    """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
+
+    exit_code = 59
+
+
 class DownloadError(CpuwheelsError):
     """A file could not be fetched from any of its mirrors, or came in truncated."""
 
@@ -286,6 +292,18 @@ class CommandError(CpuwheelsError):
     """A helper command failed for a reason that has no error class of its own."""
 
     exit_code = 33
+
+
+class MalformedDataError(CpuwheelsError, ValueError):
+    """Data (JSON, TOML or YAML) that another program or person wrote is not well-formed, or too large or too deep."""
+
+    exit_code = 60
+
+
+class StepLimitError(CpuwheelsError):
+    """A step took longer, was idle longer, or printed more than it may."""
+
+    exit_code = 54
 
 
 class StoppedError(CpuwheelsError):

@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import difflib
-from pathlib import Path  # noqa: TC003  (pydantic reads the annotations)
-from typing import Annotated, TypeVar
+import json
+import os
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
 from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
 
-from cpuwheels.core.errors import MatrixError
+from cpuwheels.core.errors import MalformedDataError, MatrixError
+from cpuwheels.core.parse import parse_yaml
+from cpuwheels.core.plain_file import read_plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+
+_LONGEST = 8 << 20
+"""Bytes of a file; the longest lock has 0.1 MB."""
 
 _Location = tuple[int | str, ...]
 Loaded = TypeVar("Loaded", bound=BaseModel)
@@ -33,26 +42,23 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
             with its line, and an unknown key with the allowed key that is nearest to it.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-        node = yaml.compose(text, Loader=yaml.CSafeLoader)
-        data = yaml.load(text, Loader=yaml.CSafeLoader)
+        # A person may have linked it; what the link leads to has to be a file.
+        text = read_plain(os.path.realpath(path), _LONGEST)
+        data, node = parse_yaml(text, path, limit=_LONGEST)
     except OSError as error:
         raise MatrixError(
             f"cannot read {path.name}: {error.strerror}",
             where=path,
             next_step="correct its path; --root names the folder with the project's files, --matrix a matrix",
         ) from error
-    except UnicodeDecodeError as error:
-        raise MatrixError(f"{path.name} is not UTF-8 text", where=path, next_step="save it as UTF-8") from error
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f"{path}:{mark.line + 1}" if mark else str(path)
-        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    except MalformedDataError as error:
         raise MatrixError(
-            f"{path.name} is not valid YAML: {problem}", where=line, next_step="correct the file at or above that line"
+            f"{path.name} is {error.what}", where=error.where, next_step="correct the file at or above that line"
         ) from error
     try:
-        return model.model_validate(data)
+        model.model_validate(data)
+        # Strict, so that `size: true` or `size: "3"` is no number; as JSON, so that lists may still become tuples.
+        return model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:
         # A misspelt key is also missing under its right name; the misspelling explains both, so it comes first.
         found = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")

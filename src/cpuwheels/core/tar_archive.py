@@ -20,6 +20,7 @@ from cpuwheels.core.compat import tarfile
 from cpuwheels.core.compressed import DamagedError, unpacked_stream
 from cpuwheels.core.links import link_fault
 from cpuwheels.core.text import printable
+from cpuwheels.core.tree_faults import RESERVED
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.core.limits import ArchiveLimits
-
-RESERVED = ".cpuwheels-"
-"""What the names of this program's own files in a tree begin with."""
 
 _HEADER_BYTES = 1 << 20
 """Of what tarfile reads at once, such as a long name: all but a header's own 512 bytes."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cpuwheels.core.capture import capture
-from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.git_settings import git_command, git_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -101,8 +101,8 @@ def ask_url(url: str) -> Answer:
 
 def ask_git(repository: str) -> Answer:
     """Ask a git remote for its HEAD, without ever prompting for a password."""
-    env = closed_environment({"GIT_TERMINAL_PROMPT": "0", "GIT_CONFIG_NOSYSTEM": "1"}, network=True)
-    done = capture(["git", "ls-remote", "--quiet", repository, "HEAD"], env=env, timeout=_GIT_SECONDS)
+    command = git_command("ls-remote", "--quiet", "--", repository, "HEAD")
+    done = capture(command, env=git_environment(), timeout=_GIT_SECONDS)
     if done.returncode == 0:
         return Answer(True, "answers")
     lines = done.output.strip().splitlines()

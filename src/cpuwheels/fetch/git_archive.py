@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.core.compat import tarfile
-from cpuwheels.core.digests import make_key
+from cpuwheels.core.digests import make_key, tree_names
 from cpuwheels.core.errors import CommandError, LockedError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
-from cpuwheels.fetch.git import FULL_HASH, PATIENCE, git_environment, place_of
+from cpuwheels.core.text import first_lines
+from cpuwheels.core.tree_faults import link_faults, name_faults
+from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+
+_SHOWN = 5
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -126,10 +129,8 @@ def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Report
             try:
                 clone.open()
                 for repository in clone.reachable(reporter):
-                    if clone.fetch(repository, commit):
-                        clone.export(commit, folder)
+                    if clone.export_from(repository, commit, folder):
                         return
-                    clone.faults.append(f"{repository}: it has no commit {commit}")
             except CommandError as error:
                 raise clone.broken(error) from error
             raise clone.unreachable(f"{source.name} {source.tag} ({commit}) cannot be fetched")
@@ -172,22 +173,24 @@ class _Clone:
         self._source = source
         self._folder = store.root / "git" / source.kind
         self._log = logs / f"{source.kind}.log"
-        self._env = git_environment()
+        self._repository = Git(self._folder)
 
-    def open(self) -> None:
-        """Make it, unless it is there."""
-        if (self._folder / "HEAD").is_file():
+    def open(self, *, anew: bool = False) -> None:
+        """Make it, unless it is there and whole enough for git to use it."""
+        if not anew and (self._folder / "HEAD").is_file() and self._git("rev-parse", "--git-dir")[0] == 0:
+            with storage_errors(self._folder):
+                remove_leftovers(self._folder)
             return
         with storage_errors(self._folder):
             remove_tree(self._folder)
             self._folder.mkdir(parents=True)
-        run(["git", "init", "--quiet", "--bare", self._folder], log=self._log, env=self._env)
+        run(self._repository.command("init", "--quiet", "--bare"), log=self._log, env=self._repository.env)
 
     def reachable(self, reporter: Reporter) -> Iterator[str]:
         """Yield the repositories that answer; the faults of the others are kept."""
         for repository in self._source.repositories:
             reporter.info(f"fetching {self._source.name} {self._source.tag} from {repository}")
-            status, output = self._git("ls-remote", "--quiet", place_of(repository), "HEAD")
+            status, output = self._git("ls-remote", "--quiet", "--", place_of(repository), "HEAD")
             if status == 0:
                 yield repository
             else:
@@ -197,7 +200,7 @@ class _Clone:
         """Fetch a commit, by hash where the server allows it, else by its tag, else with all branches."""
         for reference in (commit, f"refs/tags/{self._source.tag}", "+refs/heads/*:refs/remotes/origin/*"):
             depth = [] if "*" in reference else ["--depth=1"]
-            self._git("fetch", "--quiet", "--no-tags", *depth, place_of(repository), reference)
+            self._git("fetch", "--quiet", "--no-tags", *depth, "--", place_of(repository), reference)
             if self._git("cat-file", "-e", f"{commit}^{{commit}}")[0] == 0:
                 return True
         return False
@@ -205,7 +208,9 @@ class _Clone:
     def fetch_tag(self, repository: str) -> bool:
         """Fetch the tag with its commit, wherever it pointed before."""
         tag = f"refs/tags/{self._source.tag}"
-        return self._git("fetch", "--quiet", "--no-tags", "--depth=1", place_of(repository), f"+{tag}:{tag}")[0] == 0
+        return (
+            self._git("fetch", "--quiet", "--no-tags", "--depth=1", "--", place_of(repository), f"+{tag}:{tag}")[0] == 0
+        )
 
     def tagged(self) -> str | None:
         """Return the commit of the tag as it was last fetched, if it ever was."""
@@ -213,24 +218,46 @@ class _Clone:
         status, output = self._git("rev-parse", "--quiet", "--verify", name)
         return output.strip() if status == 0 else None
 
-    def export(self, commit: str, folder: Path) -> None:
-        """Unpack a commit that was fetched."""
-        archive = folder / ".export.tar"
-        command = self._command("archive", "--format=tar", f"--output={archive}", commit)
-        try:
-            run(command, log=self._log, env=self._env)
-            with tarfile.open(archive) as tar:
-                tar.extractall(folder, filter="data")
-        except CommandError as error:
+    def export_from(self, repository: str, commit: str, folder: Path) -> bool:
+        """Fetch a commit and write its files into a folder; return False if the repository does not have it.
+
+        A clone that git fails on, as after a power cut, is made anew once.
+
+        Raises:
+            CpuwheelsError: The source's own error.
+        """
+        for anew in (False, True):
+            if anew:
+                with storage_errors(folder):
+                    remove_tree(folder)
+                    folder.mkdir()
+                self.open(anew=True)
+            if not self.fetch(repository, commit):
+                if not anew and self._git("fsck", "--no-dangling")[0] != 0:
+                    continue
+                self.faults.append(f"{repository}: it has no commit {commit}")
+                return False
+            answer = self._repository.check_out(commit, folder)
+            if answer.returncode == 0:
+                self._check(commit, folder)
+                return True
+        raise self._source.error(
+            f"git cannot check out {commit}",
+            where=repository,
+            log=self._log,
+            output=answer.output,
+            next_step="name another repository in " + self._source.variable,
+        )
+
+    def _check(self, commit: str, folder: Path) -> None:
+        names = tree_names(folder)
+        if faults := name_faults(names) or link_faults(folder, names):
             raise self._source.error(
-                f"git cannot export {commit}",
-                where=error.where,
-                log=self._log,
-                output=error.output,
-                next_step=f"remove {self._folder} and run again",
-            ) from error
-        finally:
-            archive.unlink(missing_ok=True)
+                f"{self._source.name} {commit} has a file that may not be in a source: {faults[0]}",
+                where=self._source.name,
+                output="\n".join(first_lines(faults, _SHOWN)),
+                next_step="do not use this commit; pin another one",
+            )
 
     def broken(self, error: CommandError) -> CpuwheelsError:
         """Return the error for a git that cannot be run."""
@@ -252,11 +279,8 @@ class _Clone:
             next_step=f"make one of them reachable or name a clone in {self._source.variable}",
         )
 
-    def _command(self, *arguments: str) -> list[str | Path]:
-        return ["git", "-C", self._folder, *PATIENCE, *arguments]
-
     def _git(self, *arguments: str) -> tuple[int, str]:
-        done = run(self._command(*arguments), log=self._log, env=self._env, check=False)
+        done = run(self._repository.command(*arguments), log=self._log, env=self._repository.env, check=False)
         return done.returncode, done.output
 
 

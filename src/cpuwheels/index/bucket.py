@@ -1,32 +1,39 @@
 """Where an index is kept: the operations of every place, and a folder on this machine.
 
-All are reached through obstore, which writes a file whole or not at all. How a publisher learns that another is at work
-differs: here by a file lock, which the system releases when a process ends.
+A file appears whole or not at all. In a folder it is on the disk, with its name, before the next one is written: after
+a power cut no page leads to a file that is not there. How a publisher learns that another is at work differs: here by a
+file lock, which the system releases when a process ends.
 """
 
 from __future__ import annotations
 
+import os
+import shutil
+import stat
+import tempfile
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
-from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import LocalStore
 
 from cpuwheels.core.errors import DiskFullError, PublishError
-from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync_folder
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
-    from pathlib import Path
 
-    from obstore.store import S3Store
+HIDDEN = ".publishing"
+"""Names that begin so are the publishers' own, and no files of the index."""
 
-LOCK = ".publishing.lock"
+LOCK = f"{HIDDEN}.lock"
 WAIT_SECONDS = 600.0
+
+_UNFINISHED = f"{HIDDEN}.unfinished"
+"""Folder of files that are being written."""
 
 _PAGES_SIZE = 16 << 20
 """More bytes than the pages of one publication take."""
@@ -39,33 +46,24 @@ class Bucket(ABC):
         name: For people: its folder or address.
     """
 
-    def __init__(self, name: str, store: LocalStore | S3Store) -> None:
+    def __init__(self, name: str) -> None:
         self.name = name
-        self._store = store
 
+    @abstractmethod
     def read(self, path: str) -> bytes | None:
         """Return a file's content; None if it is not there.
 
         Raises:
             PublishError: It cannot be read.
         """
-        try:
-            return bytes(self._store.get(path).bytes())
-        except FileNotFoundError:
-            return None
-        except (BaseError, OSError) as error:
-            raise self._broken("read", path, error) from error
 
+    @abstractmethod
     def write(self, path: str, content: bytes) -> None:
         """Write a file, replacing an existing one.
 
         Raises:
             PublishError: It cannot be written.
         """
-        try:
-            self._store.put(path, content, attributes=self._attributes(path))
-        except (BaseError, OSError) as error:
-            raise self._broken("write", path, error) from error
 
     def write_pages(self, pages: Mapping[str, str]) -> None:
         """Write texts by their paths, one after the other.
@@ -76,44 +74,29 @@ class Bucket(ABC):
         for path, text in pages.items():
             self.write(path, text.encode())
 
+    @abstractmethod
     def add(self, path: str, content: bytes | Path) -> bool:
         """Write a file unless it exists, and return whether it was written.
 
         Raises:
             PublishError: It cannot be written.
         """
-        try:
-            self._store.put(path, content, mode="create", use_multipart=False, attributes=self._attributes(path))
-        except AlreadyExistsError:
-            return False
-        except (BaseError, OSError) as error:
-            raise self._broken("write", path, error) from error
-        return True
 
+    @abstractmethod
     def remove(self, path: str) -> None:
         """Remove a file, if it is there.
 
         Raises:
             PublishError: It cannot be removed.
         """
-        try:
-            self._store.delete(path)
-        except FileNotFoundError:
-            return
-        except (BaseError, OSError) as error:
-            raise self._broken("remove", path, error) from error
 
+    @abstractmethod
     def names(self, prefix: str = "") -> list[str]:
         """Return the paths of all files below a folder, sorted.
 
         Raises:
             PublishError: They cannot be listed.
         """
-        try:
-            found = [entry["path"] for page in self._store.list(prefix or None) for entry in page]
-        except (BaseError, OSError) as error:
-            raise self._broken("list", prefix, error) from error
-        return sorted(name for name in found if name != LOCK)
 
     def require_room(self, size: int) -> None:
         """Check that there is room for files, where that is known; a bucket has no limit.
@@ -137,13 +120,8 @@ class Bucket(ABC):
             PublishError: Another one is still at work then.
         """
 
-    def _attributes(self, path: str) -> dict[str, str] | None:
-        """Return a file's headers for web servers; none where they cannot be stored with it."""
-        del path
-        return None
-
     def _broken(self, what: str, path: str, error: Exception) -> PublishError:
-        said = str(error).partition("\n")[0]
+        said = (error.strerror if isinstance(error, OSError) else "") or str(error).partition("\n")[0]
         return PublishError(
             f"cannot {what} {path or 'the index'}: {said}",
             where=self.name,
@@ -170,14 +148,76 @@ class Folder(Bucket):
         self._folder = folder.expanduser().resolve()
         with storage_errors(self._folder, next_step="make the folder writable, or name another"):
             self._folder.mkdir(parents=True, exist_ok=True)
-        super().__init__(str(self._folder), LocalStore(self._folder))
+        super().__init__(str(self._folder))
+
+    def read(self, path: str) -> bytes | None:
+        """Return a file's content; None if it is not there."""
+        place = self._place(path)
+        try:
+            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            raise self._broken("read", path, error) from error
+        with os.fdopen(handle, "rb") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise self._no_file(path)
+            try:
+                return stream.read()
+            except OSError as error:
+                raise self._broken("read", path, error) from error
+
+    def write(self, path: str, content: bytes) -> None:
+        """Write a file, replacing an existing one."""
+        self._put(path, self._place(path), content)
+
+    def add(self, path: str, content: bytes | Path) -> bool:
+        """Write a file unless it exists, and return whether it was written."""
+        place = self._place(path)
+        if place.exists():
+            return False
+        self._put(path, place, content)
+        return True
+
+    def remove(self, path: str) -> None:
+        """Remove a file, if it is there."""
+        place = self._place(path)
+        try:
+            place.unlink()
+            sync_folder(place.parent)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            raise self._broken("remove", path, error) from error
+
+    def names(self, prefix: str = "") -> list[str]:
+        """Return the paths of all files below a folder, sorted; those of links, too."""
+
+        def fail(error: OSError) -> None:
+            raise self._broken("list", prefix, error) from error
+
+        start = self._place(prefix) if prefix else self._folder
+        if not start.is_dir():
+            return []
+        found = []
+        for folder, folders, files in os.walk(start, onerror=fail):
+            below = Path(folder).relative_to(self._folder)
+            links = [name for name in folders if (Path(folder) / name).is_symlink()]
+            found += [(below / name).as_posix() for name in (*files, *links)]
+        return sorted(name for name in found if not name.startswith(HIDDEN))
 
     @contextmanager
     def alone(self, wait: float = WAIT_SECONDS) -> Iterator[None]:
         """Hold the index for this publisher; released by the system when the process ends."""
         try:
             with FileLock(self._folder / LOCK, timeout=wait):
-                yield
+                with storage_errors(self._folder):
+                    remove_tree(self._folder / _UNFINISHED)  # of a publisher that was killed
+                try:
+                    yield
+                finally:
+                    with suppress(OSError):
+                        (self._folder / _UNFINISHED).rmdir()
         except Timeout as error:
             raise self._busy() from error
 
@@ -190,3 +230,64 @@ class Folder(Bucket):
                 where=self.name,
                 next_step="free space there; nothing of the index was changed",
             )
+
+    def _place(self, path: str) -> Path:
+        """Return where a file is.
+
+        Raises:
+            PublishError: Its path leads out of the folder, or through a link.
+        """
+        parts = path.split("/")
+        place = self._folder
+        for part in parts:
+            if part in {"", ".", ".."} or "\0" in part:
+                raise self._no_file(path)
+            place = place / part
+            if place.is_symlink():
+                raise self._no_file(path)
+        return place
+
+    def _put(self, path: str, place: Path, content: bytes | Path) -> None:
+        try:
+            with self._unfinished(content) as made:
+                self._make_folders(place.parent)
+                made.replace(place)
+                sync_folder(place.parent)
+        except OSError as error:
+            raise self._broken("write", path, error) from error
+
+    @contextmanager
+    def _unfinished(self, content: bytes | Path) -> Iterator[Path]:
+        """Yield a file with a content, on the disk; it is gone afterwards unless it was moved away."""
+        folder = self._folder / _UNFINISHED
+        folder.mkdir(exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=folder)
+        made = Path(name)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                if isinstance(content, bytes):
+                    stream.write(content)
+                else:
+                    with content.open("rb") as source:
+                        shutil.copyfileobj(source, stream, 1 << 20)
+                stream.flush()
+                os.fchmod(handle, 0o644)
+                os.fsync(handle)
+            yield made
+        finally:
+            made.unlink(missing_ok=True)
+
+    def _make_folders(self, folder: Path) -> None:
+        """Make a folder and those above it; each is on the disk before anything is in it."""
+        if folder.is_dir():
+            return
+        self._make_folders(folder.parent)
+        folder.mkdir(exist_ok=True)
+        sync_folder(folder.parent)
+
+    def _no_file(self, path: str) -> PublishError:
+        return PublishError(
+            f"{path} is a link or something else that no publisher wrote",
+            where=self.name,
+            next_step="remove it; what it leads to belongs to somebody else",
+        )

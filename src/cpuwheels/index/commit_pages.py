@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 from packaging.version import Version
 from pydantic import Field, ValidationError
 
-from cpuwheels.core.models import Strict
-from cpuwheels.index.entry import Entry, Speed, TestResult  # noqa: TC001  (pydantic reads the annotations)
-from cpuwheels.index.layout import wheel_path
+from cpuwheels.core.models import Commit, Sha256, Strict
+from cpuwheels.index.entry import Entry, FileName, Moment, Speed, Target, TestResult, WheelName  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.layout import FILES, wheel_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -24,17 +24,17 @@ NEWEST = 200
 class Wheel(Strict):
     """One wheel of a commit."""
 
-    filename: str
-    path: str
+    filename: WheelName
+    path: str = Field(pattern=rf"^{FILES}[0-9a-f]+/[^/]+$")
     """Path below the index's root."""
-    sha256: str
-    size: int
+    sha256: Sha256
+    size: int = Field(ge=0)
     parity: TestResult
     served: TestResult = "not run"
     kernels: str = ""
     """Key of its kernels."""
     speed: Speed | None = None
-    beside: tuple[str, ...]
+    beside: tuple[FileName, ...]
     """Names of the reports in the wheel's folder."""
 
 
@@ -44,20 +44,20 @@ class Missing(Strict):
     state: Literal["failed", "wrong"]
     """It could not be made, or a test of it failed."""
     reason: str
-    tried: str
+    tried: Moment
     """When: ISO 8601, UTC."""
 
 
 class Row(Strict):
     """A commit, or a release whose commit is not known, and its wheels by target."""
 
-    commit: str | None
+    commit: Commit | None
     version: str
     """Empty if it has no wheel."""
-    made: str
+    made: Moment
     """When the commit was made: ISO 8601, UTC."""
-    wheels: dict[str, Wheel] = Field(default_factory=dict)
-    missing: dict[str, Missing] = Field(default_factory=dict)
+    wheels: dict[Target, Wheel] = Field(default_factory=dict)
+    missing: dict[Target, Missing] = Field(default_factory=dict)
     """Why a target has no wheel of it, if building one failed."""
 
     @property

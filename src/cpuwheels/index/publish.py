@@ -80,11 +80,13 @@ class Published:
         entry: What the index says of the wheel.
         new: Whether it was not there before.
         views: The folders whose pages list it.
+        healed: Whether a file of it that was there was damaged or missing, and is whole again.
     """
 
     entry: Entry
     new: bool
     views: tuple[str, ...]
+    healed: bool = False
 
 
 def publish(bucket: Bucket, publication: Publication) -> Published:
@@ -109,21 +111,25 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
         wanted = publication.nightly or any(one.filename == entry.filename for one in newest)
         nightly = wanted and all(one.made <= entry.made for one in newest)
         journal = Journal(entry=entry, nightly=nightly)
-        _begin(bucket, publication, journal, new=known is None)
+        healed = _begin(bucket, publication, journal, new=known is None)
         _write_pages(bucket, journal)
-        return Published(entry, known is None, tuple(views(entry, nightly=nightly)))
+        return Published(entry, known is None, tuple(views(entry, nightly=nightly)), healed)
 
 
-def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> None:
-    """Write a wheel, the files that belong to it, and the journal; if that fails, nothing of a new wheel is left."""
+def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> bool:
+    """Write a wheel, the files that belong to it, and the journal; if that fails, nothing of a new wheel is left.
+
+    Returns:
+        Whether a file of a wheel that was published before had to be written.
+    """
     entry, reports = journal.entry, publication.reports
     lock = publication.lock
     bucket.require_room(entry.size + sum(map(len, (*reports.values(), lock or b""))))
     try:
-        _put(bucket, wheel_path(entry), publication.wheel)
-        _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
+        written = _put(bucket, wheel_path(entry), publication.wheel)
+        written |= _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         if lock is not None and entry.lock == publication.entry.lock:
-            _put(bucket, beside_path(entry, LOCK), lock)
+            written |= _put(bucket, beside_path(entry, LOCK), lock)
         for name, content in reports.items():
             bucket.write(beside_path(entry, name), content)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
@@ -132,15 +138,18 @@ def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: b
             with suppress(PublishError):
                 bucket.remove(path)
         raise
+    return written and not new
 
 
-def _put(bucket: Bucket, path: str, content: bytes | Path) -> None:
-    """Write a file unless it is there already with these bytes."""
+def _put(bucket: Bucket, path: str, content: bytes | Path) -> bool:
+    """Write a file unless it is there already with these bytes, and return whether it was written."""
     if bucket.add(path, content):
-        return
+        return True
     whole = content if isinstance(content, bytes) else content.read_bytes()
-    if bucket.read(path) != whole:
-        bucket.write(path, whole)
+    if bucket.read(path) == whole:
+        return False
+    bucket.write(path, whole)
+    return True
 
 
 def finish(bucket: Bucket) -> Entry | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,8 @@ from cpuwheels.verification.serving.setting import Setting, server_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
@@ -32,6 +34,21 @@ MODEL = "qwen3"
 """The model that is served to a script: one that is made on the spot."""
 
 DTYPE = "bfloat16"
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """A script that asks a server.
+
+    Attributes:
+        script: The script.
+        limit: Seconds that it has; None for no limit.
+        env: Variables that it gets besides; the server does not.
+    """
+
+    script: Path
+    limit: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -64,7 +81,7 @@ def check_script(script: Path) -> None:
 
 
 def serve_script(
-    paths: Paths, matrix: Matrix, name: str, wheel: Path, script: Path, limit: float | None, reporter: Reporter
+    paths: Paths, matrix: Matrix, name: str, wheel: Path, request: ScriptRequest, reporter: Reporter
 ) -> ScriptResult:
     """Serve a small model, and run a script that asks the server.
 
@@ -77,13 +94,13 @@ def serve_script(
         matrix: The configuration.
         name: Target id.
         wheel: A wheel of that target.
-        script: The script.
-        limit: Seconds that it has; None for no limit.
+        request: The script.
         reporter: Told of every step.
 
     Raises:
         CpuwheelsError: Any stage's own error.
     """
+    script, limit = request.script, request.limit
     target = matrix.buildable(name)
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
@@ -97,12 +114,13 @@ def serve_script(
         setting = Setting(environment, work, context.logs, memory_share(), env)
         model = make_models(setting, [MODEL])[MODEL]
         server_log = context.logs / f"serve-{MODEL}.log"
-        request = ServerRequest(environment.python, model, DTYPE, setting.memory, env, server_log)
+        started = ServerRequest(environment.python, model, DTYPE, setting.memory, env, server_log)
         status, last = None, ""
         try:
-            with reporter.stage("serve", f"{script.name} asks a server; log: {log}"), serving(request) as server:
+            with reporter.stage("serve", f"{script.name} asks a server; log: {log}"), serving(started) as server:
                 asked = {
                     **env,
+                    **request.env,
                     "OPENAI_BASE_URL": server.url,
                     "OPENAI_API_KEY": "none",
                     "CPUWHEELS_MODEL": NAME,

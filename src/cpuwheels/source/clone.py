@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import SourceError
-from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.fetch.git import FULL_HASH, Git, place_of
+from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
 from cpuwheels.source.repository import Repository
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 REPOSITORY_VARIABLE = "CPUWHEELS_VLLM_REPO"
 _REMOTE = "origin"
 _FETCH_SECONDS = 3600.0
+_BROKEN = 128
+"""Status of a git that finds no repository, or one that it cannot use."""
 _REFERENCES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -128,6 +130,10 @@ class _Clone:
 
     def _make(self) -> str:
         with storage_errors(self.folder):
+            if (self.folder / "HEAD").exists():
+                remove_leftovers(self.folder)
+                if self.repository.git.ask("rev-parse", "--git-dir").returncode == _BROKEN:
+                    remove_tree(self.folder)
             self.folder.mkdir(parents=True, exist_ok=True)
         settings = {"url": self._address, "promisor": "true", "partialclonefilter": "blob:none"}
         commands = [["init", "--quiet", "--bare"]]  # does no harm to one that is there
@@ -135,7 +141,7 @@ class _Clone:
         return next(filter(None, (self._do(command) for command in commands)), "")
 
     def _fetch(self, *references: str) -> str:
-        fault = self._do(["fetch", "--quiet", "--no-tags", "--filter=blob:none", _REMOTE, *references])
+        fault = self._do(["fetch", "--quiet", "--no-tags", "--filter=blob:none", "--", _REMOTE, *references])
         if not fault:
             with storage_errors(self.folder):
                 (self.folder / "fetched").touch()

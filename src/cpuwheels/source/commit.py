@@ -10,10 +10,11 @@ from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
+from cpuwheels.source.tree_check import check_names
 from cpuwheels.source.version import describe
 from cpuwheels.source.worktree import check_parts
 
@@ -55,6 +56,11 @@ class CommitRequest:
         """
         repository = open_repository(self.clone, self.remotes, [self.revision], store=store, reporter=reporter)
         commit = repository.commit(self.revision)
+        if self.clone is None and not repository.publishes(commit):
+            reporter.announce(
+                f"commit {commit} is on no branch and below no tag of {repository.name}: it may be of a pull request "
+                "or of anybody's fork"
+            )
         return commit_source(repository, commit, store=store, reporter=reporter)
 
 
@@ -72,6 +78,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
     """
     described = describe(repository.git, commit)
     objects = repository.objects(commit)
+    check_names(objects, f"commit {commit}")
     check_parts(objects, f"commit {commit}")
     earlier = next(_earlier(repository, commit, store), None)
     same = earlier.same(objects) if earlier else {}
@@ -79,6 +86,7 @@ def commit_source(repository: Repository, commit: str, *, store: Store, reporter
         folder = work / "tree"
         folder.mkdir()
         repository.check_out(commit, folder, earlier.commit if earlier and same else None)
+        repository.check_objects(commit, {about.split()[-1] for name, about in objects.items() if name not in same})
         source = take_snapshot(
             folder,
             list(objects),

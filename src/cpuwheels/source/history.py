@@ -1,13 +1,17 @@
-"""The commits between two ends, as the repository has them."""
+"""The commits between two ends and their dates, as the repository has them: order is by history, whatever dates say."""
 
 from __future__ import annotations
 
+import time
+from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import BisectError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cpuwheels.source.repository import Repository
 
 
@@ -85,3 +89,57 @@ def history_between(repository: Repository, good: str, bad: str, *, first_parent
         )
     commits = tuple(Commit(name, tuple(parents[:1] if first_parent else parents)) for name, *parents in rows)
     return History(base, commits, sum(len(row) > 2 for row in rows))  # noqa: PLR2004  (a commit and one parent)
+
+
+def dated_line(repository: Repository, tip: str, now: float | None = None) -> dict[str, int]:
+    """Return the commits of a branch's first parents, the oldest first, with dates that never fall.
+
+    A commit's date is whatever its author's clock or hand wrote: one of 2099 must not count as the newest for good, and
+    one of 1970 not hide all before it. So a date counts only if it fits the history.
+
+    Args:
+        repository: Where they are.
+        tip: Full hash of the newest.
+        now: The present, in seconds since 1970; this machine's clock if not given. Nothing is later.
+
+    Raises:
+        BisectError: git does not list them.
+    """
+    listed = repository.git.ask("rev-list", "--first-parent", "--reverse", "--timestamp", tip)
+    rows = [line.split() for line in listed.output.splitlines()]
+    if listed.returncode != 0 or not rows:
+        raise BisectError(
+            f"git does not list the commits up to {tip}",
+            where=repository.name,
+            output=listed.output,
+            next_step="run git log there",
+        )
+    latest = int(time.time() if now is None else now)
+    written = [min(int(row[0]), latest) if row[0].isdecimal() else 0 for row in rows]
+    return dict(zip((row[1] for row in rows), rising(written), strict=True))
+
+
+def rising(dates: Sequence[int]) -> list[int]:
+    """Return dates that never fall: those of the longest series that does not fall stay, the others are as before them.
+
+    Args:
+        dates: In the order of history, the oldest first.
+    """
+    lowest: list[int] = []  # of each length, the lowest date with which such a series can end
+    at: list[int] = []  # and its place
+    before = [-1] * len(dates)
+    for place, date in enumerate(dates):
+        length = bisect_right(lowest, date)
+        before[place] = at[length - 1] if length else -1
+        lowest[length : length + 1], at[length : length + 1] = [date], [place]
+    kept = set()
+    place = at[-1] if at else -1
+    while place >= 0:
+        kept.add(place)
+        place = before[place]
+    found: list[int] = []
+    date = dates[min(kept)] if kept else 0
+    for place, written in enumerate(dates):
+        date = written if place in kept else date
+        found.append(date)
+    return found

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
-from cpuwheels.core.filesystem import link_or_copy
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.filesystem import link_or_copy, write_atomic
+from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.source.patches import AppliedPatch, apply_series
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
             source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
         )
         applied = apply_series(patches, folder, tree)
-        (tree / _APPLIED).write_text(json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
+        # In place of what is there: it may be a link, or a second name of a file of the sealed source.
+        write_atomic(tree / _APPLIED, json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
 
     tree = context.store.get("prepared", key, make, of=source.folder)
     applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.errors import SourceError
 from cpuwheels.core.text import first_lines
 from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.fetch.git_objects import misnamed_objects
+from cpuwheels.source.result import epoch_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from cpuwheels.fetch.git import Git
@@ -21,21 +23,6 @@ _HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 _OWN, _REMOTE = ("refs/tags/{}", "refs/heads/{}"), ("refs/remotes/origin/{}",)
 _SHOWN = 5
 _SUBMODULE = "160000"
-
-# Whatever a repository or its owner has configured, files are checked out as they were committed.
-_PLAIN = tuple(
-    part
-    for setting in (
-        "core.autocrlf=false",
-        "core.eol=lf",
-        "core.symlinks=true",
-        "core.fileMode=true",
-        "core.sparseCheckout=false",
-        "core.fsmonitor=false",
-        "core.hooksPath=/dev/null",
-    )
-    for part in ("-c", setting)
-)
 
 
 @dataclass(frozen=True)
@@ -82,7 +69,7 @@ class Repository:
         raise self._unknown(text)
 
     def epoch(self, commit: str) -> int:
-        """Return when a commit was made, in seconds since 1970.
+        """Return when a commit says it was made, in seconds since 1970; within what `epoch_of` allows.
 
         Raises:
             SourceError: It is not there.
@@ -90,7 +77,8 @@ class Repository:
         answer = self.git.ask("log", "-1", "--format=%ct", commit)
         if answer.returncode != 0:
             raise self._unknown(commit)
-        return int(answer.output)
+        text = answer.output.strip()
+        return epoch_of(int(text) if text.isascii() and text.isdecimal() else 0)
 
     def subject(self, commit: str) -> str:
         """Return the first line of a commit's message; nothing if the commit is not there."""
@@ -106,6 +94,14 @@ class Repository:
     def has(self, commit: str) -> bool:
         """Return whether a commit is there, by its hash or a reference's full name."""
         return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+    def publishes(self, commit: str) -> bool:
+        """Return whether a commit is on one of the repository's branches or below one of its tags.
+
+        Servers such as GitHub's also give the commits of every fork when they are asked for by their hash.
+        """
+        beyond = self.git.ask("rev-list", "--max-count=1", commit, "--not", "--branches", "--remotes", "--tags")
+        return beyond.returncode == 0 and not beyond.output.strip()
 
     def objects(self, commit: str, *parts: str) -> dict[str, str]:
         """Return mode and object name of each of a commit's files and links, by their sorted paths.
@@ -135,22 +131,42 @@ class Repository:
         Raises:
             SourceError: git cannot.
         """
-        tree = folder.with_name(f"{folder.name}.tree")
-        index = {"GIT_INDEX_FILE": str(tree)}
-        place: list[str] = [*_PLAIN, f"--work-tree={folder}"]
-        # With two trees read-tree writes what differs; in a partial clone it fetches all of that at once.
-        steps = (
-            [["read-tree", since], ["read-tree", "-m", "-u", since, commit]]
-            if since
-            else [["read-tree", "--reset", "-u", commit]]
-        )
-        try:
-            for command in steps:
-                answer = self.git.ask(*place, *command, env=index)
-                if answer.returncode != 0:
-                    raise self._broken(commit, answer.output)
-        finally:
-            tree.unlink(missing_ok=True)
+        own = self.git.ask("rev-parse", "--git-path", "info/attributes").output.strip()
+        if own and _says_something(self.git.folder / own):
+            raise SourceError(
+                f"{own} of the repository changes what is checked out",
+                where=self.name,
+                next_step="move the file away, or give another clone",
+            )
+        answer = self.git.check_out(commit, folder, since)
+        if answer.returncode != 0:
+            raise self._broken(commit, answer.output)
+
+    def check_objects(self, commit: str, blobs: Iterable[str]) -> None:
+        """Check that a commit, its folders and some of its files have the content that they are named after.
+
+        git itself does not compare them when it reads, so a clone can be made to have anything under a commit's name.
+
+        Args:
+            commit: Full hash.
+            blobs: Object names of files.
+
+        Raises:
+            SourceError: One of them has other content, or is not there.
+        """
+        root = self.git.ask("rev-parse", "--verify", "--end-of-options", f"{commit}^{{tree}}")
+        listed = self.git.ask("ls-tree", "-r", "-d", "-z", commit)
+        if root.returncode != 0 or listed.returncode != 0:
+            raise self._broken(commit, root.output + listed.output)
+        rows = [row.partition("\t")[0].split() for row in listed.output.split("\0") if row]
+        trees = {name for _, kind, name in rows if kind == "tree"}
+        if wrong := misnamed_objects(self.git, sorted({commit, root.output.strip(), *trees, *blobs})):
+            raise SourceError(
+                f"{len(wrong)} objects of commit {commit} do not have the content that they are named after",
+                where=self.name,
+                output="\n".join(first_lines(wrong, _SHOWN)),
+                next_step="the repository is damaged or forged: clone it again from where it is published",
+            )
 
     def _broken(self, commit: str, output: str) -> SourceError:
         return SourceError(
@@ -178,3 +194,14 @@ class Repository:
             where=self.name,
             next_step="give a hash, a tag or a branch that is there; git log shows them",
         )
+
+
+def _says_something(attributes: Path) -> bool:
+    """Return whether a file of git attributes has a line that is no comment."""
+    try:
+        lines = attributes.read_bytes().splitlines()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return any(line.strip() and not line.lstrip().startswith(b"#") for line in lines)

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+LATEST_EPOCH = 4_354_819_198
+"""The last moment of a ZIP archive's clock, in 2107: a commit may claim any date, and the wheel takes it over."""
+
+_DIGITS, _SHOWN = 12, 40
+
 KIND = "sources"
 """Where the store keeps trees, those of sdists and the snapshots of local ones."""
 
@@ -38,20 +43,25 @@ class Source:
     commit: str | None = None
 
 
+def epoch_of(seconds: float) -> int:
+    """Return a time that a source claims as one that every file of a wheel can have; the same for all builds."""
+    return int(max(0, min(seconds, LATEST_EPOCH)))
+
+
 def with_epoch(source: Source, environ: Mapping[str, str]) -> Source:
     """Return the source with the time that ``SOURCE_DATE_EPOCH`` names, if it is set.
 
     The variable is defined at https://reproducible-builds.org/specs/source-date-epoch/.
 
     Raises:
-        UsageError: It is not a whole number of seconds.
+        UsageError: It is not a whole number of seconds, or later than `LATEST_EPOCH`.
     """
     text = environ.get("SOURCE_DATE_EPOCH", "").strip()
     if not text:
         return source
-    if not (text.isascii() and text.isdecimal()):
+    if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS or int(text) > LATEST_EPOCH:
         raise UsageError(
-            f"SOURCE_DATE_EPOCH is {text!r}, not a whole number of seconds since 1970",
+            f"SOURCE_DATE_EPOCH is {text[:_SHOWN]!r}, not a whole number of seconds from 1970 to 2107",
             where="environment",
             next_step="unset it to take the time from the source",
         )

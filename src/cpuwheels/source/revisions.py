@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Literal
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.errors import BisectError
+from cpuwheels.source.history import dated_line
 
 if TYPE_CHECKING:
     from cpuwheels.source.repository import Repository
@@ -89,23 +91,22 @@ def resolve(repository: Repository, text: str, *, branch: str) -> Revision:
 def _commit_at(repository: Repository, text: str, branch: str) -> str:
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
+        if len(text) == len("2026-11-01"):
+            moment += timedelta(days=1, seconds=-1)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        seconds = int(moment.timestamp())
+    except (ValueError, OverflowError) as error:
         raise BisectError(
             f"{text!r} is no date: {error}",
             where="--good, --bad",
             next_step="write it as 2026-11-01 or 2026-11-01T12:00",
         ) from error
-    if len(text) == len("2026-11-01"):
-        moment += timedelta(days=1, seconds=-1)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    before = f"--before={int(moment.timestamp())}"  # git counts that second in
-    tip = repository.commit(branch)
-    found = repository.git.ask("rev-list", "-1", "--first-parent", before, tip).output.strip()
-    if not found:
+    line = dated_line(repository, repository.commit(branch))
+    count = bisect_right(list(line.values()), seconds)  # that second counts in
+    if not count:
         raise BisectError(
             f"{branch} has no commit by {text}",
             where=repository.name,
             next_step="give a later date, or another branch with --branch",
         )
-    return found
+    return list(line)[count - 1]

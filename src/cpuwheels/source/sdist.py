@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.core.digests import make_key
+from cpuwheels.core.digests import make_key, tree_names
 from cpuwheels.core.errors import DownloadError, SourceError
+from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.fetch.download import Pinned, fetch
 from cpuwheels.fetch.simple_index import index_files
 from cpuwheels.fetch.tarball import unpack_tar
-from cpuwheels.source.result import KIND, Source
+from cpuwheels.source.result import KIND, Source, epoch_of
+from cpuwheels.source.tree_check import check_links, check_names
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,6 +62,7 @@ class SdistRequest:
             DigestMismatchError: The bytes are not the pinned ones.
             UnsafeArchiveError: It holds members that may not be unpacked.
             SourceError: It is not an sdist of this version.
+            UnsuitableSourceError: A name may not be in a source, or a link leaves it.
         """
         name = f"{PROJECT} {self.version} sdist"
 
@@ -72,7 +75,9 @@ class SdistRequest:
             )
             epoch = unpack_tar(archive, folder)
             _check_version(folder, self.version)
-            (folder / _EPOCH_FILE).write_text(f"{epoch}\n")
+            check_names(names := tree_names(folder), name)
+            check_links(folder, names, name)
+            write_atomic(folder / _EPOCH_FILE, f"{epoch_of(epoch)}\n")
 
         folder = store.get(KIND, self.key, unpack)
         return Source(

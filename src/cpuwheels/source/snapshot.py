@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import digest_of_entries, entry_digest, make_key, text_digest
 from cpuwheels.core.errors import SourceError
-from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.result import KIND, Source
+from cpuwheels.source.tree_check import check_links, check_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -60,16 +61,25 @@ def take_snapshot(
 
     Raises:
         SourceError: A file cannot be read or was changed meanwhile.
+        UnsuitableSourceError: A name may not be in a source, or a link leaves it.
     """
+    check_names(names, origin)
     digests = dict(known.digests) if known else {}
     digests |= _digests(folder, [name for name in names if name not in digests])
+    links = [name for name, digest in digests.items() if digest.startswith("link:")]
     digest = text_digest(f"{digest_of_entries(digests)} {described.version} {epoch}")
     key = make_key(tree=digest, layout=1)
     copy = store.find(KIND, key, of=known.folder if known else None)
     if copy is None:
         before = known.folder if known else store.latest(KIND)
         reporter.info(f"taking a snapshot of {len(names)} files of {folder}")
-        copy = store.get(KIND, key, lambda fresh: _copy(folder, digests, fresh, before), of=before)
+
+        def make(fresh: Path) -> None:
+            _copy(folder, digests, fresh, before)
+            check_links(fresh, links, origin)
+
+        copy = store.get(KIND, key, make, of=before)
+    check_links(copy, links, origin)  # an entry may be older than the check
     return Source(
         version=described.version,
         folder=copy,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from itertools import accumulate
@@ -11,6 +12,8 @@ from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.errors import SourceError, UnsuitableSourceError
 from cpuwheels.fetch.git import Git
+from cpuwheels.source.repository import Repository
+from cpuwheels.source.result import epoch_of
 from cpuwheels.source.sdist import sdist_version
 from cpuwheels.source.snapshot import take_snapshot
 from cpuwheels.source.version import Described, describe
@@ -143,7 +146,8 @@ def _source_files(folder: Path) -> list[str]:
 
 
 def _epoch(folder: Path, names: list[str]) -> int:
-    commit = Git(folder).ask("log", "-1", "--format=%ct")
-    if (folder / ".git").exists() and commit.returncode == 0:
-        return int(commit.output)
-    return max(int((folder / name).lstat().st_mtime) for name in names)
+    if (folder / ".git").exists():
+        repository = Repository(Git(folder), str(folder))
+        with contextlib.suppress(SourceError):  # no commit yet
+            return repository.epoch("HEAD")
+    return epoch_of(max((folder / name).lstat().st_mtime for name in names))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
+from cpuwheels.bisect.command_environment import command_environment
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.console import Reporter
@@ -34,7 +35,7 @@ def judge(
         python.chmod(0o755)
         return python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
 
-    asked: Predicate = CommandPredicate(command, limit, install, os.environ | environ, cwd)
+    asked: Predicate = CommandPredicate(command, limit, install, environ or {"PATH": os.defpath}, cwd)
     return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
 
 
@@ -50,7 +51,10 @@ def test_the_command_gets_the_wheel_its_commit_and_its_python(tmp_path: Path) ->
 
 def test_nothing_else_gets_in_the_place_of_the_wheel(tmp_path: Path) -> None:
     asks = 'test -z "$PYTHONPATH" && test "$MINE" = kept && test "$ONEDNN_MAX_CPU_ISA" = AVX512_CORE'
-    found = judge(asks, tmp_path, PYTHONPATH="/elsewhere", MINE="kept")(tmp_path / "a.whl", "c", tmp_path / "probe")
+    users = {"PYTHONPATH": "/elsewhere", "MINE": "kept", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    found = judge(asks, tmp_path, **command_environment(os.environ | users, ["MINE", "ONEDNN_MAX_CPU_ISA"]))(
+        tmp_path / "a.whl", "c", tmp_path / "probe"
+    )
     assert found.verdict is Verdict.GOOD
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -150,11 +151,12 @@ def test_a_server_decides(wheels: Wheels, builds: Builds, reporter: Reporter) ->
     assert builds.sources == [OTHER]
 
 
-def test_a_script_decides(wheels: Wheels, tmp_path: Path) -> None:
+def test_a_script_decides(wheels: Wheels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "ask.py"
     script.touch()
-    found = predicate(wheels, serve=str(script), timeout=5.0)
-    assert found == ScriptPredicate(script, 5.0, wheels.paths, wheels.matrix, "x86")
+    monkeypatch.setenv("MINE", "1")
+    found = predicate(wheels, serve=str(script), timeout=5.0, env=("MINE",))
+    assert found == ScriptPredicate(script, 5.0, wheels.paths, wheels.matrix, "x86", {"MINE": "1"})
 
 
 @pytest.mark.parametrize("requirements", [True, False])
@@ -171,8 +173,8 @@ def test_a_command_gets_an_environment_of_its_own(
     done: list[tuple[object, ...]] = []
     limit = SimpleNamespace(environment=lambda: {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
 
-    def complete(environment: object, wheel: Path, folder: Path, _logs: Path, cache: Path) -> Path:
-        done.append(("complete", environment, wheel.name, folder, cache))
+    def complete(environment: object, wheel: Path, folder: Path, _logs: Path, cache: Path, *, sdists: bool) -> Path:
+        done.append(("complete", environment, wheel.name, folder, cache, sdists))
         return folder / "bin" / "python"
 
     def layered(environment: object, folder: Path, _logs: Path) -> Path:
@@ -182,6 +184,8 @@ def test_a_command_gets_an_environment_of_its_own(
     def install(wheel: Path, python: Path, lock: Path | None, _logs: Path, cache: Path) -> None:
         done.append(("install", wheel.name, python, lock, cache))
 
+    monkeypatch.setenv("MINE", "1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     monkeypatch.setattr(module, "read_wheel", lambda *_: SimpleNamespace(torch="2.13.0"))
     monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
     monkeypatch.setattr(module, "is_foreign", lambda _: foreign)
@@ -190,16 +194,18 @@ def test_a_command_gets_an_environment_of_its_own(
     monkeypatch.setattr(module, "complete_environment", complete)
     monkeypatch.setattr(module, "layered_environment", layered)
     monkeypatch.setattr(module, "install_wheel", install)
-    found = predicate(wheels, run="true", timeout=5.0, requirements=requirements)
+    found = predicate(wheels, run="true", timeout=5.0, requirements=requirements, allow_sdists=True, env=("MINE",))
     assert isinstance(found, CommandPredicate)
     assert (found.command, found.limit, found.cwd) == ("true", 5.0, Path.cwd())
+    assert (found.environ["MINE"], found.environ["PATH"]) == ("1", os.environ["PATH"])
+    assert "AWS_SECRET_ACCESS_KEY" not in found.environ
     folder = tmp_path / "out" / COMMIT[:12] / "venv"
     python, needed = found.install(tmp_path / "a.whl", folder, reporter)
     assert python == folder / "bin" / "python"
     assert needed == ({} if foreign else {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
     cache = tmp_path / "out" / "unpacked"
     if requirements:
-        assert done == [("complete", "with torch 2.13.0", "a.whl", folder, cache)]
+        assert done == [("complete", "with torch 2.13.0", "a.whl", folder, cache, True)]
     else:
         assert done == [("layered", "with torch 2.13.0", folder), ("install", "a.whl", python, None, cache)]
     assert list((folder.parent / "logs").glob("x86*"))

@@ -46,7 +46,8 @@ def outcome(folder: Path, verdicts: dict[int, Verdict], judge: dict[str, str | f
         bad=names[8],
         first_parent=True,
         repository=str(tree),
-        judge=judge or {"run": "test -e 'a b'", "timeout": 60.0, "requirements": "none"},
+        judge=judge
+        or {"run": "test -e 'a b'", "timeout": 60.0, "requirements": "none", "env": "A B", "sdists": "allowed"},
     )
     state = State(question=question)
     for number, verdict in verdicts.items():
@@ -103,7 +104,8 @@ def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> 
     assert options["--good"] == git(tree, "rev-parse", f"main~{8 - int(good)}")
     assert options["--bad"] == git(tree, "rev-parse", f"main~{8 - int(bad)}")
     assert (options["--run"], options["--timeout"]) == ("test -e 'a b'", "60")
-    assert "--no-requirements" in words
+    assert {"--no-requirements", "--allow-sdists"} < set(words)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--env"] == ["A", "B"]
     assert str(tree) in words
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,9 @@ def test_a_file_becomes_a_model(tmp_path: Path) -> None:
         ("title: T\nparts:\n  - name: a\n    size: big\n", "parts.0.size: Input should be a valid integer", 4),
         ("parts: []\n", "title: Field required", 1),
         ("- a\n", "the file: Input should be", 1),
+        ("title: T\nparts:\n  - name: a\n    size: true\n", "parts.0.size: Input should be a valid integer", 4),
+        ('title: T\nparts:\n  - name: a\n    size: "3"\n', "parts.0.size: Input should be a valid integer", 4),
+        ("title: T\nparts: []\ntitle: U\n", "whole.yaml is not valid YAML: the key 'title' is there twice", 3),
         ("title: T\nparts: [\n", "is not valid YAML", 3),
         (b"title: \xff\n", "is not UTF-8 text", None),
     ],
@@ -67,3 +71,12 @@ def test_all_faults_are_told_a_misspelt_key_first(tmp_path: Path) -> None:
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(MatrixError, match=r"cannot read none\.yaml"):
         load_yaml(tmp_path / "none.yaml", Whole)
+
+
+def test_a_file_may_be_linked_but_not_be_a_pipe(tmp_path: Path) -> None:
+    (tmp_path / "link.yaml").symlink_to("whole.yaml")
+    (tmp_path / "whole.yaml").write_text("title: T")
+    assert load_yaml(tmp_path / "link.yaml", Whole) == Whole(title="T")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(MatrixError, match=r"cannot read pipe\.yaml: it is not a regular file"):
+        load_yaml(tmp_path / "pipe.yaml", Whole)

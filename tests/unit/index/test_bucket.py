@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import stat
 import threading
 import time
 import urllib.request
@@ -155,3 +158,142 @@ def test_a_place_that_is_none(place: str) -> None:
 def test_a_folder_is_named_by_path_or_url(tmp_path: Path) -> None:
     open_bucket(str(tmp_path / "a b")).write("x", b"1")
     assert open_bucket((tmp_path / "a b").as_uri().replace("%20", " ")).read("x") == b"1"
+
+
+class TestAnotherPublisherTookOver:
+    """The claim of the first one has expired while it was at work; neither knows the other's clock."""
+
+    @pytest.fixture
+    def first(self, s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> Bucket:
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
+        monkeypatch.setattr(s3_buckets.S3Bucket, "_require_claim", lambda _: None)  # looked just before it was lost
+        return s3()
+
+    def test_a_page_that_it_read_before_is_not_overwritten(self, first: Bucket, s3: Callable[[], Bucket]) -> None:
+        s3().write("page", b"old")
+        with first.alone():
+            assert first.read("page") == b"old"
+            time.sleep(1.1)
+            with s3().alone(wait=1) as _:
+                s3().write("page", b"second")
+            with pytest.raises(PublishError, match="another publisher"):
+                first.write("page", b"first")
+        assert s3().read("page") == b"second"
+
+    def test_a_page_that_was_not_there_is_not_overwritten(self, first: Bucket, s3: Callable[[], Bucket]) -> None:
+        with first.alone():
+            assert first.read("page") is None
+            s3().write("page", b"second")
+            with pytest.raises(PublishError, match="another publisher"):
+                first.write("page", b"first")
+        assert s3().read("page") == b"second"
+
+
+def test_the_clock_of_a_publisher_does_not_count(s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time
+    with s3().alone():
+        monkeypatch.setattr(time, "time", lambda: now() + 901)
+        with pytest.raises(PublishError, match="another publisher is at work"), s3().alone(wait=0):
+            pass
+
+
+def test_claims_are_numbered(s3: Callable[[], Bucket]) -> None:
+    tokens = []
+    for _ in range(3):
+        bucket = s3()
+        with bucket.alone():
+            assert isinstance(bucket, S3Bucket)
+            assert bucket._held is not None
+            tokens.append(bucket._held.token)
+    assert tokens == [1, 2, 3]
+
+
+def test_a_release_leaves_the_claim_of_who_took_over(s3: Callable[[], Bucket], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 0.05)
+    first, second = s3(), s3()
+    with contextlib.ExitStack() as stack:
+        with first.alone():
+            time.sleep(1.1)
+            stack.enter_context(second.alone(wait=1))
+        monkeypatch.setattr(s3_buckets, "LEASE_SECONDS", 900.0)
+        with pytest.raises(PublishError, match="another publisher is at work"), s3().alone(wait=0):
+            pass
+        second.write("a", b"second")
+
+
+class TestPowerCut:
+    """What is on the disk when: a record of each call that makes something durable or visible."""
+
+    @pytest.fixture
+    def calls(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+        found: list[str] = []
+        sync, replace = os.fsync, Path.replace
+
+        def name(handle: int) -> str:
+            return Path(f"/proc/self/fd/{handle}").readlink().name
+
+        def fsync(handle: int) -> None:
+            found.append("sync folder " + name(handle) if stat.S_ISDIR(os.fstat(handle).st_mode) else "sync file")
+            sync(handle)
+
+        def rename(self: Path, target: Path) -> Path:
+            found.append(f"rename {target.name}")
+            return replace(self, target)
+
+        monkeypatch.setattr(os, "fsync", fsync)
+        monkeypatch.setattr(Path, "replace", rename)
+        return found
+
+    def test_a_file_has_its_content_before_its_name_and_both_before_the_next_file(
+        self, tmp_path: Path, calls: list[str]
+    ) -> None:
+        bucket = Folder(tmp_path / "index")
+        bucket.add("files/aa/a.whl", b"wheel")
+        bucket.write("nightly/index.html", b"page")
+        bucket.write("nightly/index.html", b"page two")
+        assert calls == [
+            *("sync file", "sync folder index", "sync folder files", "rename a.whl", "sync folder aa"),
+            *("sync file", "sync folder index", "rename index.html", "sync folder nightly"),
+            *("sync file", "rename index.html", "sync folder nightly"),
+        ]
+
+    def test_removal_is_durable(self, tmp_path: Path, calls: list[str]) -> None:
+        bucket = Folder(tmp_path / "index")
+        bucket.write("a", b"")
+        del calls[:]
+        bucket.remove("a")
+        assert calls == ["sync folder index"]
+
+
+class TestLinksInAFolder:
+    @pytest.fixture
+    def outside(self, tmp_path: Path) -> Path:
+        (tmp_path / "outside").mkdir()
+        (tmp_path / "outside" / "file").write_text("the user's")
+        return tmp_path / "outside"
+
+    @pytest.mark.parametrize("path", ["link", "folder/file", "../outside/file", "/etc/hostname", "a/./b", ""])
+    def test_nothing_is_read_written_or_removed_through_one(self, tmp_path: Path, outside: Path, path: str) -> None:
+        bucket = Folder(tmp_path / "index")
+        (tmp_path / "index" / "link").symlink_to(outside / "file")
+        (tmp_path / "index" / "folder").symlink_to(outside)
+        for act in (bucket.read, bucket.remove, lambda one: bucket.write(one, b"x"), lambda one: bucket.add(one, b"x")):
+            with pytest.raises(PublishError, match="is a link or something else"):
+                act(path)
+        assert (outside / "file").read_text() == "the user's"
+        assert list(outside.iterdir()) == [outside / "file"]
+
+    def test_a_pipe_does_not_hang_it(self, tmp_path: Path) -> None:
+        bucket = Folder(tmp_path / "index")
+        os.mkfifo(tmp_path / "index" / "page")
+        with pytest.raises(PublishError, match="is a link or something else"):
+            bucket.read("page")
+
+    def test_what_a_killed_publisher_began_is_removed(self, tmp_path: Path) -> None:
+        bucket = Folder(tmp_path / "index")
+        (tmp_path / "index" / ".publishing.unfinished").mkdir()
+        (tmp_path / "index" / ".publishing.unfinished" / "half").write_text("half")
+        assert bucket.names() == []
+        with bucket.alone():
+            pass
+        assert not (tmp_path / "index" / ".publishing.unfinished").exists()

@@ -78,6 +78,23 @@ def test_the_same_again_changes_nothing(root: Path, tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
+@pytest.mark.parametrize("damage", ["other bytes", "cut", "empty", "gone"])
+@pytest.mark.parametrize("suffix", ["", ".metadata"])
+def test_what_is_damaged_is_healed_and_said(root: Path, tmp_path: Path, damage: str, suffix: str) -> None:
+    one = publication(tmp_path / "dist")
+    publish(Folder(root), one)
+    path = root / f"{wheel_path(one.entry)}{suffix}"
+    whole = path.read_bytes()
+    if damage == "gone":
+        path.unlink()
+    else:
+        path.write_bytes({"other bytes": whole[::-1], "cut": whole[:-1], "empty": b""}[damage])
+    found = publish(Folder(root), one)
+    assert (found.new, found.healed) == (False, True)
+    assert path.read_bytes() == whole
+    assert not publish(Folder(root), one).healed
+
+
 def test_a_verdict_that_came_later_is_said_on_every_page(root: Path, tmp_path: Path) -> None:
     one = publication(tmp_path / "dist")
     publish(Folder(root), one)

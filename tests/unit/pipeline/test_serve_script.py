@@ -16,7 +16,7 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline import serve_script as module
-from cpuwheels.pipeline.serve_script import ScriptResult, serve_script
+from cpuwheels.pipeline.serve_script import ScriptRequest, ScriptResult, serve_script
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest
 
 URL = "http://127.0.0.1:9/v1"
@@ -59,12 +59,14 @@ class Servers:
         if self.end_fault:
             raise ServerError(self.end_fault)
 
-    def run(self, text: str, name: str = "ask.py", limit: float | None = None) -> ScriptResult:
+    def run(self, text: str, name: str = "ask.py", limit: float | None = None, **env: str) -> ScriptResult:
         script = self.base / name
         script.write_text(text)
         script.chmod(0o755)
         paths = Paths(self.base, self.base / "cache", self.base / "dist")
-        return serve_script(paths, self.matrix, "x86", self.base / "a.whl", script, limit, self.reporter)
+        return serve_script(
+            paths, self.matrix, "x86", self.base / "a.whl", ScriptRequest(script, limit, env), self.reporter
+        )
 
 
 @pytest.fixture
@@ -85,6 +87,15 @@ def test_it_finds_the_server_as_openais_client_does(servers: Servers, monkeypatc
     (request,) = servers.requests
     assert (request.dtype, request.model) == ("bfloat16", servers.base / "models" / "qwen3")
     assert servers.ended == 1
+
+
+def test_what_the_user_names_reaches_the_script_and_not_the_server(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "s")
+    asks = "import os\nprint(os.environ.get('SECRET_TOKEN'), os.environ['MINE'], os.environ['OPENAI_API_KEY'])\n"
+    assert servers.run(asks, MINE="1", OPENAI_API_KEY="2").last == "None 1 none"
+    assert not {"SECRET_TOKEN", "MINE"} & servers.requests[0].env.keys()
 
 
 def test_another_program_is_run_as_it_is(servers: Servers) -> None:

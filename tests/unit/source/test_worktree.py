@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from packaging.version import Version
 
-from cpuwheels.core.errors import SourceError, StoreError
-from cpuwheels.core.store import MANIFEST, check_entry
+from cpuwheels.core.errors import SourceError, UnsuitableSourceError
+from cpuwheels.core.sealed_entry import MANIFEST, check_entry
 from cpuwheels.source.version import Described
 from cpuwheels.source.worktree import TreeRequest, check_tree, tree_version
 from sample_source import EPOCH, commit, git, write_tree
@@ -180,7 +180,9 @@ def test_a_tree_with_a_file_of_the_stores_own_name_is_refused(checkout: Path, st
     (checkout / MANIFEST).write_text("{}")
     commit(checkout)
     for _ in range(2):
-        with pytest.raises(StoreError, match=f"{MANIFEST} at the top of what is to be stored"):
+        with pytest.raises(
+            UnsuitableSourceError, match=rf"{MANIFEST}': names at the top that begin with \.cpuwheels- are"
+        ):
             TreeRequest(checkout).get(store, reporter)
     (checkout / "tests").mkdir()
     (checkout / MANIFEST).rename(checkout / "tests" / MANIFEST)

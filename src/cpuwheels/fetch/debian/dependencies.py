@@ -46,17 +46,14 @@ def read_index(suite: str, text: str) -> Index:
     """Read the text of a ``Packages`` file.
 
     Of several versions of a package the last one counts, which is the newest in Debian's own files.
+
+    Raises:
+        ToolchainError: A package's entry lacks something, or names a file outside of the mirror.
     """
     candidates: dict[str, Candidate] = {}
     providers: dict[str, set[str]] = {}
     for paragraph in Packages.iter_paragraphs(text.splitlines(keepends=True), use_apt_pkg=False):
-        package = DebianPackage(
-            name=paragraph["Package"],
-            version=paragraph["Version"],
-            path=paragraph["Filename"],
-            size=int(paragraph["Size"]),
-            sha256=paragraph["SHA256"],
-        )
+        package = _package(suite, paragraph)
         depends = [paragraph[field] for field in ("Pre-Depends", "Depends") if field in paragraph]
         candidates[package.name] = Candidate(package, ", ".join(depends))
         for virtual in _first(paragraph.get("Provides", "")):
@@ -94,6 +91,23 @@ def closure(
         if dependencies:
             todo += [(need, name) for need in candidate.needs]
     return sorted(found.values(), key=lambda package: package.name)
+
+
+def _package(suite: str, paragraph: Packages) -> DebianPackage:
+    try:
+        return DebianPackage(
+            name=paragraph["Package"],
+            version=paragraph["Version"],
+            path=paragraph["Filename"],
+            size=int(paragraph["Size"]),
+            sha256=paragraph["SHA256"],
+        )
+    except (KeyError, ValueError) as error:
+        raise ToolchainError(
+            f"the index of Debian suite {suite} has an entry that cannot be used: {' '.join(str(error).split())}",
+            where=paragraph.get("Package", "a package without a name"),
+            next_step="use another mirror (CPUWHEELS_DEBIAN_MIRROR)",
+        ) from error
 
 
 def _provider(index: Index, name: str, wanted_by: str) -> str:

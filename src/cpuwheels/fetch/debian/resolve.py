@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import lzma
-import shutil
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
-from debian.deb822 import Release
 
 from cpuwheels.config.debian_lock import DebianLock
-from cpuwheels.core.capture import capture
-from cpuwheels.core.errors import DigestMismatchError, DownloadError
+from cpuwheels.core.errors import DigestMismatchError, DownloadError, SignatureError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import load_yaml
 from cpuwheels.fetch.debian.dependencies import closure, read_index
+from cpuwheels.fetch.debian.release import KEYRING, find_gpgv, read_list
 from cpuwheels.fetch.download import Pinned, download, mirrored
 
 if TYPE_CHECKING:
@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.debian_lock import DebianPackage
     from cpuwheels.fetch.debian.dependencies import Index
-
-KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    from cpuwheels.fetch.debian.release import Listed, SuiteList
 
 _COMPONENT = "main"
+_UNPACKING_MEMORY = 1 << 28
+"""Bytes that unpacking an index may take; what Debian packs with ``xz -9`` takes 65 MiB."""
 _HEADER = """\
 # `packages` is written by `nox -s lock`, everything above it by hand. Every file is pinned by its content, so
 # it does not matter which mirror serves it.
@@ -37,29 +38,33 @@ _HEADER = """\
 log = logging.getLogger(__name__)
 
 
-def relock(path: Path, mirrors: Sequence[str], *, keyring: Path = KEYRING) -> DebianLock:
+def relock(path: Path, mirrors: Sequence[str], *, keyring: Path = KEYRING, now: datetime | None = None) -> DebianLock:
     """Resolve a lock's packages to what the mirrors have now and rewrite the file.
 
-    The suites' indexes are checked against their ``InRelease`` file, and that against Debian's archive
-    key where ``gpgv`` and the key are on the machine; where they are not, a warning says so.
+    The suites' indexes are checked against their ``InRelease`` file, and that with ``gpgv`` against Debian's archive
+    keys. A mirror whose list is refused is named in a warning, and the next one is asked.
 
     Args:
         path: The lock; its ``packages`` are replaced.
         mirrors: Debian mirrors in order.
         keyring: Debian's archive keys, as its package ``debian-archive-keyring`` installs them.
+        now: The time; the clock's if not given.
 
     Raises:
         MatrixError: The file does not fit the model.
         DownloadError: No mirror serves a suite.
-        DigestMismatchError: An index is not what its suite announces, or is not signed by Debian.
+        SignatureError: No mirror's list of a suite is signed, the suite's and up to date; or this cannot be checked.
+        DigestMismatchError: An index is not what its suite announces.
         ToolchainError: A suite lacks a package.
         StoreError: The file cannot be written.
     """
     old = load_yaml(path, DebianLock)
+    now = now or datetime.now(UTC)
+    find_gpgv(keyring)
     packages: dict[str, DebianPackage] = {}
     with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
         for suite, roots in old.suites.items():
-            index = fetch_index(suite, old.architecture, mirrors, Path(folder), keyring)
+            index = fetch_index(suite, old.architecture, mirrors, Path(folder), keyring, now)
             taken = closure(index, roots, leave_out=old.leave_out, dependencies=old.dependencies)
             # Where two suites have a package, the one named first in the lock wins.
             packages = {package.name: package for package in taken} | packages
@@ -76,51 +81,83 @@ def lock_text(lock: DebianLock) -> str:
     return _HEADER + body
 
 
-def fetch_index(suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path) -> Index:
+def fetch_index(
+    suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
+) -> Index:
     """Fetch a suite's index of one architecture and check it against the suite's signed list.
 
     Raises:
         DownloadError: No mirror serves it.
-        DigestMismatchError: It is not what the suite announces, or not signed by Debian.
+        SignatureError: No mirror has a list that is signed, the suite's and up to date.
+        DigestMismatchError: It is not what the suite announces.
     """
-    release = folder / f"{suite}.InRelease"
-    urls = mirrored(f"dists/{suite}/InRelease", mirrors)
-    download(Pinned(f"the list of Debian suite {suite}", urls, None), release)
-    check_signature(release, urls[0], keyring)
-    name = f"{_COMPONENT}/binary-{architecture}/Packages.xz"
-    entry = next((entry for entry in Release(release.read_bytes())["SHA256"] if entry["name"] == name), None)
-    if entry is None:
+    mirror, found = _fetch_list(suite, mirrors, folder, keyring, now)
+    name = f"{_COMPONENT}/binary-{architecture}/Packages"
+    packed, unpacked = found.files.get(f"{name}.xz"), found.files.get(name)
+    if packed is None or unpacked is None:
         raise DownloadError(
             f"Debian suite {suite} has no architecture {architecture}",
-            where=urls[0],
+            where=f"{mirror}/dists/{suite}/InRelease",
             next_step="correct the lock's architecture",
         )
     index = folder / f"{suite}.Packages.xz"
-    pinned = Pinned(
-        f"the index of Debian suite {suite}",
-        mirrored(f"dists/{suite}/{name}", mirrors),
-        entry["sha256"],
-        int(entry["size"]),
-    )
-    download(pinned, index)
-    return read_index(suite, lzma.decompress(index.read_bytes()).decode())
+    urls = mirrored(f"dists/{suite}/{name}.xz", [mirror, *(other for other in mirrors if other != mirror)])
+    what = f"the index of Debian suite {suite}"
+    download(Pinned(what, urls, packed.sha256, packed.size), index)
+    return read_index(suite, unpack_index(index, unpacked, what, urls[0]))
 
 
-def check_signature(release: Path, origin: str, keyring: Path) -> None:
-    """Check a suite's list against Debian's archive keys, or warn that this machine cannot.
+def unpack_index(path: Path, listed: Listed, what: str, where: str) -> str:
+    """Return the text of an index, of which no more is unpacked than the suite's list states.
+
+    Args:
+        path: The index, packed with xz.
+        listed: What the list states of the unpacked file.
+        what: What it is, for messages.
+        where: Where it came from.
 
     Raises:
-        DigestMismatchError: It is not signed by one of the keys.
+        DigestMismatchError: It is not what the list states.
     """
-    gpgv = shutil.which("gpgv")
-    if gpgv is None or not keyring.is_file():
-        missing = "gpgv" if gpgv is None else keyring
-        log.warning("%s is not on this machine: the signature of %s is not checked", missing, origin)
-        return
-    answer = capture([gpgv, "--quiet", "--keyring", keyring, release], both=True)
-    if answer.returncode != 0:
+    try:
+        unpacker = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_UNPACKING_MEMORY)
+        data = unpacker.decompress(path.read_bytes(), listed.size + 1)
+    except lzma.LZMAError as error:
+        raise DigestMismatchError(f"{what} cannot be unpacked: {error}", where=where) from error
+    if len(data) != listed.size or hashlib.sha256(data).hexdigest() != listed.sha256:
         raise DigestMismatchError(
-            f"{release.name} is not signed by Debian: {answer.output.strip().splitlines()[-1]}",
-            where=origin,
-            next_step="use another mirror (CPUWHEELS_DEBIAN_MIRROR), or update debian-archive-keyring",
+            f"{what} does not unpack to the {listed.size} bytes that the suite's list states",
+            where=where,
+            next_step="use another mirror (CPUWHEELS_DEBIAN_MIRROR)",
         )
+    return data.decode(errors="replace")
+
+
+def _fetch_list(
+    suite: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
+) -> tuple[str, SuiteList]:
+    """Return the first list that passes every check, and its mirror."""
+    refused: SignatureError | None = None
+    faults: list[DownloadError] = []
+    for mirror in mirrors:
+        release = folder / f"{suite}.InRelease"
+        urls = mirrored(f"dists/{suite}/InRelease", [mirror])
+        try:
+            download(Pinned(f"the list of Debian suite {suite}", urls, None), release)
+            found = read_list(release, suite, mirror, keyring=keyring, now=now)
+        except DownloadError as error:
+            faults.append(error)
+        except SignatureError as error:
+            log.warning("refused: %s (%s)", error.what, error.where)
+            refused = refused or error
+        else:
+            log.info("%s of %s is signed by %s", suite, found.date.date(), ", ".join(found.signers))
+            return mirror, found
+    if refused is not None:
+        raise refused
+    raise DownloadError(
+        f"cannot fetch the list of Debian suite {suite}",
+        where=faults[0].where if faults else "matrix.yaml: debian.mirrors",
+        output="\n".join(fault.output for fault in faults),
+        next_step="check the network, or name a mirror (docs/mirrors.md)",
+    )
