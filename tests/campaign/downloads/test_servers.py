@@ -50,7 +50,10 @@ def test_no_file(server: Server, refused: Refused, answer: Answer, tries: int) -
     ],
 )
 def test_other_bytes(server: Server, refused: Refused, body: bytes) -> None:
-    assert SHA256 in refused(server.serve("/f", Answer(body)), error=DigestMismatchError)
+    message = refused(server.serve("/f", Answer(body)), error=DigestMismatchError)
+    assert SHA256 in message
+    # More than the pinned size is not fetched.
+    assert ("more than 17000 bytes" in message) == (len(body) > len(GOOD))
 
 
 @pytest.mark.parametrize(
