@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from uv import find_uv_bin
 
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
+from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.process import run
 from cpuwheels.fetch.uv import NEWEST_GLIBC, uv_environment
 from cpuwheels.verification.serving.requirements import APART
@@ -128,7 +128,7 @@ class Resolution:
             run([*command, "--output-file", output.name], log=self.log, env=env, cwd=self.work)
         except CommandError as error:
             raise self._error(f"what it requires cannot be resolved ({self.log})", error.output) from error
-        lock = tomllib.loads(output.read_text(encoding="utf-8"))
+        lock = parse_toml(output.read_bytes(), output)
         output.unlink()
         return lock
 
