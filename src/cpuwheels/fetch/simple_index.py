@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass
 from html import unescape
@@ -11,6 +10,7 @@ from urllib.parse import urljoin, urlsplit
 
 from cpuwheels.core.errors import DownloadError
 from cpuwheels.core.limits import PAGE, PAGE_SIZE
+from cpuwheels.core.parse import parse_json
 from cpuwheels.fetch.file_names import is_file_name, url_file_name
 from cpuwheels.fetch.http_stream import HttpFaultError, http_answer
 
@@ -111,7 +111,7 @@ def read_page(url: str, *, headers: dict[str, str] | None = None, patience: Pati
 
 def _files(page: Page) -> list[IndexFile]:
     if page.is_json:
-        files = json.loads(page.text)["files"]
+        files = parse_json(page.text, page.url)["files"]
         return [_file(page, one["filename"], one["url"], one.get("hashes", {}).get("sha256")) for one in files]
     names = [(url_file_name(url), url) for url in _links(page.text)]
     # What leads to a page, as above a list of files, or to somebody's mail, is no file.

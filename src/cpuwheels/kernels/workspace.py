@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.kernels.executed import check_links
 from cpuwheels.kernels.memory.ledger import LEDGER
@@ -112,8 +112,8 @@ class Workspace:
 
     def compilations(self) -> list[dict[str, str]]:
         """Return CMake's compilation database: ``file`` and ``output`` of every compilation, among others."""
-        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
-        return entries
+        path = self.build / "compile_commands.json"
+        return parse_as(list[dict[str, str]], path.read_bytes(), path)
 
     def defined_modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

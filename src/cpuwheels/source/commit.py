@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
@@ -136,7 +138,7 @@ def _earlier(repository: Repository, commit: str, store: Store) -> Iterator[_Ear
         if not repository.has(path.stem):
             continue
         try:
-            record = _Record.model_validate_json(path.read_bytes())
+            record = _Record.model_validate_json(read_plain(path, LONGEST))
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged
         if folder := store.find(KIND, record.source):
