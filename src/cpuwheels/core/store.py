@@ -161,10 +161,17 @@ class Store:
         entries = sorted((self.root / kind).glob("[!.]*"), key=lambda entry: -changed_at(entry))
         return next((found for entry in entries if (found := self.find(kind, entry.name))), None)
 
-    def discard(self, kind: str, key: str) -> None:
-        """Take an entry out of the store."""
+    def discard(self, kind: str, key: str, *, unless: Callable[[Path], bool] | None = None) -> None:
+        """Take an entry out of the store.
+
+        Args:
+            kind: Its kind.
+            key: Its key.
+            unless: Says of the entry whether it stays after all, as another process may have made it again meanwhile.
+        """
         with self.lock(kind, key):
-            self._discard(kind, key)
+            if unless is None or not unless(self.path(kind, key)):
+                self._discard(kind, key)
 
     def _discard(self, kind: str, key: str) -> None:
         entry = self.path(kind, key)

@@ -98,10 +98,7 @@ def _entry(store: Store, key: str, sha256: str, make: Callable[[Path], None]) ->
         path = _only_file(store.get(_KIND, key, make))
         if _has_digest(path, sha256):
             return path
-        with store.lock(_KIND, key):
-            # Another process may have healed it meanwhile.
-            if not _has_digest(path, sha256):
-                store.discard(_KIND, key)
+        store.discard(_KIND, key, unless=lambda _, path=path: _has_digest(path, sha256))
     raise DigestMismatchError(
         f"{path.name} in the store does not have the sha256 {sha256} that it was fetched with",
         where=path,
