@@ -98,7 +98,7 @@ def _entry(store: Store, key: str, sha256: str, make: Callable[[Path], None]) ->
         path = _only_file(store.get(_KIND, key, make))
         if _has_digest(path, sha256):
             return path
-        store.discard(_KIND, key, unless=lambda _, path=path: _has_digest(path, sha256))
+        store.discard(_KIND, key, unless=lambda entry: _has_digest(_only_file(entry), sha256))
     raise DigestMismatchError(
         f"{path.name} in the store does not have the sha256 {sha256} that it was fetched with",
         where=path,
@@ -245,7 +245,11 @@ def _file_name(pinned: Pinned) -> str:
 
 
 def _only_file(entry: Path) -> Path:
-    return next((path for path in sorted(entry.iterdir()) if not path.name.startswith(".")), entry)
+    """Return the file in an entry; the entry itself, which is no file, if there is none."""
+    try:
+        return next((path for path in sorted(entry.iterdir()) if not path.name.startswith(".")), entry)
+    except FileNotFoundError:  # another process has just taken the entry out
+        return entry
 
 
 def mirrored(path: str, mirrors: Sequence[str]) -> tuple[str, ...]:
