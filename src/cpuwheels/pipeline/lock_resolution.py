@@ -124,7 +124,8 @@ class Resolution:
         output = self.work / "pylock.uv.toml"
         command = [find_uv_bin(), "pip", "compile", "pyproject.toml", "--format", "pylock.toml", *_OPTIONS, *options]
         try:
-            run([*command, "--output-file", output.name], log=self.log, env=uv_environment(), cwd=self.work)
+            env = uv_environment(project=True)
+            run([*command, "--output-file", output.name], log=self.log, env=env, cwd=self.work)
         except CommandError as error:
             raise self._error(f"what it requires cannot be resolved ({self.log})", error.output) from error
         lock = parse_toml(output.read_bytes(), output)
