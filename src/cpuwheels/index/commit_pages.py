@@ -5,17 +5,19 @@ A day's page is small however old the index is, so adding a wheel writes two sma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from packaging.version import Version
-from pydantic import Field, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
 from cpuwheels.core.models import Commit, Sha256, Strict
-from cpuwheels.index.entry import Entry, FileName, Moment, Speed, Target, TestResult, WheelName  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.entry import Entry, FileName, Moment, Speed, Target, TestResult, VersionText, WheelName  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.layout import FILES, wheel_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+DayName = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
 
 NEWEST = 200
 """Rows of the page of the newest."""
@@ -52,7 +54,7 @@ class Row(Strict):
     """A commit, or a release whose commit is not known, and its wheels by target."""
 
     commit: Commit | None
-    version: str
+    version: VersionText | Literal[""]
     """Empty if it has no wheel."""
     made: Moment
     """When the commit was made: ISO 8601, UTC."""
@@ -103,7 +105,7 @@ class Commits(Strict):
 
     format: Literal[1] = 1
     newest: tuple[Row, ...] = ()
-    days: tuple[str, ...] = ()
+    days: tuple[DayName, ...] = ()
     """Newest first; each has a page `cpuwheels.index.layout.day_path`."""
 
     def with_row(self, row: Row) -> Commits:

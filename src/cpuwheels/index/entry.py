@@ -6,7 +6,8 @@ import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import Field, StringConstraints
+from packaging.version import Version
+from pydantic import AfterValidator, Field, StringConstraints
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PublishError
@@ -49,6 +50,9 @@ _MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 Moment = Annotated[str, _MOMENT]
 """ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
 
+VersionText = Annotated[str, StringConstraints(max_length=128), AfterValidator(lambda text: str(Version(text)))]
+"""PEP 440; releases have a folder of this name."""
+
 Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=64)]
 WheelName = Annotated[str, StringConstraints(pattern=rf"^{PLAIN.pattern}$", max_length=255)]
 FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=255)]
@@ -64,7 +68,7 @@ class Entry(Strict):
     metadata_sha256: Sha256
     """Of its ``METADATA``, which is served next to it (PEP 658)."""
     requires_python: str
-    version: str
+    version: VersionText
     """With its local label."""
     target: Target
     commit: Commit | None = None
