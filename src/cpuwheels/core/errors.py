@@ -54,6 +54,11 @@ class CpuwheelsError(Exception):
         return "\n".join(map(printable, lines))
 
 
+def reason(error: Exception) -> str:
+    """Return what is wrong, in a form that fits into the message of another error."""
+    return error.what if isinstance(error, CpuwheelsError) else str(error)
+
+
 class UsageError(CpuwheelsError):
     """An option or argument on the command line is wrong."""
 

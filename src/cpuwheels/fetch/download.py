@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, text_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError
-from cpuwheels.core.filesystem import link_or_copy, storage_errors, sync
+from cpuwheels.core.filesystem import link_or_copy, storage_errors, sync_folder
 from cpuwheels.core.limits import DOWNLOAD, FILE
 from cpuwheels.fetch.file_names import is_file_name, url_file_name
 from cpuwheels.fetch.http_stream import HttpFaultError, TooLargeError, http_answer
@@ -150,7 +150,7 @@ def download(
                     mismatch = error
                 else:
                     part.replace(target)
-                    sync(target.parent)
+                    sync_folder(target.parent)
                     return digest
     if mismatch is not None:
         raise mismatch

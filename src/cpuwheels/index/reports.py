@@ -129,7 +129,7 @@ def _page(wheel: Path, files: Mapping[str, bytes], also: Iterable[str]) -> bytes
 
 def _speed(report: bytes, sha256: str) -> Speed | None:
     """Return the result of a comparison; None if it is another wheel's, or of only some operators."""
-    found = json.loads(report)
+    found = parse_json(report, SPEED)
     if found["wheel"]["sha256"] != sha256 or found["only"]:
         return None
     slower = [str(one["operator"])[:_NAME] for one in found["operators"] if one["high"] < LEAST_RATIO]
