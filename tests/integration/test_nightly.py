@@ -159,17 +159,39 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
 
 
 def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
+    """What builds knows no credentials; what publishes runs no code of upstream."""
     newest = commit(nightly, "one")
     s3_client.create_bucket(Bucket="nightly-wheels")
     index = "s3://nightly-wheels/vllm"
+    code, summary, said = nightly.run(index=index)
+    assert code == 2, said
+    assert "nightly --publish" in said
+    code, summary, said = nightly.run("--build")
+    assert code == 0, said
+    assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, "built")]
+    assert "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_SECRET_ACCESS_KEY" in said
+    assert list(nightly.index.iterdir()) == []
+    ready = nightly.tiny.dist / "nightly" / "ready" / f"x86-{newest}"
+    assert len(list(ready.glob("*.whl"))) == 1
+    copy = shutil.copytree(ready, nightly.index.parent / "copy" / ready.name)
     for state in ("published", "there"):
-        code, summary, said = nightly.run(index=index)
+        code, summary, said = nightly.run("--publish", index=index)
         assert code == 0, said
         assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
+    assert not ready.exists()
     done = nightly.tiny.run("check-index", "--index", index)
     assert done.returncode == 0, done.stderr
     latest = s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()
     assert json.loads(latest)["parity"] == "passed"
+
+    other = commit(nightly, "two")  # whose build left the wheel of another commit
+    copy.rename(copy.with_name(f"x86-{other}"))
+    code, summary, said = nightly.run("--publish", "--commit", other, "--wheels", str(copy.parent), index=index)
+    assert code == 42, said
+    assert f"built from commit {newest}, not {other}" in said
+    assert json.loads(s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()) == (
+        json.loads(latest)
+    )
 
 
 def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:
