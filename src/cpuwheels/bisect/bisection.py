@@ -21,6 +21,7 @@ from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
 from cpuwheels.source.revisions import git_name, resolve
+from cpuwheels.source.version import is_changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +102,8 @@ def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: 
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
     names = [git_name(text, options.branch) for text in (options.good, options.bad)]
     repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
-    if options.repo and repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
+    bare = repository.git.ask("rev-parse", "--is-bare-repository").output.strip() == "true"
+    if options.repo and not bare and is_changed(repository.git):
         reporter.announce(
             f"{repository.name} has changes that are not committed; they are part of no commit that is tested"
         )

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
+NightlyPart = Literal["all", "build", "publish"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -175,6 +176,10 @@ class NightlyOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         address: Where the users of the index reach it.
+        commit: The one commit that is built; by its full hash.
+        part: ``build`` builds and tests, and leaves wheels to be published; ``publish`` publishes what that left;
+            ``all`` does both.
+        wheels: Folder where a build left wheels; the job's own when None.
     """
 
     targets: tuple[str, ...] = ()
@@ -188,6 +193,9 @@ class NightlyOptions:
     memory: str | None = None
     locked: bool = False
     address: str | None = None
+    commit: str | None = None
+    part: NightlyPart = "all"
+    wheels: Path | None = None
 
     @property
     def build(self) -> BuildOptions:

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from cpuwheels.core.digests import entry_digest, text_digest
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -81,8 +83,15 @@ def content_digest(path: Path) -> str:
 
 
 def _valid(paths: Iterable[Path], model: type[Reads]) -> Iterator[Reads]:
-    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+    for path in sorted(paths, key=lambda path: -_modified(path)):
         try:
-            yield model.model_validate_json(path.read_bytes())
+            yield model.model_validate_json(read_plain(path, LONGEST))
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged: the next run writes it again
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0  # removed meanwhile

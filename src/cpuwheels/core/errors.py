@@ -54,6 +54,11 @@ class CpuwheelsError(Exception):
         return "\n".join(map(printable, lines))
 
 
+def reason(error: Exception) -> str:
+    """Return what is wrong, in a form that fits into the message of another error."""
+    return error.what if isinstance(error, CpuwheelsError) else str(error)
+
+
 class UsageError(CpuwheelsError):
     """An option or argument on the command line is wrong."""
 
@@ -105,7 +110,7 @@ class DigestMismatchError(CpuwheelsError):
 class SignatureError(DigestMismatchError):
     """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
 
-    exit_code = 57
+    exit_code = 59
 
 
 class DownloadError(CpuwheelsError):

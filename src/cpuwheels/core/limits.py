@@ -64,8 +64,8 @@ PAGE = Patience(whole=300)
 DOWNLOAD = 16 * _GIB
 """Bytes of a file whose size is not known."""
 
-PAGE_SIZE = 64 * _MIB
-"""PyPI's largest page has 40 MiB."""
+PAGE_SIZE = 16 * _MIB
+"""Bytes of such a page; those of numpy and botocore at PyPI have 2 MiB (2026-11-25), vLLM's has 130 KiB."""
 
 TEXT = 16 * _MIB
 """Bytes of a file that is read as a whole: ``METADATA``, ``RECORD``, a note."""

@@ -7,6 +7,8 @@ a thread asks, and who reads takes what has come and gives up when it is too lit
 from __future__ import annotations
 
 import contextlib
+import functools
+import os
 import queue
 import socket
 import threading
@@ -19,6 +21,7 @@ from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Iterator, Mapping
 
     import httpx
@@ -95,6 +98,14 @@ def http_answer(
         request.stop()
 
 
+@functools.lru_cache(maxsize=2)
+def _certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
+    """Return the certificates that are trusted, which take longer to read than a page; httpx knows these variables."""
+    import httpx  # noqa: PLC0415  (as below)
+
+    return httpx.create_ssl_context()
+
+
 class _Request:
     """A request that a thread makes; it ends soon after `stop`, even if the server goes on."""
 
@@ -118,12 +129,11 @@ class _Request:
         size = fast = 0
         while True:
             began = time.monotonic()
-            least = patience.rate * patience.window
-            slow = f"too slow: less than {patience.rate} bytes a second for {patience.window:g} s"
-            left = min(patience.window - (waited - slow_since), patience.whole - waited)
-            piece = self._next(
-                began + left, slow if waited + left < patience.whole else f"not whole in {patience.whole:g} s"
-            )
+            late = f"too slow: less than {patience.rate} bytes a second for {patience.window:g} s"
+            left = patience.window - (waited - slow_since)
+            if last := patience.whole - waited <= left:
+                left, late = patience.whole - waited, f"not whole in {patience.whole:g} s"
+            piece = self._next(began + left, late, passing=not last)
             if piece is None:
                 return
             assert isinstance(piece, bytes)  # noqa: S101  (the head came before)
@@ -131,7 +141,7 @@ class _Request:
             size, fast = size + len(piece), fast + len(piece)
             if size > most:
                 raise TooLargeError(f"more than {most} bytes")
-            if fast >= least:
+            if fast >= patience.rate * patience.window:
                 slow_since, fast = waited, 0
             yield piece
 
@@ -142,11 +152,11 @@ class _Request:
             with contextlib.suppress(OSError):  # it is closed
                 self._socket.shutdown(socket.SHUT_RDWR)
 
-    def _next(self, until: float, late: str) -> Head | bytes | None:
+    def _next(self, until: float, late: str, *, passing: bool = True) -> Head | bytes | None:
         try:
             found = self._pieces.get(timeout=max(0.0, until - time.monotonic()))
         except queue.Empty:
-            raise HttpFaultError(late, passing=True) from None
+            raise HttpFaultError(late, passing=passing) from None
         if isinstance(found, HttpFaultError):
             raise found
         return found
@@ -162,8 +172,9 @@ class _Request:
 
         try:
             timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
+            certificates = _certificates(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
             with (
-                httpx.Client(timeout=timeout, headers=_HEADERS) as client,
+                httpx.Client(timeout=timeout, headers=_HEADERS, verify=certificates) as client,
                 contextlib.closing(self._follow(client)) as answer,
             ):
                 self._socket = answer.extensions["network_stream"].get_extra_info("socket")

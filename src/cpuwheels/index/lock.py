@@ -8,14 +8,14 @@ wheel by its URL, which both read.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import tomli_w
 from packaging.pylock import Pylock, PylockValidationError
 
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import PublishError, reason
+from cpuwheels.core.parse import parse_toml
 from cpuwheels.index.entry import Lock
 from cpuwheels.index.layout import link, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
@@ -51,10 +51,10 @@ def lock_beside(wheel: Path, entry: Entry, address: str | None = None) -> tuple[
     except OSError as error:
         raise _unusable(path, str(error)) from error
     try:
-        lock = tomllib.loads(content.decode())
+        lock = parse_toml(content, path)
         Pylock.from_dict(lock).validate()
     except (ValueError, PylockValidationError) as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, reason(error)) from error
     own = [file for file in _files(lock) if file.get("path") == wheel.name]
     if [file["hashes"].get("sha256") for file in own] != [entry.sha256]:
         raise _unusable(path, f"it is not the lock of {wheel.name} with sha256 {entry.sha256}")

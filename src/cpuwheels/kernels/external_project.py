@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import make_key, tree_digest
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
@@ -166,7 +166,8 @@ class _Work:
 
     def outputs(self) -> list[str]:
         """Return the object files that the build can make, relative to the build folder."""
-        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
+        path = self.build / "compile_commands.json"
+        entries = parse_as(list[dict[str, str]], path.read_bytes(), path)
         prefix = f"{self.build}/"
         return sorted({entry["output"].removeprefix(prefix) for entry in entries if "output" in entry})
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.sealed_entry import skip_manifest
+from cpuwheels.kernels.executed import check_links
 from cpuwheels.kernels.memory.ledger import LEDGER
+from cpuwheels.kernels.request import KERNEL_INPUTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,13 +62,19 @@ class Workspace:
             write_atomic(self.cpuinfo, self.configuration.cpuinfo)
 
     def _copy(self, request: KernelRequest) -> None:
+        check_links(request.source.folder)
         remove_tree(self.folder)
-        self.folder.mkdir(parents=True)
-        copies = {self.source: request.source.folder}
+        self.source.mkdir(parents=True)
+        # Nothing else of the source is there to be read or run: its content is in no key of kernels.
+        for part in KERNEL_INPUTS:
+            origin = request.source.folder / part
+            if origin.is_dir():
+                shutil.copytree(origin, self.source / part, symlinks=True)
+            elif origin.is_file():
+                shutil.copy2(origin, self.source / part)
         if request.onednn is not None:
-            copies[self.onednn] = request.onednn.folder
-        for copy, entry in copies.items():
-            shutil.copytree(entry, copy, symlinks=True, ignore=skip_manifest(entry))
+            entry = request.onednn.folder
+            shutil.copytree(entry, self.onednn, symlinks=True, ignore=skip_manifest(entry))
         write_atomic(self._prepared, "")
 
     def link_acl(self, compiled: Path | None) -> None:
@@ -104,8 +112,8 @@ class Workspace:
 
     def compilations(self) -> list[dict[str, str]]:
         """Return CMake's compilation database: ``file`` and ``output`` of every compilation, among others."""
-        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
-        return entries
+        path = self.build / "compile_commands.json"
+        return parse_as(list[dict[str, str]], path.read_bytes(), path)
 
     def defined_modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

@@ -112,6 +112,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
                 announcements=context.reporter.announcements,
                 beside=[PAGE, *(path.name for path in staged.iterdir() if path != built.path)],
                 logs=os.path.relpath(context.logs, output),
+                places=context.paths.names,
             )
             refresh_report(staged)
             put_in_place(staged, output)

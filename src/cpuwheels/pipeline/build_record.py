@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.places import without_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,8 +38,11 @@ def write_record(
     announcements: list[str],
     beside: Iterable[str],
     logs: str = "",
+    places: Mapping[Path, str] | None = None,
 ) -> None:
     """Write ``record.json``.
+
+    It is published with the wheel, so it has no folders of this machine and no credentials of URLs.
 
     Args:
         path: Where.
@@ -54,6 +58,7 @@ def write_record(
         announcements: What the run announced.
         beside: Names of the files next to the wheel.
         logs: Folder of this run's logs, relative to the wheel's.
+        places: Folders of this run, with what is written for each.
     """
     record = {
         **provenance.as_dict(),
@@ -75,7 +80,7 @@ def write_record(
         "logs": logs,
         **made,
     }
-    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    write_atomic(path, json.dumps(without_places(record, places), indent=1, allow_nan=False) + "\n")
 
 
 def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> dict[str, Any]:

@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
@@ -56,6 +58,11 @@ class CommitRequest:
         """
         repository = open_repository(self.clone, self.remotes, [self.revision], store=store, reporter=reporter)
         commit = repository.commit(self.revision)
+        if self.clone is None and not repository.publishes(commit):
+            reporter.announce(
+                f"commit {commit} is on no branch and below no tag of {repository.name}: it may be of a pull request "
+                "or of anybody's fork"
+            )
         return commit_source(repository, commit, store=store, reporter=reporter)
 
 
@@ -131,7 +138,7 @@ def _earlier(repository: Repository, commit: str, store: Store) -> Iterator[_Ear
         if not repository.has(path.stem):
             continue
         try:
-            record = _Record.model_validate_json(path.read_bytes())
+            record = _Record.model_validate_json(read_plain(path, LONGEST))
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged
         if folder := store.find(KIND, record.source):

@@ -7,7 +7,7 @@ files through setuptools' ``build_py``. Neither builds an extension.
 
 from __future__ import annotations
 
-import tomllib
+import re
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from cpuwheels.core.digests import make_key, tree_files, tree_names
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.parse import parse_toml
+from cpuwheels.core.plain_file import read_plain
 from cpuwheels.wheel.core_metadata import Project, read_project
 from cpuwheels.wheel.placeholder_version import placeholder_for, with_version
 from cpuwheels.wheel.setup_py_cache import SetupPyCache, insufficiency
@@ -192,14 +194,25 @@ def _names(source: Path) -> list[str]:
     ]
 
 
+_LONGEST = 4 << 20
+_PROJECT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+
+
 def _list_files(copy: Path) -> None:
     """Give a tree that is not an sdist the list of files that an sdist of it would bring along.
 
     setuptools takes package data from that list; without it, only what ``package_data`` names would be
     packaged, and a commit's wheel would miss files that the release's wheel has.
     """
-    table = tomllib.loads((copy / "pyproject.toml").read_text(encoding="utf-8"))
-    listing = copy / f"{table['project']['name'].replace('-', '_')}.egg-info" / "SOURCES.txt"
+    path = copy / "pyproject.toml"
+    try:
+        project = parse_toml(read_plain(path, _LONGEST), path).get("project")
+    except OSError as error:
+        raise WheelError(f"the source's {path.name} cannot be read: {error.strerror}", where=path) from error
+    name = project.get("name") if isinstance(project, dict) else None
+    if not isinstance(name, str) or not _PROJECT_NAME.fullmatch(name):
+        raise WheelError(f"the source's {path.name} names no project", where=path, next_step="give a whole vLLM source")
+    listing = copy / f"{name.replace('-', '_')}.egg-info" / "SOURCES.txt"
     if listing.is_file():
         return
     names = (path.relative_to(copy).as_posix() for path in tree_files(copy) if path.suffix != ".so")

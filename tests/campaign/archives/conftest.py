@@ -15,6 +15,7 @@ from cpuwheels.core.store import Store, check_entry
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.fetch.debian.deb import unpack_deb
 from cpuwheels.fetch.tarball import unpack_tar
+from untouched import snapshot
 
 LIMITS = ArchiveLimits(members=2000, size=4 << 20, member=2 << 20, table=1 << 18)
 """As the real ones, for archives that a test can write."""
@@ -37,22 +38,6 @@ SITES: dict[str, tuple[str, Unpack, type[CpuwheelsError]]] = {
 }
 
 
-def outside(folder: Path, store: Path) -> dict[str, tuple[int, int, bytes]]:
-    """Return what is there besides the store's unfinished work: kinds, numbers of names, contents."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_relative_to(store / "attacked") or path.is_relative_to(store / "locks"):
-            continue
-        status = path.lstat()
-        if path.is_symlink():
-            content = path.readlink().as_posix().encode()
-        else:
-            content = path.read_bytes() if path.is_file() else b""
-        names = 0 if path.is_dir() else status.st_nlink
-        found[str(path.relative_to(folder))] = (status.st_mode, names, content)
-    return found
-
-
 @pytest.fixture
 def refused(tmp_path: Path) -> Refused:
     """Unpacks an archive into a store, and checks that this ends with one message and changes nothing."""
@@ -73,7 +58,8 @@ def refused(tmp_path: Path) -> Refused:
                 before(folder)
             unpack(archive, folder)
 
-        there = outside(home, store.root)
+        ours = (store.root / "attacked", store.root / "locks")
+        there = snapshot(home, *ours)
         began = time.monotonic()
         tracemalloc.start()
         try:
@@ -91,7 +77,7 @@ def refused(tmp_path: Path) -> Refused:
         assert len(message) < 2000
         assert time.monotonic() - began < SECONDS
         assert peak < MEMORY
-        assert outside(home, store.root) == there
+        assert snapshot(home, *ours) == there
         assert check_entry(sound) == []
         assert list((store.root / "attacked").iterdir()) == []
         return message

@@ -16,7 +16,7 @@ from cpuwheels.fetch.debian.mirrors import mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.toolchain.debian_compiler import relocate
 from layout import ROOT
-from signed_mirror import LOCK, Mirror
+from signed_mirror import FILES, LOCK, Mirror
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +42,8 @@ def mirror(tmp_path: Path, gpgv: Path, monkeypatch: pytest.MonkeyPatch) -> Mirro
     lock = tmp_path / "locks" / "root.yaml"
     lock.parent.mkdir()
     lock.write_text(LOCK)
-    made = Mirror(tmp_path / "mirror", lock)
+    keyring = tmp_path / "keyring.gpg"
+    keyring.write_bytes(FILES["keyring.gpg"])
+    made = Mirror(tmp_path / "mirror", lock, keyring)
     made.serve("good")
     return made

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from cpuwheels.core.errors import (
     CpuwheelsError,
@@ -40,13 +40,15 @@ PAUSE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Made:
-    """A published wheel.
+    """A wheel that was made.
 
     Attributes:
         wheel: Its file name.
+        state: Whether it is published, too.
     """
 
     wheel: str
+    state: Literal["published", "built"] = "published"
 
 
 class Maker(Protocol):
@@ -149,7 +151,7 @@ def _attempted(
         return Outcome(
             source=job.source,
             target=job.target,
-            state="published",
+            state=made.state,
             seconds=round(budget.now() - began, 2),
             attempts=attempt,
             wheel=made.wheel,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 from cpuwheels.core.conversation import Conversation
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ParityError
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import how_ended
 from cpuwheels.verification.parity.openmp import WAITING
 
@@ -190,8 +191,7 @@ class Worker:
             self._under_way = False
             self._stop()
             raise LeftOutError(f"{_cause(status)} ({self.name})")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+        return parse_as(dict[str, Any], line, self.name)
 
     def _stop(self) -> None:
         self._process.close()

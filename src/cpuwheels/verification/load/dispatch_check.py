@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
 from cpuwheels.kernels.isa_dispatch import file_name
 
@@ -61,7 +61,7 @@ def _require(cpu: Cpu, wanted: str, module: str, path: Path, log: Path) -> str:
             output=done.output,
             next_step=f"it has to load {wanted}; its output says what it did",
         )
-    found = json.loads(said[-1])
+    found = parse_as(str, said[-1] if said else "", log)
     if found != wanted:
         raise InstallCheckError(
             f"{path.name} loads {found} on {where}, and not {wanted}",

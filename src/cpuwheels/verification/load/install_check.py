@@ -18,6 +18,7 @@ from packaging.version import Version
 from cpuwheels.core.capture import capture
 from cpuwheels.core.errors import CommandError, InstallCheckError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import Completed, how_ended, signal_name
 from cpuwheels.fetch.uv import install_alone
 from cpuwheels.verification.load.loader import Module
@@ -188,7 +189,7 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
             log=log,
             next_step="the metadata names another project than the wheel's file name; compare METADATA with it",
         )
-    version, platlib = json.loads(asked.output)
+    version, platlib = parse_as(tuple[str, str], asked.output, python)
     if Version(version) != expected:
         raise InstallCheckError(
             f"the installed metadata says version {version}, the file name {expected}",

@@ -18,6 +18,7 @@ from cpuwheels.core.concurrency import end_all
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.core.process import TAIL_LINES, Completed, run
 
 if TYPE_CHECKING:
@@ -52,6 +53,13 @@ class Loaded:
     done: Completed
     torch: str = ""
     operators: tuple[tuple[str, str], ...] = ()
+
+
+class _Answer(Strict):
+    """What the probe writes of a library that it has loaded."""
+
+    torch: str
+    operators: dict[str, str]
 
 
 class Loader:
@@ -107,7 +115,7 @@ class Loader:
             os.write(self._write, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
         self._end_of_input()
         done, said = self._served.result()
-        ends = dict(json.loads(line) for line in said if line.startswith("["))
+        ends = dict(parse_as(tuple[str, int], line, self._log) for line in said if line.startswith("["))
         if done.returncode != 0 or len(ends) != len(lines):
             raise InstallCheckError(
                 f"torch cannot be loaded: {done.output.splitlines()[-1] if done.output else 'no reason given'}",
@@ -158,5 +166,5 @@ class Loader:
         done = Completed(returncode, "\n".join(text.splitlines()[-TAIL_LINES:]))
         if returncode != 0 or not answer.is_file():
             return Loaded(done)
-        said = json.loads(answer.read_text(encoding="utf-8"))
-        return Loaded(done, said["torch"], tuple(sorted(said["operators"].items())))
+        said = parse_as(_Answer, answer.read_bytes(), answer)
+        return Loaded(done, said.torch, tuple(sorted(said.operators.items())))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from cpuwheels.core.errors import CommandError, ServeError
+from cpuwheels.core.errors import CommandError, ServeError, reason
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
 from cpuwheels.verification.serving.server import NAME
 
@@ -102,7 +102,7 @@ def measure(load: Load, url: str, tokenizer: Path, at_once: int) -> Sample:
     command += [part for name, value in numbers.items() for part in (name, str(value))]
     try:
         run(command, log=load.log, env=load.env)
-        found = _Result.model_validate(json.loads(result.read_text(encoding="utf-8")))
+        found = parse_as(_Result, result.read_bytes(), result)
     except CommandError as error:
         raise ServeError(
             f"vllm bench serve failed with {at_once} requests at once",
@@ -111,9 +111,9 @@ def measure(load: Load, url: str, tokenizer: Path, at_once: int) -> Sample:
             output=error.output,
             next_step="read the log; that of the server is next to it",
         ) from error
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise ServeError(
-            f"vllm bench serve wrote no result that can be read: {error}",
+            f"vllm bench serve wrote no result that can be read: {reason(error)}",
             where=result,
             log=load.log,
             next_step="read the log; its options may be others in this version of vLLM",

@@ -10,8 +10,10 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.direct_mode import content_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
 from cpuwheels.core.store import Store
+from cpuwheels.kernels.executed import counted_files
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
@@ -49,6 +51,8 @@ class Place:
 
     def made_from(self, **files: str) -> KernelManifest:
         known = {"csrc/cpu/a.cpp": f"-:{hashlib.sha256(b'int a;' + bytes([10])).hexdigest()}"}
+        source = self.request.source.folder
+        known |= {name: content_digest(source / name) for name in counted_files(source)}
         return KernelManifest(
             kernels="k",
             modules=("_C",),

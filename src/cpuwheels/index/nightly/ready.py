@@ -1,0 +1,112 @@
+"""What a build leaves for the publisher, a process of its own: for each job a folder with its wheel, or with why not.
+
+Whoever makes a commit decides on everything in its folder. Which commit, target and version it is for is not read from
+there: the publisher knows what was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pydantic import Field, ValidationError
+
+from cpuwheels.core.errors import CpuwheelsError, NightlyError, ParityError, PublishError
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import Strict
+from cpuwheels.core.plain_file import read_plain
+from cpuwheels.core.text import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cpuwheels.index.nightly.plan import Job
+
+READY = "ready"
+"""Folder of what is to be published, below the job's own."""
+
+FAILURE = "failure.json"
+_LARGEST = 64 << 10
+_REASON = 500
+"""Characters of a reason on the index's page."""
+
+
+class Failure(Strict):
+    """Why there is no wheel."""
+
+    format: Literal[1] = 1
+    state: Literal["failed", "wrong"]
+    """It could not be made, or a test of it failed."""
+    reason: str = Field(max_length=_LARGEST)
+
+
+def ready_folder(folder: Path, job: Job) -> Path:
+    """Return where a job's wheel is.
+
+    Args:
+        folder: Of everything that is ready.
+        job: Which wheel.
+    """
+    return folder / f"{job.target}-{job.source}"
+
+
+def leave_wheel(folder: Path, job: Job, built: Path) -> None:
+    """Move the folder of a finished wheel to where the publisher looks for it.
+
+    Raises:
+        StoreError: It cannot be moved.
+    """
+    place = ready_folder(folder, job)
+    with storage_errors(place):
+        remove_tree(place)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        built.parent.replace(place)
+
+
+def leave_failure(folder: Path, job: Job, failure: Failure) -> None:
+    """Write why there is no wheel where the publisher looks for it.
+
+    Raises:
+        StoreError: It cannot be written.
+    """
+    place = ready_folder(folder, job)
+    with storage_errors(place):
+        remove_tree(place)
+        write_atomic(place / FAILURE, failure.model_dump_json(indent=1) + "\n")
+
+
+def find_ready(folder: Path, job: Job) -> Path | None:
+    """Return the wheel that a build left for a job; None if none was built.
+
+    Raises:
+        NightlyError: It could not be made.
+        ParityError: A test of it failed.
+        PublishError: What is there is neither one wheel nor one reason.
+    """
+    place = ready_folder(folder, job)
+    if not place.is_dir() or place.is_symlink():
+        return None
+    wheels = sorted(place.glob("*.whl"))
+    if len(wheels) == 1:
+        return wheels[0]
+    if wheels:
+        raise _none(place, f"it has {len(wheels)} wheels")
+    raise _failure(place)
+
+
+def _failure(place: Path) -> CpuwheelsError:
+    try:
+        failure = Failure.model_validate_json(read_plain(place / FAILURE, _LARGEST))
+    except (OSError, ValidationError) as error:
+        return _none(place, str(error).partition("\n")[0])
+    reason = printable(failure.reason)[:_REASON]
+    if failure.state == "wrong":
+        return ParityError(reason, where=place)
+    return NightlyError(reason, where=place)
+
+
+def _none(place: Path, why: str) -> PublishError:
+    return PublishError(
+        f"{place.name} holds neither a wheel nor the reason why there is none: {why}",
+        where=place,
+        next_step="build it again",
+    )
