@@ -69,7 +69,8 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "memory": "8G",
     }
     words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    flags = ["--all-parents", "--no-requirements", "--locked", "--target", "x86"]
+    flags = ["--all-parents", "--no-requirements", "--allow-sdists", "--locked", "--target", "x86"]
+    flags += ["--env", "ONE", "--env", "TWO"]
     assert run(project_root, *words, *flags) == 0
     ((_, name, options),) = asked
     expected = BisectOptions(
@@ -77,6 +78,8 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         bad="main",
         all_parents=True,
         requirements=False,
+        allow_sdists=True,
+        env=("ONE", "TWO"),
         locked=True,
         **given,  # type: ignore[arg-type]
     )
