@@ -31,18 +31,21 @@ _CONFIGURATIONS = ("~/.config/uv/uv.toml", "/etc/xdg/uv/uv.toml", "/etc/uv/uv.to
 """Where uv's configuration of the user and of the machine is, without that of a project."""
 
 
-def uv_environment() -> dict[str, str]:
+def uv_environment(*, project: bool = False) -> dict[str, str]:
     """Return the environment for uv: its own settings are the user's, but find-links are given explicitly.
 
     Without more uv would also read the ``uv.toml`` or ``pyproject.toml`` of the working folder and those above it. In a
     checkout of vLLM a commit would name the package index.
+
+    Args:
+        project: Whether uv is to read the ``pyproject.toml`` of its working folder, which this program has written.
     """
     own = {
         name: value
         for name, value in os.environ.items()
         if name.startswith("UV_") and not any(fnmatchcase(name, pattern) for pattern in _NOT_PASSED)
     }
-    if not own.keys() & {"UV_CONFIG_FILE", "UV_NO_CONFIG"}:
+    if not project and not own.keys() & {"UV_CONFIG_FILE", "UV_NO_CONFIG"}:
         found = next((path for name in _CONFIGURATIONS if (path := Path(name).expanduser()).is_file()), None)
         own |= {"UV_CONFIG_FILE": str(found)} if found else {"UV_NO_CONFIG": "1"}
     return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}

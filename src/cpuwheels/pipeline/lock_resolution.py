@@ -124,7 +124,7 @@ class Resolution:
         output = self.work / "pylock.uv.toml"
         command = [find_uv_bin(), "pip", "compile", "pyproject.toml", "--format", "pylock.toml", *_OPTIONS, *options]
         try:
-            run([*command, "--output-file", output.name], log=self.log, env=uv_environment(), cwd=self.work)
+            run([*command, "--output-file", output.name], log=self.log, env=uv_environment(project=True), cwd=self.work)
         except CommandError as error:
             raise self._error(f"what it requires cannot be resolved ({self.log})", error.output) from error
         lock = tomllib.loads(output.read_text(encoding="utf-8"))
