@@ -14,10 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+from contexts import build_context
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.store import Store, default_root
 from cpuwheels.sandbox.confine import Sandbox
 from cpuwheels.sandbox.limits import Limits
 from cpuwheels.sandbox.mechanism import Mechanism
+from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.sandbox.steps import Step
 from cpuwheels.sandbox.view import View, follow, interpreter_places
 from layout import HELPERS
@@ -85,6 +89,18 @@ class World:
 
         threading.Thread(target=accept, daemon=True).start()
         return int(server.getsockname()[1]) if family == socket.AF_INET else 0
+
+
+def pinned_bubblewrap(folder: Path) -> Path:
+    """Return the pinned bubblewrap, as a build gets it, from the stores of the tests.
+
+    Args:
+        folder: For what a run writes.
+    """
+    context = build_context(folder, store=Store(default_root() / "tests"), reporter=Reporter("tests"))
+    program = get_sandbox(context).mechanism.program
+    assert program is not None, context.reporter.announcements
+    return program
 
 
 @dataclass(frozen=True)

@@ -13,17 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from confinement import PYTHON, SECRET, Confinement, World, without, world
-from contexts import build_context
-from cpuwheels.core.console import Reporter
+from confinement import PYTHON, SECRET, Confinement, World, pinned_bubblewrap, without, world
 from cpuwheels.core.process import end_command_of, run
-from cpuwheels.core.store import Store, default_root
 from cpuwheels.sandbox.confine import Sandbox
 from cpuwheels.sandbox.detect import try_out
 from cpuwheels.sandbox.landlock import landlock_version
 from cpuwheels.sandbox.limits import Limits
 from cpuwheels.sandbox.mechanism import Mechanism
-from cpuwheels.sandbox.prepare import get_sandbox
 
 KINDS = ["user namespace", "root", "landlock"]
 LANDLOCK_LETS = {"chmod"}
@@ -32,12 +28,7 @@ LANDLOCK_LETS = {"chmod"}
 
 @pytest.fixture(scope="session")
 def bubblewrap(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pinned one, as a build gets it."""
-    folder = tmp_path_factory.mktemp("bubblewrap")
-    context = build_context(folder, store=Store(default_root() / "tests"), reporter=Reporter("tests"))
-    program = get_sandbox(context).mechanism.program
-    assert program is not None, context.reporter.announcements
-    return program
+    return pinned_bubblewrap(tmp_path_factory.mktemp("bubblewrap"))
 
 
 @pytest.fixture(params=KINDS)

@@ -28,6 +28,7 @@ from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.load.cpu_loaders import CpuLoaders
 from cpuwheels.verification.load.loader import PROBES, Loader
 from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
+from cpuwheels.verification.parity.preflight import SCRIPTS
 from cpuwheels.verification.parity.run import ParityEnvironment, Trial
 
 if TYPE_CHECKING:
@@ -162,7 +163,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
     limit = hold_onednn_back(context.reporter, here)
     own = Cpu("", here.features, [python], environment=needed_variables(limit))
-    packages = [work / "venv", PROBES, *([environment.debian.folder] if environment.debian else [])]
+    packages = [work / "venv", PROBES, SCRIPTS, *([environment.debian.folder] if environment.debian else [])]
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.

@@ -61,11 +61,12 @@ def check_wheel(
         with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
             if target.chooser is not None and target.chooser not in found.libraries:
                 cpus = [trial.cpu for trial in environment.trials]
-                loaded = require_chosen(cpus, target, environment.site, context.logs / "chooser.log")
+                log, confine = context.logs / "chooser.log", environment.confine
+                loaded = require_chosen(cpus, target, environment.site, log, confine=confine)
                 for cpu, library in loaded.items():
                     reporter.info(f"{target.chooser} loads {library} on {cpu or environment.machine}")
             for own in (trial.cpu for trial in environment.trials if not trial.cpu.name):
-                require_products(own.python[0], own.environment, context.logs / "preflight.log")
+                require_products(own.python[0], own.environment, context.logs / "preflight.log", environment.confine)
             return run_parity(ParityRequest(found, target, options.operators), environment, reporter)
 
 

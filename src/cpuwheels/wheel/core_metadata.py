@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import dataclasses
 import email.utils
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,13 @@ _KNOWN_FIELDS = _IGNORED_FIELDS | {
 }
 
 Pairs = tuple[tuple[str, str], ...]
+
+_COMMANDS = {"console_scripts", "gui_scripts"}
+_COMMAND = re.compile(r"\w[\w.-]*", re.ASCII)
+_SHADOWING = re.compile(
+    r"(?:python|pythonw|pypy|pip|uv|uvx|pydoc|activate|deactivate|cmake|ninja|sh|env)[\d.]*(?:[.-](?:\d+|\w{1,4}))?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -138,13 +146,25 @@ def read_project(metadata: bytes, entry_points: str = "") -> Project:
 
 
 def read_entry_points(text: str) -> tuple[tuple[str, Pairs], ...]:
-    """Return the groups of an ``entry_points.txt``, sorted."""
+    """Return the groups of an ``entry_points.txt``, sorted.
+
+    Raises:
+        WheelError: They cannot be read, or a command has the name of a program that every environment has.
+    """
     parser = configparser.RawConfigParser(delimiters=("=",), strict=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names are case-sensitive
     try:
         parser.read_string(text)
     except configparser.Error as error:
         raise WheelError(f"entry points cannot be read: {error}", where="entry_points.txt") from error
+    for group in _COMMANDS & set(parser.sections()):
+        for name in parser.options(group):
+            if not _COMMAND.fullmatch(name) or _SHADOWING.fullmatch(name):
+                raise WheelError(
+                    f"the source declares a command {name!a}, which would replace another program",
+                    where=f"entry_points.txt: [{group}]",
+                    next_step="see what its pyproject.toml or setup.py declares; nothing of it was used",
+                )
     return tuple((group, tuple(sorted(parser.items(group)))) for group in sorted(parser.sections()))
 
 

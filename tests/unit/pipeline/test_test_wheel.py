@@ -60,7 +60,7 @@ class Steps:
             "read_wheel": self._read,
             "parity_environment": self._parity_environment,
             "require_chosen": self._chosen,
-            "require_products": lambda python, env, _: self.done.append(("products", python, dict(env))),
+            "require_products": self._products,
             "run_parity": lambda request, environment, _: self.done.append(("parity", request)) or environment.site,
             "this_cpu": lambda _: HERE,
             "hold_onednn_back": lambda *_: self.limit,
@@ -85,9 +85,14 @@ class Steps:
         assert work.is_dir()
         self.done.append(("environment", wheel.path.name, options))
         trials = tuple(SimpleNamespace(cpu=cpu) for cpu in self.trials)
-        return SimpleNamespace(trials=trials, site="the site", machine="A CPU")
+        return SimpleNamespace(trials=trials, site="the site", machine="A CPU", confine="a sandbox")
 
-    def _chosen(self, cpus: list[Cpu], target: Any, site: object, _log: Path) -> dict[str, str]:
+    def _products(self, python: str, env: Any, _log: Path, confine: object = "a sandbox") -> None:
+        assert confine == "a sandbox"
+        self.done.append(("products", python, dict(env)))
+
+    def _chosen(self, cpus: list[Cpu], target: Any, site: object, _log: Path, *, confine: object) -> dict[str, str]:
+        assert confine == "a sandbox"
         self.done.append(("chosen", [cpu.name for cpu in cpus], target.chooser, site))
         return {"": "_C_AVX2", "max": "_C_AVX512"}
 

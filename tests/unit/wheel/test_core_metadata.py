@@ -111,3 +111,18 @@ def test_differences_name_the_field_and_leave_out_the_moved_ones() -> None:
     assert differences(project, dataclasses.replace(project, moved=())) == []
     faults = differences(project, dataclasses.replace(project, requirements=("scipy",)))
     assert faults == ["requirements: declared ('numpy',), written ('scipy',)"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["python", "Python3", "python3.11", "pip", "pip3.12", "uv", "activate", "activate.fish", "../../x", "a b", "ninja"],
+)
+@pytest.mark.parametrize("group", ["console_scripts", "gui_scripts"])
+def test_a_command_that_shadows_another_program_is_refused(group: str, name: str) -> None:
+    with pytest.raises(WheelError, match="would replace another program"):
+        read_entry_points(f"[{group}]\n{name} = vllm:main\n")
+
+
+def test_other_commands_and_plugins_are_not() -> None:
+    text = "[console_scripts]\nvllm = vllm:main\nvllm-python-env = a:b\n[vllm.plugins]\npython = a:b\n"
+    assert dict(read_entry_points(text))["console_scripts"] == (("vllm", "vllm:main"), ("vllm-python-env", "a:b"))
