@@ -6,6 +6,9 @@ there: the publisher knows what was asked for.
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field, ValidationError
@@ -17,7 +20,7 @@ from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.text import printable
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Iterable, Iterator
 
     from cpuwheels.index.nightly.plan import Job
 
@@ -26,6 +29,7 @@ READY = "ready"
 
 FAILURE = "failure.json"
 _LARGEST = 64 << 10
+_LARGEST_WHEEL = 2 << 30
 _REASON = 500
 """Characters of a reason on the index's page."""
 
@@ -91,6 +95,32 @@ def find_ready(folder: Path, job: Job) -> Path | None:
     if wheels:
         raise _none(place, f"it has {len(wheels)} wheels")
     raise _failure(place)
+
+
+@contextmanager
+def own_copy(wheel: Path, names: Iterable[str]) -> Iterator[Path]:
+    """Yield a copy of a wheel and of files next to it in a folder of this user's alone.
+
+    What is checked is then what is published, even if whoever built it still writes.
+
+    Raises:
+        PublishError: One is no file, or larger than any such file.
+    """
+    with tempfile.TemporaryDirectory(prefix="cpuwheels-publish-") as folder:
+        for name in (wheel.name, *names):
+            try:
+                content = read_plain(wheel.with_name(name), _LARGEST_WHEEL)
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                raise PublishError(
+                    f"{name} is not what a build leaves: {error.strerror}",
+                    where=wheel.parent,
+                    next_step="build it again",
+                ) from error
+            with storage_errors(Path(folder)):
+                (Path(folder) / name).write_bytes(content)
+        yield Path(folder) / wheel.name
 
 
 def _failure(place: Path) -> CpuwheelsError:

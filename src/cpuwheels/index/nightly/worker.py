@@ -18,10 +18,12 @@ from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.index.nightly.queue import WRONG, Made
-from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, ready_folder
+from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, own_copy, ready_folder
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.index.reports import NAMES
 from cpuwheels.pipeline import build, serve_wheel, test_wheel
+from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
@@ -254,7 +256,8 @@ class WheelPublisher(WheelMaker):
         wheel = find_ready(self._wheels, job)
         if wheel is None:
             raise NightlyError("it was not built", where=ready_folder(self._wheels, job))
-        made = self._publish(job, wheel)
+        with own_copy(wheel, (*NAMES, LOCK)) as copy:
+            made = self._publish(job, copy)
         with storage_errors(wheel.parent):
             remove_tree(wheel.parent)
         return made

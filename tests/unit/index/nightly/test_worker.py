@@ -311,6 +311,33 @@ class TestInTwoProcesses:
             self.publisher(night, version).make(job())
         assert not (night.index / "files").exists()
 
+    @pytest.mark.parametrize("name", ["record.json", "pylock.toml", "parity.json"])
+    def test_a_report_that_leads_elsewhere_is_refused(self, night: Night, ready: Path, name: str) -> None:
+        ready.mkdir(parents=True)
+        forged = wheel(night.paths.dist / "forged", 1)
+        forged.replace(ready / forged.name)
+        (night.paths.dist / "secret").write_text("{}")
+        (ready / name).symlink_to(night.paths.dist / "secret")
+        with pytest.raises(PublishError, match="symbolic link"):
+            self.publisher(night).make(job())
+        assert not (night.index / "files").exists()
+
+    def test_what_is_written_while_it_is_checked_is_not_published(
+        self, night: Night, ready: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = self.builder(night).make(job())
+        whole = (ready / made.wheel).read_bytes()
+        read = module.publish_wheel
+
+        def late(*arguments: Any, **options: Any) -> Any:
+            (ready / made.wheel).write_bytes(b"evil")
+            return read(*arguments, **options)
+
+        monkeypatch.setattr(module, "publish_wheel", late)
+        self.publisher(night).make(job())
+        (published,) = night.index.glob("files/*/*.whl")
+        assert published.read_bytes() == whole
+
     def test_a_wheel_for_another_target_is_refused(self, night: Night, ready: Path) -> None:
         ready.mkdir(parents=True)
         forged = wheel(night.paths.dist / "forged", 1, "arm")
