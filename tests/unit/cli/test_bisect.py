@@ -69,7 +69,7 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "memory": "8G",
     }
     words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    flags = ["--all-parents", "--no-requirements", "--locked", "--target", "x86"]
+    flags = ["--all-parents", "--no-requirements", "--locked", "--allow-sdists", "--env", "TOKEN", "--target", "x86"]
     assert run(project_root, *words, *flags) == 0
     ((_, name, options),) = asked
     expected = BisectOptions(
@@ -78,6 +78,8 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         all_parents=True,
         requirements=False,
         locked=True,
+        allow_sdists=True,
+        env=("TOKEN",),
         **given,  # type: ignore[arg-type]
     )
     assert (name, options) == ("x86", expected)
