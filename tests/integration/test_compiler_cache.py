@@ -6,14 +6,16 @@ import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
+from cpuwheels.core.trust import Trust
 from cpuwheels.kernels.ccache.settings import was_hit
 from cpuwheels.kernels.memory.ledger import read_records
-from tiny_project import EPOCH, Tiny
+from tiny_project import EPOCH, Tiny, forget, make_sdist
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,6 +26,7 @@ CMAKES_OWN = "cmTC_"
 """In the names of what CMake compiles to learn about the compiler."""
 
 HEADER = "#pragma once\n#define FLAVOUR {flavour}\n"
+TREES = Trust.LOCAL.value
 OPERATOR = 'm.def("flavour() -> int", [] { return static_cast<int64_t>(FLAVOUR); });\n}\n'
 
 
@@ -51,7 +54,7 @@ def cached(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     precompiled = f'      CPUWHEELS_PRECOMPILED: "_C={header};_C_AVX2={header}"\n'
     text = matrix.read_text().replace("    cpuinfo: tiny\n", precompiled + "    cpuinfo: tiny\n")
     matrix.write_text(text + "compiler_cache: {x86_64: ccache-amd64}\n")
-    shutil.rmtree(tiny.cache / "compiler-cache", ignore_errors=True)
+    forget(tiny.cache, "compiler-cache")
     return dataclasses.replace(tiny, root=root, dist=base / "dist")
 
 
@@ -70,12 +73,11 @@ class Built:
     compiled: set[str]
 
 
-def build(tiny: Tiny, tree: Path, *options: str, env: dict[str, str] | None = None) -> Built:
-    """Build from sources whose kernels are not in the store."""
-    for kind in ("kernels", "reads"):
-        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
-    wheel = tiny.build("--source", tree, *options, env=env)
-    (kernels,) = (tiny.cache / "kernels").iterdir()
+def build(tiny: Tiny, tree: Path | None, *options: str, env: dict[str, str] | None = None) -> Built:
+    """Build from sources whose kernels are not in the store; without a tree from the release that is pinned."""
+    forget(tiny.cache, "kernels", "reads")
+    wheel = tiny.build(*(["--source", tree] if tree else []), *options, env=env)
+    (kernels,) = (tiny.cache / (TREES if tree else "") / "kernels").iterdir()
     records = read_records(kernels / "jobs.jsonl")
     jobs = [job for job in records if job.source and CMAKES_OWN not in job.output]
     return Built(
@@ -106,7 +108,7 @@ def test_a_changed_macro_in_a_precompiled_header(cached: Tiny, first: Built, tmp
 
 
 def test_everything_is_had_again_and_nothing_learned_from_it(cached: Tiny, first: Built, tmp_path: Path) -> None:
-    costs = cached.cache / "measured" / "x86.tsv"
+    costs = cached.cache / TREES / "measured" / "x86.tsv"
     learned = costs.read_text()
     here = dataclasses.replace(cached, dist=tmp_path / "dist")  # a wheel with the same bytes would keep its report
     again = build(here, with_header(here, tmp_path / "again", 1))
@@ -144,14 +146,32 @@ def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tm
 def test_a_cache_in_a_shared_folder(cached: Tiny, tmp_path: Path) -> None:
     tree = with_header(cached, tmp_path / "shared", 3)
     env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": f"file:{tmp_path}/objects"}
-    sent = build(cached, tree, env=env)
-    assert {name for name in sent.compiled if "ops.cpp" in name}
-    everything = sent.compiled | sent.hits
-    shutil.rmtree(cached.cache / "compiler-cache")  # as on another machine
-    received = build(cached, tree, env=env)
-    assert received.hits >= sent.compiled
-    assert received.hits | received.compiled == everything
+    own = build(cached, tree, env=env)
+    assert {name for name in own.compiled if "ops.cpp" in name}
+    release = pinned(cached, tree, tmp_path)
+    sent = build(release, None, env=env)
+    assert not sent.hits  # what anybody's source made was not sent, and its own cache is not the release's
+    forget(cached.cache, "compiler-cache")  # as on another machine
+    received = build(release, None, env=env)
+    assert received.hits == sent.compiled
     assert received.digest == sent.digest
+    forget(cached.cache, "compiler-cache")
+    assert build(cached, tree, env=env).hits == sent.compiled  # reading from it is another thing
+
+
+def pinned(tiny: Tiny, tree: Path, folder: Path) -> Tiny:
+    """Return a project that pins a tree as its release."""
+    root = shutil.copytree(tiny.root, folder / "pinned")
+    sdist = make_sdist(tree, folder / "vllm-0.1.0.tar.gz")
+    text = (root / "matrix.yaml").read_text()
+    for key, value in {
+        "urls": f'["file://{sdist}"]',
+        "sha256": hashlib.sha256(sdist.read_bytes()).hexdigest(),
+        "size": sdist.stat().st_size,
+    }.items():
+        text = re.sub(rf"^      {key}: .*$", f"      {key}: {value}", text, count=1, flags=re.MULTILINE)
+    (root / "matrix.yaml").write_text(text)
+    return dataclasses.replace(tiny, root=root, dist=folder / "dist")
 
 
 def test_a_shared_cache_behind_a_network_is_left_out(cached: Tiny, tmp_path: Path) -> None:

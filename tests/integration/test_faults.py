@@ -15,20 +15,21 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 
-from tiny_project import Tiny
+from cpuwheels.core.trust import Trust
+from tiny_project import Tiny, forget
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
+TREES = Trust.LOCAL.value
 KILLS = 50
 VICTIMS = ("the whole build", "ninja", "memgate", "cc1plus")
 
 
 def forget_kernels(tiny: Tiny) -> None:
-    for kind in ("kernels", "reads", "work"):
-        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
+    forget(tiny.cache, "kernels", "reads", "work")
 
 
 def start(tiny: Tiny, *arguments: str | Path) -> subprocess.Popen[bytes]:
@@ -100,7 +101,7 @@ def survive(
         after_each()
         if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
             forget_kernels(here)
-            shutil.rmtree(here.cache / "compiler-cache", ignore_errors=True)
+            forget(here.cache, "compiler-cache")
             shutil.rmtree(here.dist)
     return sha256(here.build("--source", tree))
 
@@ -159,13 +160,13 @@ def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
 def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "garbage")
-    learned = here.cache / "measured" / "x86.tsv"
-    learned.parent.mkdir(exist_ok=True)
+    learned = here.cache / TREES / "measured" / "x86.tsv"
+    learned.parent.mkdir(parents=True, exist_ok=True)
     learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
     process = start(here, "--source", tree)
     assert kill_at_random(process, "cc1plus", random.Random(3))
     process.wait(120)
-    for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
+    for ledger in (here.cache / "work").glob(f"{TREES}-kernels-*/jobs.jsonl"):
         ledger.write_bytes(b'{"output": \n\x00\xff\n' + ledger.read_bytes() + b'{"output": "half')
     wheel = here.build("--source", tree)
     assert wheel.is_file()
@@ -201,8 +202,7 @@ def test_a_compiler_without_end_is_ended_below_the_cap(tiny: Tiny, tmp_path: Pat
         "int use = all(std::make_integer_sequence<int, 20000>());\n"
     )
     tree = here.changed_tree(tmp_path / "endless", ops=endless)
-    forget = here.cache / "measured" / "x86.tsv"
-    forget.unlink(missing_ok=True)
+    forget(here.cache, "measured")
     done = here.run("build", "x86", "--source", tree, "--memory", "1200M")
     assert done.returncode == 28, done.stderr
     assert "ops.cpp.o was killed for memory" in done.stderr

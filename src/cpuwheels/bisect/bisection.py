@@ -17,6 +17,7 @@ from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
@@ -57,7 +58,7 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
     check_own_machine(target)
     check_options(options)
     known = replayed(options.log) if options.log else {}
-    store = Store(paths.cache, check_once=True)
+    store = Store(paths.cache, check_once=True, trust=Trust.COMMIT)
     repository = _repository(matrix, options, store, reporter)
     good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
     _tell_ends(good, bad, reporter)

@@ -40,11 +40,12 @@ class DirectModeCache(Generic[Reads]):
     def __init__(self, store: Store, kind: str, beside: str, model: type[Reads]) -> None:
         self._root = store.root
         self._folder = store.path(kind, beside)
+        self._folders = [folder / beside for folder in store.folders(kind)]
         self._model = model
 
     def known(self) -> Iterator[Reads]:
         """Yield the lists of earlier runs, the latest first."""
-        return _valid(self._folder.glob("*.json"), self._model)
+        return _valid((path for folder in self._folders for path in folder.glob("*.json")), self._model)
 
     def keep(self, reads: Reads) -> None:
         """Keep what a run read, for those after it.
@@ -67,7 +68,8 @@ def latest_reads(store: Store, kind: str, model: type[Reads], count: int) -> lis
         count: How many at most.
     """
     found: list[Reads] = []
-    for reads in _valid((store.root / kind).glob("*/*.json"), model):
+    paths = (path for folder in store.folders(kind) for path in folder.glob("*/*.json"))
+    for reads in _valid(paths, model):
         if len(found) == count:
             break
         if reads not in found:

@@ -23,6 +23,7 @@ from filelock import FileLock
 from cpuwheels.core.digests import entry_digest, tree_names
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import link_or_copy, remove_tree, storage_errors, sync_folder, write_atomic
+from cpuwheels.core.trust import NAMESPACED, Trust
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -56,21 +57,48 @@ class Store:
         root: Folder of all stores; made when first written to.
         check_once: Whether this object reads an entry only once to check it, and skips files of the kind's next entry
             that are hard links to checked ones. Otherwise many builds in a row would read gigabytes.
+        trust: Who vouches for the source that results are from; see `cpuwheels.core.trust`.
     """
 
-    def __init__(self, root: Path, *, check_once: bool = False) -> None:
+    def __init__(self, root: Path, *, check_once: bool = False, trust: Trust = Trust.RELEASE) -> None:
         self.root = root
+        self.trust = trust
         self._check_once = check_once
         self._whole: set[Path] = set()
         self._last: dict[str, Path] = {}
 
+    def trusting(self, trust: Trust) -> Store:
+        """Return this store for a source that somebody else vouches for."""
+        if trust is self.trust:
+            return self
+        other = Store(self.root, check_once=self._check_once, trust=trust)
+        other._whole, other._last = self._whole, self._last
+        return other
+
+    def folder(self, kind: str) -> Path:
+        """Return the folder in which new entries of a kind are made."""
+        return self.root / self.trust.value / kind if kind in NAMESPACED else self.root / kind
+
+    def folders(self, kind: str) -> list[Path]:
+        """Return the folders in which entries of a kind are looked for, the own first."""
+        return list(dict.fromkeys((self.folder(kind), self.root / kind)))
+
+    def everywhere(self, kind: str) -> list[Path]:
+        """Return the folders of a kind's entries, whoever vouches for them; to be counted, not to be used."""
+        return [self.root / trust.value / kind for trust in Trust] if kind in NAMESPACED else [self.root / kind]
+
     def path(self, kind: str, key: str) -> Path:
-        """Return where an entry lies, whether or not it is there."""
-        return self.root / kind / key
+        """Return where a new entry lies, whether or not it is there."""
+        return self.folder(kind) / key
+
+    def has(self, kind: str, key: str) -> bool:
+        """Return whether an entry is there, unchecked."""
+        return any((folder / key).is_dir() for folder in self.folders(kind))
 
     def work(self, kind: str, key: str) -> Path:
         """Return the folder in which an entry's making may be interrupted and resumed."""
-        return self.root / "work" / f"{kind}-{key}"
+        apart = f"{self.trust.value}-" if self.trust.value and kind in NAMESPACED else ""
+        return self.root / "work" / f"{apart}{kind}-{key}"
 
     @contextlib.contextmanager
     def scratch(self, name: str) -> Iterator[Path]:
@@ -101,14 +129,17 @@ class Store:
             key: Its key.
             of: Another entry, found a moment ago; a file that is a second name of one there need not be read again.
         """
-        entry = self.path(kind, key)
+        found = (self._whole_entry(folder / key, kind, of) for folder in self.folders(kind))
+        return next((entry for entry in found if entry), None)
+
+    def _whole_entry(self, entry: Path, kind: str, of: Path | None) -> Path | None:
         if not entry.is_dir():
             return None
         if entry in self._whole:
             return entry
         if faults := check_entry(entry, of=of or self._last.get(kind)):
             log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
-            self.discard(kind, key)
+            self._discard(entry)
             return None
         if self._check_once:
             self._whole.add(entry)
@@ -117,14 +148,16 @@ class Store:
 
     def latest(self, kind: str) -> Path | None:
         """Return the whole entry of a kind that was made last, or None if there is none."""
-        entries = sorted((self.root / kind).glob("[!.]*"), key=lambda entry: -entry.stat().st_mtime)
+        entries = sorted(self.folder(kind).glob("[!.]*"), key=lambda entry: -entry.stat().st_mtime)
         return next((found for entry in entries if (found := self.find(kind, entry.name))), None)
 
     def discard(self, kind: str, key: str) -> None:
         """Take an entry out of the store."""
-        entry = self.path(kind, key)
+        self._discard(self.path(kind, key))
+
+    def _discard(self, entry: Path) -> None:
         self._whole.discard(entry)
-        aside = entry.with_name(f".discarded-{key}-{os.getpid()}")
+        aside = entry.with_name(f".discarded-{entry.name}-{os.getpid()}")
         with storage_errors(self.root):
             if entry.exists():
                 entry.rename(aside)

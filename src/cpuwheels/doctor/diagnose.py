@@ -201,7 +201,7 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
 def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:
     need = host.COLD_BUILD_BYTES - (host.ENVIRONMENT_BYTES if environment else 0)
     need += host.CROSS_BYTES if is_foreign(target) else 0
-    kernels = any((store.root / "kernels").glob("[!.]*"))
+    kernels = any(path for folder in store.everywhere("kernels") for path in folder.glob("[!.]*"))
     cache = host.disk_facts(paths.cache)
     dist = host.disk_facts(paths.dist)
     return [

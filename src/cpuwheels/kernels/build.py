@@ -11,6 +11,7 @@ from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
+from cpuwheels.kernels.ccache.apart import cache_for
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile_flags import read_flags, write_flags
 from cpuwheels.kernels.configure import configure
@@ -128,12 +129,11 @@ def _build(
     first.link_acl(get_acl_library(context, request, plan, cache))
     name = unused_name(request)
     learned = plan.learned.with_name(name)
-    unused = read_unused(learned, plan.seed.with_name(name))
+    unused = read_unused(*(table.with_name(name) for table in reversed(plan.tables())))
     if not first.unused.is_file() or read_unused(first.unused) != unused:
         write_unused(first.unused, unused)
-    if cache and (reason := unreported_reads(request.source.folder)):
-        context.reporter.info(f"compiling without the compiler cache: {reason}, and it could not see what that reads")
-        cache = None
+    if cache:
+        cache = _own_cache(context, cache, request.source.folder)
     launchers = replace(
         Launchers.of(plan.gate, first.ledger, cache, request),
         confinement=confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl]),
@@ -144,6 +144,13 @@ def _build(
     return replace(
         used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
     )
+
+
+def _own_cache(context: BuildContext, cache: CompilerCache, source: Path) -> CompilerCache | None:
+    if reason := unreported_reads(source):
+        context.reporter.info(f"compiling without the compiler cache: {reason}, and it could not see what that reads")
+        return None
+    return cache_for(cache, context.store, source)
 
 
 def _compile(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.kernels.ccache.settings import FOLDER
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.sandbox.steps import compilation
 from cpuwheels.sandbox.view import follow, interpreter_places, program_places
@@ -95,8 +94,9 @@ def confinement(
     ]
     writable = [gate.folder]
     if cache:
-        readable.append(cache.program)
-        writable += [cache.root / FOLDER, *cache.shared_folders()]
+        shared = cache.shared_folders()
+        readable += [cache.program, *(folder for folder, written in shared.items() if not written)]
+        writable += [cache.own_folder(), *(folder for folder, written in shared.items() if written)]
         for each in writable:
             with storage_errors(each):
                 each.mkdir(parents=True, exist_ok=True)

@@ -125,7 +125,9 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace], store: P
                 next_step=f"remove {workspace.folder} and build again",
             )
         named_here = (f"{workspace.folder}/", *named)
-        if other := next((path for path in sorted(paths) if not path.startswith(named_here)), None):
+        # GCC does not escape every blank in a depfile: a path then ends there, and the rest is another one.
+        cut = {folder.partition(" ")[0] for folder in named_here if " " in folder}
+        if other := next((path for path in sorted(paths - cut) if not path.startswith(named_here)), None):
             raise CompileError(
                 f"a compiler read {other}, which is neither the source's nor the toolchain's",
                 where=workspace.build,

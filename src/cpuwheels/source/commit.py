@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
 from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.trust import Trust
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
@@ -46,6 +47,7 @@ class CommitRequest:
     revision: str
     clone: Path | None
     remotes: tuple[str, ...]
+    trust: ClassVar = Trust.COMMIT
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Take a snapshot of the commit into the store.

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.errors import SourceError, UnsuitableSourceError
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git import Git
 from cpuwheels.source.sdist import sdist_version
 from cpuwheels.source.snapshot import take_snapshot
@@ -36,6 +37,7 @@ class TreeRequest:
     """
 
     folder: Path
+    trust: ClassVar = Trust.LOCAL
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Take a snapshot of the tree into the store.

@@ -129,6 +129,18 @@ def test_a_file_of_the_machine_that_a_compiler_read_is_refused(request_: KernelR
         read_files(request_, [workspace], tmp_path / "store")
 
 
+def test_a_path_that_ends_at_a_blank_is_that_of_the_build(request_: KernelRequest, tmp_path: Path):
+    workspace = Workspace(tmp_path / "other cache" / "work" / "kernels", FIRST)
+    workspace.build.mkdir(parents=True)
+    own = f"{workspace.source}/csrc/cpu/norm.cpp"
+    cut = f"norm.cpp.o: #deps 3, deps mtime 1 (VALID)\n    {own}\n    {tmp_path}/other\n    cache/work/kernels/x.gch\n"
+    says(request_, cut)
+    assert "csrc/cpu/norm.cpp" in read_files(request_, [workspace], tmp_path / "other cache").files
+    says(request_, cut.replace("/other\n", "/others\n"))
+    with pytest.raises(CompileError, match="a compiler read"):
+        read_files(request_, [workspace], tmp_path / "other cache")
+
+
 @pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b", "a\nb", "./a", "a//b"])
 def test_forged_reads_are_passed_over(request_: KernelRequest, tmp_path: Path, name: str):
     store = Store(tmp_path / "store")

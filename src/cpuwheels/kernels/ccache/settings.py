@@ -35,17 +35,26 @@ class CompilerCache:
             each build folder and on each machine.
         size: Largest size of the local cache, as ccache takes it.
         remote: Shared storage as ccache takes it (``remote_storage``), if any.
+        folder: The local cache; the releases' if not given.
     """
 
     program: Path
     root: Path
     size: str = DEFAULT_SIZE
     remote: str = ""
+    folder: Path | None = None
 
-    def shared_folders(self) -> list[Path]:
-        """Return the folders of the shared storage, which the compilers write."""
-        urls = [each.partition("|")[0] for each in self.remote.split()]
-        return [Path(unquote(urlsplit(url).path)) for url in urls]
+    def own_folder(self) -> Path:
+        """Return the local cache."""
+        return self.folder or self.root / FOLDER
+
+    def shared_folders(self) -> dict[Path, bool]:
+        """Return the folders of the shared storage, with whether the compilers write it."""
+        found = {}
+        for each in self.remote.split():
+            url, *attributes = each.split("|")
+            found[Path(unquote(urlsplit(url).path))] = not {"read-only", "read-only=true"} & set(attributes)
+        return found
 
     def environment(self, identity: str) -> dict[str, str]:
         """Return ccache's settings (its manual, Configuration options).
@@ -53,7 +62,7 @@ class CompilerCache:
         Args:
             identity: Names everything that decides about an object and that no compiler reads as a file.
         """
-        folder = self.root / FOLDER
+        folder = self.own_folder()
         settings = {
             "DIR": str(folder),
             "TEMPDIR": str(folder / "tmp"),

@@ -61,6 +61,7 @@ class CapPlan:
         seed: Table of costs that comes with the project.
         learned: Table of costs in the cache, updated by every build.
         worst_peak: Bytes that a file of unknown cost may need.
+        released: The table that releases' builds update, where that is another; its costs count as well.
     """
 
     jobs: JobPlan
@@ -68,6 +69,11 @@ class CapPlan:
     seed: Path
     learned: Path
     worst_peak: int
+    released: Path | None = None
+
+    def tables(self) -> list[Path]:
+        """Return the tables of costs; where several have a file, the last one counts."""
+        return [self.seed, *([self.released] if self.released else []), self.learned]
 
 
 @dataclass(frozen=True)
@@ -156,7 +162,7 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
         MemoryCapError: One file is known to need more than there is room for.
         StoreError: The gate or the table of costs cannot be written.
     """
-    known = {**read_costs(plan.seed), **read_costs(plan.learned)}
+    known = {output: cost for table in plan.tables() for output, cost in read_costs(table).items()}
     unknown = Cost(_UNKNOWN_SECONDS, plan.worst_peak)
     expected = expected_costs(outputs, known, unknown)
     window = most_launchers(len(outputs))

@@ -51,7 +51,11 @@ def test_shared_storage_behind_a_network_is_left_out_and_that_is_said() -> None:
     given = "redis://name:password@host:6379 file:///a%20b|read-only http://host/objects|layout=bazel"
     found = compiler_cache(PROGRAM, ROOT, {"CPUWHEELS_COMPILER_CACHE_REMOTE": given}, said.append)
     assert found.remote == "file:///a%20b|read-only"
-    assert found.shared_folders() == [Path("/a b")]
+    assert found.shared_folders() == {Path("/a b"): False}
+    assert CompilerCache(PROGRAM, ROOT, remote="file:/a|umask=002 file:/b").shared_folders() == {
+        Path("/a"): True,
+        Path("/b"): True,
+    }
     (note,) = said
     assert "(http, redis) is not used: compilers run without a network" in note
     assert "password" not in note
