@@ -24,10 +24,10 @@ from cpuwheels.pipeline.built_wheel import BuiltWheel
 from cpuwheels.pipeline.inputs import Inputs
 from cpuwheels.pipeline.package_wheel import Package, PackagedWheel
 from cpuwheels.pipeline.test_environment import InstallEnvironment
+from cpuwheels.sandbox.confine import Confine
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
 from cpuwheels.verification.emulation.cpus import Cpu
-from cpuwheels.verification.load.loader import Confine
 from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
