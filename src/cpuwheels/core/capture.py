@@ -53,7 +53,7 @@ def capture(
     except (_NoAnswerError, LostError) as error:
         return Completed(124, f"no answer within {timeout:g} s" if time.monotonic() >= end else str(error))
     except StartError as error:
-        return Completed(127, str(error))
+        return Completed(127, f"{error}: {command[0]!r}")
     status = child.wait()
     return Completed(status, said if status == 0 and not both else said + complaints)
 

@@ -58,7 +58,7 @@ _SETTINGS = tuple(part for name, value in _VALUES.items() for part in ("-c", f"{
 _ANYWHERE = {
     r"filter\..*\.(clean|smudge|process)": "",
     r"filter\..*\.required": "false",
-    r"http\..*savecookies": "false",
+    r"http\..*\.savecookies": "false",
 }
 """What is taken back wherever it is configured: a filter, such as LFS's, gives other bytes than the commit has."""
 _IN_REPOSITORY = {

@@ -47,7 +47,7 @@ def test_an_embedding_has_its_own_questions(setting: Setting) -> None:
 
 def test_a_small_model_is_asked_more(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     script(setting, "reference.py", "import pathlib, sys; pathlib.Path(sys.argv[5]).write_text(sys.argv[3])")
-    monkeypatch.setattr(asking.json, "loads", lambda _: [])
+    monkeypatch.setattr(asking, "parse_as", lambda *_: [])
     folder = setting.work / "llama"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(b"x")
