@@ -67,14 +67,17 @@ def get(store: Store, reporter: Reporter) -> Get:
 
 @pytest.fixture
 def cookie_server() -> Iterator[str]:
-    """Address of a web server that has nothing and gives everybody a cookie."""
+    """Address of a web server that has a branch without any commit, and gives everybody a cookie."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self.send_response(404)
+            body = f"{'1' * 40}\trefs/heads/main\n".encode() if "info/refs" in self.path else b""
+            self.send_response(200 if body else 404)
             self.send_header("Set-Cookie", "a=b; Max-Age=100000; Path=/")
-            self.send_header("Content-Length", "0")
+            self.send_header("Content-Type", "text/plain")
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
+            self.wfile.write(body)
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002
             pass
