@@ -9,6 +9,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ class _Bisect(TypedDict):
 
 
 _PATH = click.Path(path_type=Path)
-_ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 _ABOVE_ONE = click.FloatRange(min=1, min_open=True)
 _TOOLCHAINS = click.Choice(["auto", "host", "debian"])
 _LEVELS = click.Choice(["smoke", "full", "deep"])
@@ -68,7 +68,9 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
 @click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tested side by side.")
-@click.option("--timeout", type=_ABOVE_ZERO, help="Seconds after which the command is ended and counts as bad.")
+@click.option(
+    "--timeout", type=TimeLimit(3600), help="Seconds after which the command is ended and counts as bad; 48 h at most."
+)
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
 @click.option("--log", type=_PATH, help="Verdicts to accept: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")

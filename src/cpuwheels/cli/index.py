@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import Level, NightlyOptions
 
 if TYPE_CHECKING:
@@ -86,7 +87,9 @@ class _Nightly(TypedDict):
 @click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
 @click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Start no wheel after this time.")
+@click.option(
+    "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
+)
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @_ADDRESS

@@ -300,6 +300,12 @@ class MalformedDataError(CpuwheelsError, ValueError):
     exit_code = 60
 
 
+class StepLimitError(CpuwheelsError):
+    """A step took longer, was idle longer, or printed more than it may."""
+
+    exit_code = 54
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.config.host import check_host
 from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.step_limits import finish_by
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
@@ -63,7 +64,8 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     level = options.level or matrix.nightly.parity
     maker = WheelMaker(own, matrix, bucket, options.build, level, reporter, options.address)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
-    outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+    with finish_by(deadline):
+        outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
     removed = remove_old(bucket, matrix.nightly.keep_days, now)
     if removed:
         reporter.info(f"{len(removed)} commits older than {matrix.nightly.keep_days} days were taken out of the index")

@@ -11,6 +11,7 @@ from cpuwheels.core.errors import (
     DiskFullError,
     DownloadError,
     ParityError,
+    PostponedError,
     ServeError,
     SourceError,
     StoreError,
@@ -128,6 +129,8 @@ def _attempted(
     for attempt in range(1, attempts + 1):
         try:
             made = maker.make(job)
+        except PostponedError as error:  # what was made so far stays, and the next run goes on with it
+            return Outcome(source=job.source, target=job.target, state="postponed", reason=error.what), error.what
         except CpuwheelsError as error:
             passing = isinstance(error, PASSING) and not isinstance(error, Unsuitable)
             if passing and attempt < attempts and not budget.spent():

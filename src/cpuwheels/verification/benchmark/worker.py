@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import selectors
-import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ParityError
-from cpuwheels.core.process import how_ended
+from cpuwheels.core.process import Conversation, how_ended
 from cpuwheels.verification.parity.openmp import WAITING
 
 if TYPE_CHECKING:
@@ -90,15 +87,7 @@ class Worker:
 
     def _start(self) -> None:
         with self._log.open("a", encoding="utf-8") as stream:
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._environment,
-                text=True,
-                encoding="utf-8",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-            )
+            self._process = Conversation(self._command, env=self._environment, stderr=stream.fileno())
 
     def ready(self) -> None:
         """Wait until the library is loaded.
@@ -110,7 +99,7 @@ class Worker:
             about = self._answer()
         except LeftOutError as error:
             raise ParityError(
-                f"{self._library.name} of {self.name} could not be loaded: {_cause(self._process.returncode)}",
+                f"{self._library.name} of {self.name} could not be loaded: {_cause(self._process.child.returncode)}",
                 where=self._library,
                 log=self._log,
                 output=self._log.read_text(encoding="utf-8")[-2000:],
@@ -138,7 +127,7 @@ class Worker:
         Raises:
             ParityError: It had died and cannot be started again.
         """
-        if self._process.poll() is not None:
+        if self._process.child.poll() is not None:
             self._start()
             self.ready()
         self._put(do="begin", case=case, operator=operator, place=place)
@@ -174,7 +163,7 @@ class Worker:
         Raises:
             LeftOutError: It failed, or the process died.
         """
-        if self._under_way and self._process.poll() is None:
+        if self._under_way and self._process.child.poll() is None:
             self._under_way = False
             self._ask(do="end")
 
@@ -184,32 +173,27 @@ class Worker:
         return LeftOutError(f"{answer.get('failed', 'its call cannot be repeated')} ({self.name})")
 
     def _put(self, **question: object) -> None:
-        assert self._process.stdin is not None  # noqa: S101  (PIPE was asked for)
-        with suppress(BrokenPipeError):  # the answer says why
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
+        self._process.ask(json.dumps(question))
 
     def _ask(self, **question: object) -> dict[str, Any]:
         self._put(**question)
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None  # noqa: S101  (PIPE was asked for)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            ready = selector.select(PATIENCE)
-        line = self._process.stdout.readline() if ready else ""
+        try:
+            line = self._process.answer(PATIENCE)
+            status = None if line else self._process.child.wait()
+        except TimeoutError:
+            line, status = "", None
         if not line:
             self._under_way = False
-            status = self._process.wait() if ready else None
             self._stop()
             raise LeftOutError(f"{_cause(status)} ({self.name})")
         answer: dict[str, Any] = json.loads(line)
         return answer
 
     def _stop(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()
 
 
 def _cause(status: int | None) -> str:

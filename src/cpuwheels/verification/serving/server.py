@@ -23,6 +23,8 @@ from cpuwheels.verification.serving.loaded import Process
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cpuwheels.core.supervised import Child
+
 NAME = "tiny"
 """What the model is called in requests."""
 
@@ -135,9 +137,7 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[str], family: _Family, port: int, started: float, ending: float
-    ) -> None:
+    def __init__(self, process: Child, family: _Family, port: int, started: float, ending: float) -> None:
         self._process, self._family, self._ending = process, family, ending
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
@@ -196,7 +196,7 @@ def serving(request: ServerRequest) -> Iterator[Server]:
                 family.members()  # while each has its parent
                 # Asked last: another program may have got the port.
                 if process.poll() is not None:
-                    raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
+                    raise ServerError(f"the server did not start: its process {how_ended(process.wait())}")
                 if healthy:
                     break
                 if time.monotonic() - began > request.patience:
