@@ -48,10 +48,12 @@ class Completed:
     Attributes:
         returncode: Exit status; negative for a signal.
         output: Its last lines of stdout and stderr, in the order written.
+        cpu_seconds: CPU time of all its processes, where it was run with `run`.
     """
 
     returncode: int
     output: str
+    cpu_seconds: float = 0.0
 
 
 def run(
@@ -104,7 +106,7 @@ def run(
         if child.killed:
             stream.write("# what it left running was killed\n")
         stream.write(f"# exit status {child.returncode}\n")
-    completed = Completed(child.wait(), "\n".join(tail))
+    completed = Completed(child.wait(), "\n".join(tail), child.cpu_seconds)
     if check and completed.returncode != 0:
         raise CommandError(
             f"{command[0].rsplit('/', 1)[-1]} failed with status {completed.returncode}",

@@ -118,6 +118,7 @@ class Child:
         supervisor: Process id of its supervisor.
         returncode: Its exit status, negative for a signal; None while it runs.
         killed: Whether something of it had to be killed.
+        cpu_seconds: CPU time of all its processes, once nothing of it is left.
         gone: Whether nothing of it is left.
     """
 
@@ -126,6 +127,7 @@ class Child:
         self.pid = self.supervisor = 0
         self.returncode: int | None = None
         self.killed = self.gone = False
+        self.cpu_seconds = 0.0
         self._channel = channel
         self._rest = b""
         self._lock = threading.Lock()
@@ -170,6 +172,8 @@ class Child:
                 self.pid, self.supervisor = (int(number) for number in numbers)
             case b"ended":
                 self.returncode = int(numbers[0])
+            case b"used":
+                self.cpu_seconds = float(numbers[0])
             case b"killed":
                 self.killed = True
             case b"failed":

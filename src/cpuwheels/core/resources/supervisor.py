@@ -7,8 +7,8 @@ channel of its own, the command's stdin, stdout and stderr, and the ends of its 
 forks for each and goes on; the fork is the command's supervisor. Its environment is empty, and it has one thread only.
 
 A supervisor reads the request from its channel: a length of 8 bytes, and a dictionary written by `marshal`. It answers
-with lines: ``started PID SUPERVISOR`` or ``failed ERRNO``, ``ended STATUS``, and ``killed`` if something had to be
-killed. The channel ends when nothing of the command is left. The supervisor reads ``signal NUMBER`` and ``end`` as
+with lines: ``started PID SUPERVISOR`` or ``failed ERRNO``, ``ended STATUS``, ``killed`` if something had to be killed,
+and ``used SECONDS`` with the CPU time of all of it. The channel ends when nothing of the command is left. The supervisor reads ``signal NUMBER`` and ``end`` as
 lines; the end of the channel means that cpuwheels is gone, and counts as ``end``. What is written after it is read
 and thrown away: a command that is told to stop must not die of SIGPIPE while it cleans up.
 
@@ -106,6 +106,8 @@ class Supervisor:
             self._wait(self._request["grace"], asked=True)
         if not self._is_over():
             self._kill_all()
+        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+        self._tell(b"used %.6f\n" % (usage.ru_utime + usage.ru_stime))
 
     def _install_handlers(self) -> None:
         """Have the end of a child, and being told to stop, wake up `select`."""
