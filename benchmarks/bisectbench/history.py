@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.git_settings import git_environment
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

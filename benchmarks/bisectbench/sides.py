@@ -23,7 +23,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import BisectError
 from cpuwheels.core.filesystem import remove_tree, write_atomic
 from cpuwheels.core.process import run
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.fetch.git import Git
 from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values

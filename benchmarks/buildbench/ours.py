@@ -18,7 +18,7 @@ from buildbench.measure import measure
 from buildbench.unsteered import measured_run
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001  (pydantic reads the annotation)
 from cpuwheels.pipeline.built_wheel import RECORD, read_built

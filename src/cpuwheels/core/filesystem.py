@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import fcntl
 import os
 import shutil
+import stat
 import tempfile
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -16,6 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_TOO_MANY_FILES = {errno.EMFILE, errno.ENFILE}
+_ATTEMPTS = 100
+"""How often a folder is removed that others remove at the same time."""
 
 
 @contextlib.contextmanager
@@ -36,6 +41,8 @@ def storage_errors(where: Path, *, next_step: str = "") -> Iterator[None]:
                 where=where,
                 next_step="free space there, or set CPUWHEELS_CACHE to a folder on a larger disk",
             ) from error
+        if error.errno in _TOO_MANY_FILES:
+            next_step = "allow more open files: ulimit -n 4096"
         raise StoreError(
             f"cannot use {place}: {error.strerror or error}",
             where=where,
@@ -64,12 +71,22 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync(path.parent)
 
 
-def sync_folder(folder: Path) -> None:
-    """Make the renames done in a folder survive a power cut."""
-    handle = os.open(folder, os.O_RDONLY)
+def sync_tree(folder: Path) -> None:
+    """Make the files below a folder, and their names there, survive a power cut."""
+    for place, _, files in os.walk(folder):
+        for name in files:
+            path = Path(place, name)
+            if not path.is_symlink():
+                sync(path)
+        sync(Path(place))
+
+
+def sync(path: Path) -> None:
+    """Make a file's content, or the renames done in a folder, survive a power cut."""
+    handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
     finally:
@@ -77,15 +94,57 @@ def sync_folder(folder: Path) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a file or folder, read-only folders inside included; nothing happens if it is not there."""
-    if path.is_symlink() or path.is_file():
-        path.unlink()
+    """Remove a file or folder, read-only folders inside included; what is gone already, or goes meanwhile, is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISDIR(path.lstat().st_mode):
+            path.unlink()
+            return
+        for folder, _, _ in os.walk(path):
+            with contextlib.suppress(FileNotFoundError):
+                Path(folder).chmod(0o755)
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(FileNotFoundError):
+                shutil.rmtree(path)
+                return
+    # Somebody else removes it at the same time.
+
+
+def changed_at(path: Path) -> float:
+    """Return when a file or folder was changed last, as a Unix time; 0 if it is gone."""
+    with contextlib.suppress(OSError):
+        return path.lstat().st_mtime
+    return 0.0
+
+
+def last_change_below(folder: Path) -> float:
+    """Return when a folder, or anything below it, was changed last, as a Unix time."""
+    latest = changed_at(folder)
+    for place, folders, files in os.walk(folder):
+        latest = max((latest, *(changed_at(Path(place, name)) for name in (*folders, *files))))
+    return latest
+
+
+@contextlib.contextmanager
+def holding(path: Path) -> Iterator[bool]:
+    """Hold the lock of a file or folder while the block runs; yield whether it was free.
+
+    It counts as taken, too, if it is not there, or where the file system has no locks. The system lets go of a lock
+    when its process ends, however that happens.
+    """
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        yield False
         return
-    if not path.exists():
-        return
-    for folder, _, _ in os.walk(path):
-        Path(folder).chmod(0o755)
-    shutil.rmtree(path)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            yield False
+        else:
+            yield True
+    finally:
+        os.close(handle)
 
 
 def link_or_copy(source: str, target: str) -> None:

@@ -8,11 +8,9 @@ import contextlib
 import io
 import logging
 import os
-import selectors
 import shlex
 import signal
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
@@ -21,6 +19,7 @@ from cpuwheels.core.errors import CommandError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.step_limits import StepWatch, check_deadline, deadline_environment, step_limit
 from cpuwheels.core.supervised import GRACE_SECONDS, LostError, StartError, chunks, start
+from cpuwheels.core.urls import without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -33,7 +32,6 @@ log_commands = logging.getLogger(__name__)
 
 TAIL_LINES = 30
 _GRACE_SECONDS = GRACE_SECONDS
-_BLOCK = 1 << 16
 _LONGEST_LINE = 1 << 20
 """Characters after which a line counts as ended."""
 
@@ -183,70 +181,6 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
     return Completed(child.wait(), output.decode(errors="replace"))
 
 
-class Conversation:
-    """A command that is asked one line at a time, and answers each with one.
-
-    Args:
-        argv: The command; never passed to a shell.
-        env: The whole environment.
-        stderr: Descriptor that it writes its errors to.
-
-    Raises:
-        CommandError: The program is not there.
-    """
-
-    def __init__(self, argv: Sequence[str | Path], *, env: Mapping[str, str], stderr: int) -> None:
-        command = [str(part) for part in argv]
-        stdin, self._questions = os.pipe()
-        self._answers, stdout = os.pipe()
-        self._rest = b""
-        try:
-            self.child = start(
-                command, env=env, stdin=stdin, stdout=stdout, stderr=stderr, outputs=[self._answers], grace=0
-            )
-        except StartError as error:
-            os.close(self._questions)
-            os.close(self._answers)
-            raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
-        finally:
-            os.close(stdin)
-            os.close(stdout)
-
-    def ask(self, question: str) -> None:
-        """Write a line; if nobody reads it, the missing answer says so."""
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self._questions, f"{question}\n".encode())
-
-    def answer(self, seconds: float) -> str:
-        """Return a line, without its end; empty if the command has ended.
-
-        Args:
-            seconds: How long to wait for it.
-
-        Raises:
-            TimeoutError: It did not come in time.
-        """
-        end = time.monotonic() + seconds
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._answers, selectors.EVENT_READ)
-            while b"\n" not in self._rest:
-                if not selector.select(max(0.0, end - time.monotonic())):
-                    raise TimeoutError
-                block = os.read(self._answers, _BLOCK)
-                if not block:
-                    return ""
-                self._rest += block
-        line, _, self._rest = self._rest.partition(b"\n")
-        return line.decode()
-
-    def close(self) -> None:
-        """End the command; nothing of it is left afterwards, and nothing happens the second time."""
-        if self._questions >= 0:
-            os.close(self._questions)
-            self._questions = -1
-            self.child.close(self._answers)
-
-
 def end_command_of(thread: int) -> None:
     """Have the command ended that another thread waits for, if there is one: only the main thread gets signals.
 
@@ -348,7 +282,7 @@ def _started(
     stays: bool = False,
 ) -> Child:
     """Write a command into its log and start it in a process group of its own."""
-    line = shlex.join(command)
+    line = without_userinfo(shlex.join(command))
     log_commands.info("$ %s", line)
     stream.write(f"$ {line}\n")
     stream.flush()

@@ -75,20 +75,20 @@ def get_kernels(
     with store.lock("kernel-build", build):
         if found := _find(request, store):
             return _kernels(store, *found, built=False)
-        work = store.work(KIND, build)
-        workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
-        memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
-        reads = read_files(request, workspaces)
-        key = kernels_key(request, reads)
+        with store.working(KIND, build) as work:
+            workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
+            memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
+            reads = read_files(request, workspaces)
+            key = kernels_key(request, reads)
 
-        def fill(folder: Path) -> None:
-            collect(request, workspaces, folder, context.logs / "collect.log")
-            write_flags(workspaces, folder)
-            (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
+            def fill(folder: Path) -> None:
+                collect(request, workspaces, folder, context.logs / "collect.log")
+                write_flags(workspaces, folder)
+                (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-        store.get(KIND, key, fill)
-        reads_cache(request, store).keep(reads)
-        remove_tree(work)
+            store.get(KIND, key, fill)
+            reads_cache(request, store).keep(reads)
+            remove_tree(work)
     report_memory(memory, context.reporter)
     return _kernels(store, key, reads, built=True)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import make_key, tree_digest
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.kernels.launchers import Launchers
@@ -91,8 +91,7 @@ def get_project(
     key = project.key(request)
     kind, store, reporter, logs = f"{project.kind}-built", context.store, context.reporter, context.logs
 
-    def make(folder: Path) -> None:
-        work = _Work(project, store.work(project.kind, key))
+    def fill(folder: Path, work: _Work) -> None:
         work.prepare()
         identity = make_key(toolchain=request.toolchain.digest, project=project.digest)
         launchers = Launchers.behind(plan.gate, work.ledger, cache, identity)
@@ -105,6 +104,10 @@ def get_project(
             run_ninja(ninja, work.build, project.libraries, env, session, reporter, log)
         work.collect(folder)
         remove_tree(work.folder)
+
+    def make(folder: Path) -> None:
+        with store.working(project.kind, key) as place:
+            fill(folder, _Work(project, place))
 
     return store.get(kind, key, make)
 

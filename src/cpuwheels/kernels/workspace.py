@@ -8,7 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.kernels.memory.ledger import LEDGER
 
 if TYPE_CHECKING:

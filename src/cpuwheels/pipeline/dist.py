@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import WheelError
-from cpuwheels.core.filesystem import remove_tree, storage_errors, sync_folder
+from cpuwheels.core.filesystem import remove_tree, storage_errors, sync, sync_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,9 +31,11 @@ def new_logs(paths: Paths, target: str) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         for old in sorted(path for path in folder.iterdir() if path.is_dir())[: -KEPT_LOGS + 1]:
             remove_tree(old)
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-        (folder / stamp).mkdir()
-    return folder / stamp
+        while True:  # another run may begin in the same microsecond
+            logs = folder / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+            with suppress(FileExistsError):
+                logs.mkdir()
+                return logs
 
 
 @contextmanager
@@ -70,16 +72,18 @@ def put_in_place(staged: Path, output: Path) -> Path:
         )
     with storage_errors(output, next_step="make the output folder writable or pass --dist"):
         output.mkdir(parents=True, exist_ok=True)
+        sync_tree(staged)
         for item in sorted(staged.iterdir()):
             if item not in wheels:
                 if item.is_dir():
                     remove_tree(output / item.name)
                 item.replace(output / item.name)
         finished = wheels[0].replace(output / wheels[0].name)
+        sync(output)
         for other in output.glob("*.whl"):
             if other != finished:
                 other.unlink()
-        sync_folder(output)
+        sync(output)
     return finished
 
 

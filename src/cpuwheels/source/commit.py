@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot

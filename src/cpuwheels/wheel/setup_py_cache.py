@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import code_digest, make_key, text_digest, tree_names
 from cpuwheels.core.direct_mode import DirectModeCache, content_digest
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

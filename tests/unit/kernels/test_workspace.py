@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, kernel_request
 

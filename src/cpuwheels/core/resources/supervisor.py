@@ -8,9 +8,10 @@ forks for each and goes on; the fork is the command's supervisor. Its environmen
 
 A supervisor reads the request from its channel: a length of 8 bytes, and a dictionary written by `marshal`. It answers
 with lines: ``started PID SUPERVISOR`` or ``failed ERRNO``, ``ended STATUS``, ``killed`` if something had to be killed,
-and ``used SECONDS`` with the CPU time of all of it. The channel ends when nothing of the command is left. The supervisor reads ``signal NUMBER`` and ``end`` as
-lines; the end of the channel means that cpuwheels is gone, and counts as ``end``. What is written after it is read
-and thrown away: a command that is told to stop must not die of SIGPIPE while it cleans up.
+and ``used SECONDS`` with the CPU time of all of it. The channel ends when nothing of the command is left. The
+supervisor reads ``signal NUMBER`` and ``end`` as lines; the end of the channel means that cpuwheels is gone, and counts
+as ``end``. What is written after it is read and thrown away: a command that is told to stop must not die of SIGPIPE
+while it cleans up.
 
 The end of a channel is seen whatever thread or process of cpuwheels died, and in which order. A signal at the death of
 a parent (PR_SET_PDEATHSIG) is not enough: it follows the thread that made the child. On Linux a supervisor inherits

@@ -7,9 +7,10 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from cpuwheels.core.conversation import Conversation
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ParityError
-from cpuwheels.core.process import Conversation, how_ended
+from cpuwheels.core.process import how_ended
 from cpuwheels.verification.parity.openmp import WAITING
 
 if TYPE_CHECKING:
