@@ -123,12 +123,16 @@ static void admit_all(struct gate *gate) {
 static bool take_place(struct gate *gate, const struct waiting_job *job) {
     for (uint32_t index = 0; index < PLACES; index++) {
         struct place *place = &gate->table->places[index];
-        if (atomic_load(&place->state) != FREE || !hold_place(gate->holder, index))
+        /* What stands beyond the used places means nothing. */
+        if ((index < used_places(gate->table) && atomic_load(&place->state) != FREE) ||
+            !hold_place(gate->holder, index))
             continue;
         memset(place, 0, sizeof *place);
         place->wall = job->wall;
         place->bytes = job->bytes;
         memcpy(place->build, gate->build, sizeof place->build);
+        for (uint32_t next = used_places(gate->table); next < index; next++)
+            atomic_store(&gate->table->places[next].state, FREE); /* held by a job that enters itself again */
         if (index >= used_places(gate->table))
             gate->table->used = index + 1;
         gate->place = place;

@@ -1,0 +1,45 @@
+"""memgate's reader of its table against tables that a mutation driver or libFuzzer makes up, with sanitizers."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from layout import ROOT, TESTS
+
+SECONDS = int(os.environ.get("MEMGATE_FUZZ_SECONDS", "600"))
+CORPUS = TESTS / "native" / "memgate_fuzz"
+DRIVER = TESTS / "helpers" / "memgate_fuzz.c"
+SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+
+
+def compiled(folder: Path, compiler: str | Path, *flags: str) -> Path | None:
+    """Return the driver's program, or nothing if the compiler lacks what the flags ask for."""
+    program, main = folder / "fuzz", ROOT / "csrc/memgate/main.c"
+    sources = [source for source in sorted((ROOT / "csrc/memgate").glob("*.c")) if source != main]
+    command = [compiler, "-std=c17", "-O1", "-g", "-Wall", "-Wextra", *flags, "-o", program, DRIVER, *sources]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return program if done.returncode == 0 else None
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(SECONDS + 300)
+def test_no_table_makes_it_crash_or_hang(c_compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
+    monkeypatch.chdir(tmp_path)
+    corpus = sorted(CORPUS.glob("*.table"))
+    assert corpus
+    clang = shutil.which("clang")
+    if clang and (program := compiled(tmp_path, clang, "-fsanitize=fuzzer,address,undefined", "-DLIBFUZZER")):
+        command = [program, f"-max_total_time={SECONDS}", "-max_len=600000", "-timeout=20", "found", CORPUS]
+        (tmp_path / "found").mkdir()
+    else:
+        program = compiled(tmp_path, c_compiler, *SANITIZERS) or compiled(tmp_path, c_compiler)
+        assert program is not None
+        command = [program, ".", str(os.getpid()), str(SECONDS), *corpus]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=SECONDS + 240)
+    assert done.returncode == 0, f"{done.stdout[-1000:]}{done.stderr[-5000:]}\nthe table is {tmp_path}/table"
