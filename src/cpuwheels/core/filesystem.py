@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _TOO_MANY_FILES = {errno.EMFILE, errno.ENFILE}
 _ATTEMPTS = 100
 """How often a folder is removed that others remove at the same time."""
@@ -43,6 +44,8 @@ def storage_errors(where: Path, *, next_step: str = "") -> Iterator[None]:
             ) from error
         if error.errno in _TOO_MANY_FILES:
             next_step = "allow more open files: ulimit -n 4096"
+        elif error.errno in _NO_LOCKS:
+            next_step = "its file system has no file locks: set CPUWHEELS_CACHE to a folder on a local disk"
         raise StoreError(
             f"cannot use {place}: {error.strerror or error}",
             where=where,

@@ -107,14 +107,8 @@ class Store:
         with contextlib.ExitStack() as held:
             with storage_errors(self.root):
                 folder.mkdir(parents=True, exist_ok=True)
-                try:
-                    held.enter_context(FileLock(folder / f"{kind}-{key}.lock"))
-                except NotImplementedError as error:
-                    raise StoreError(
-                        f"the file system of {self.root} has no file locks",
-                        where=self.root,
-                        next_step="set CPUWHEELS_CACHE to a folder on a local disk",
-                    ) from error
+                # Without locks an interrupted build would lock out the next one (a file that stands for the lock).
+                held.enter_context(FileLock(folder / f"{kind}-{key}.lock", fallback_to_soft=False))
             yield
 
     def find(self, kind: str, key: str, *, of: Path | None = None) -> Path | None:
