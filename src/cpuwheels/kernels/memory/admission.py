@@ -40,6 +40,9 @@ LAUNCHER_BYTES = 256 << 10
 NINJA_BYTES = 48 << 20
 """Memory of ninja with the largest build graph of the matrix."""
 
+SUPERVISOR_BYTES = 16 << 20
+"""Memory of the process that makes supervisors, and of one of them."""
+
 PROBE_BYTES = 256 << 20
 """What a compilation may need by which CMake checks the compiler."""
 
@@ -209,8 +212,8 @@ def learn(path: Path, records: Iterable[JobRecord]) -> None:
 
 
 def _limit(plan: CapPlan) -> int:
-    """Return the part of the cap that is not taken by this process itself."""
-    return plan.jobs.cap - int(psutil.Process().memory_info().rss)
+    """Return the part of the cap that is not taken by this process itself and the supervisors of its commands."""
+    return plan.jobs.cap - int(psutil.Process().memory_info().rss) - SUPERVISOR_BYTES
 
 
 def _use(session: Session, records: Sequence[JobRecord]) -> MemoryUse:
