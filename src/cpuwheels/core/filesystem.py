@@ -74,7 +74,7 @@ def replacing(path: Path) -> Iterator[IO[bytes]]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
-    sync(path.parent)
+    sync_folder(path.parent)
 
 
 def sync_tree(folder: Path) -> None:
@@ -83,12 +83,16 @@ def sync_tree(folder: Path) -> None:
         for name in files:
             path = Path(place, name)
             if not path.is_symlink():
-                sync(path)
-        sync(Path(place))
+                _sync(path)
+        _sync(Path(place))
 
 
-def sync(path: Path) -> None:
-    """Make a file's content, or the renames done in a folder, survive a power cut."""
+def sync_folder(folder: Path) -> None:
+    """Make the renames done in a folder survive a power cut."""
+    _sync(folder)
+
+
+def _sync(path: Path) -> None:
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

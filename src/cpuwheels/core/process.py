@@ -95,12 +95,13 @@ def run(
         with _output_of(
             command, stream, log=log, env=closed_environment() if env is None else env, cwd=cwd, stdin=stdin
         ) as (child, output):
-            for line in _lines(child, output, StepWatch(log, limit, child), command, log):
-                stream.write(line + "\n")
+            for lines in _lines(child, output, StepWatch(log, limit, child), command, log):
+                stream.write("\n".join([*lines, ""]))
                 stream.flush()
-                tail.append(line)
-                if on_line is not None:
-                    on_line(line)
+                for line in lines:
+                    tail.append(line)
+                    if on_line is not None:
+                        on_line(line)
         if child.killed:
             stream.write("# what it left running was killed\n")
         stream.write(f"# exit status {child.returncode}\n")
@@ -245,17 +246,18 @@ def _output_of(
         yield child, read
 
 
-def _lines(child: Child, output: int, watch: StepWatch, command: list[str], log: Path) -> Iterator[str]:
-    """Yield a command's lines without their ends; one that is too long comes in parts."""
+def _lines(child: Child, output: int, watch: StepWatch, command: list[str], log: Path) -> Iterator[list[str]]:
+    """Yield a command's lines without their ends, all that come at once; one that is too long comes in parts."""
     decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
     rest = ""
     try:
         for _, block in chunks(child, output, patience=watch.patience):
             watch.wrote(len(block))
             *lines, rest = (rest + decoder.decode(block)).split("\n")
-            yield from lines
+            if lines:
+                yield lines
             if len(rest) > _LONGEST_LINE:
-                yield rest
+                yield [rest]
                 rest = ""
     except LostError as error:
         raise CommandError(
@@ -266,7 +268,7 @@ def _lines(child: Child, output: int, watch: StepWatch, command: list[str], log:
         ) from error
     rest += decoder.decode(b"", final=True)
     if rest:
-        yield rest
+        yield [rest]
 
 
 def _started(

@@ -27,7 +27,7 @@ from cpuwheels.core.filesystem import (
     link_or_copy,
     remove_tree,
     storage_errors,
-    sync,
+    sync_folder,
 )
 from cpuwheels.core.sealed_entry import MANIFEST, check_entry, seal
 
@@ -239,5 +239,5 @@ class Store:
             )
         seal(fresh, entry, kind, key, of)
         fresh.rename(entry)
-        sync(entry.parent)
+        sync_folder(entry.parent)
         return entry

@@ -178,7 +178,7 @@ class Child:
                 self.killed = True
             case b"failed":
                 self.gone, self.returncode = True, 127
-                raise StartError(int(numbers[0]), os.strerror(int(numbers[0])))
+                raise StartError(int(numbers[0]), os.strerror(int(numbers[0])), self.args[0])
 
     def _abandon(self) -> None:
         """End what is left without a supervisor: the command is dead with it, the rest of its group may not be."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from filelock import FileLock, Timeout
 
 from cpuwheels.core.errors import DiskFullError, PublishError
-from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync
+from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync_folder
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
@@ -175,7 +175,7 @@ class Folder(Bucket):
             with self._unfinished(content) as made:
                 self._make_folders(place.parent)
                 made.replace(place)
-                sync(place.parent)
+                sync_folder(place.parent)
         except OSError as error:
             raise self._broken("write", path, error) from error
 
@@ -188,7 +188,7 @@ class Folder(Bucket):
             with self._unfinished(content) as made:
                 self._make_folders(place.parent)
                 made.replace(place)
-                sync(place.parent)
+                sync_folder(place.parent)
         except OSError as error:
             raise self._broken("write", path, error) from error
         return True
@@ -198,7 +198,7 @@ class Folder(Bucket):
         place = self._place(path)
         try:
             place.unlink()
-            sync(place.parent)
+            sync_folder(place.parent)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
@@ -286,7 +286,7 @@ class Folder(Bucket):
             return
         self._make_folders(folder.parent)
         folder.mkdir(exist_ok=True)
-        sync(folder.parent)
+        sync_folder(folder.parent)
 
     def _no_file(self, path: str) -> PublishError:
         return PublishError(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import WheelError
-from cpuwheels.core.filesystem import remove_tree, storage_errors, sync, sync_tree
+from cpuwheels.core.filesystem import remove_tree, storage_errors, sync_folder, sync_tree
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -79,11 +79,11 @@ def put_in_place(staged: Path, output: Path) -> Path:
                     remove_tree(output / item.name)
                 item.replace(output / item.name)
         finished = wheels[0].replace(output / wheels[0].name)
-        sync(output)
+        sync_folder(output)
         for other in output.glob("*.whl"):
             if other != finished:
                 other.unlink()
-        sync(output)
+        sync_folder(output)
     return finished
 
 
