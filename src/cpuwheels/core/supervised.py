@@ -71,6 +71,12 @@ class _Server:
                     return
             raise StartError(None, f"{_PYTHON} does not run {_SCRIPT}")
 
+    def end_strays(self) -> None:
+        """Have killed what a supervisor left that was killed itself."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._control is not None and self._owner == os.getpid():
+                self._control.sendall(b"!")
+
     def close(self) -> None:
         """End it."""
         with self._lock:
@@ -117,6 +123,7 @@ class Child:
         pid: Of the command itself, which leads its process group.
         supervisor: Process id of its supervisor.
         returncode: Its exit status, negative for a signal; None while it runs.
+        started: Whether its program runs, or did.
         killed: Whether something of it had to be killed.
         cpu_seconds: CPU time of all its processes, once nothing of it is left.
         gone: Whether nothing of it is left.
@@ -126,7 +133,7 @@ class Child:
         self.args = list(args)
         self.pid = self.supervisor = 0
         self.returncode: int | None = None
-        self.killed = self.gone = False
+        self.started = self.killed = self.gone = False
         self.cpu_seconds = 0.0
         self._channel = channel
         self._rest = b""
@@ -168,8 +175,10 @@ class Child:
     def _take(self, line: bytes) -> None:
         word, *numbers = line.split()
         match word:
-            case b"started":
+            case b"forked":
                 self.pid, self.supervisor = (int(number) for number in numbers)
+            case b"started":
+                self.started = True
             case b"ended":
                 self.returncode = int(numbers[0])
             case b"used":
@@ -181,11 +190,12 @@ class Child:
                 raise StartError(int(numbers[0]), os.strerror(int(numbers[0])), self.args[0])
 
     def _abandon(self) -> None:
-        """End what is left without a supervisor: the command is dead with it, the rest of its group may not be."""
+        """End what is left without a supervisor: the command is dead with it, what it has started may not be."""
         self.returncode = -9
         if self.pid:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, 9)
+        _SERVER.end_strays()
         raise LostError(None, "the process that watches over it was killed")
 
     def poll(self) -> int | None:
@@ -287,7 +297,7 @@ def start(
             _SERVER.send([theirs.fileno(), stdin, stdout, stderr, *outputs])
         try:
             ours.sendall(len(body).to_bytes(8, "big") + body)
-            while not child.pid:
+            while not child.started:
                 child.receive()
         except (BrokenPipeError, LostError) as error:
             raise StartError(None, "the process that watches over it was killed") from error

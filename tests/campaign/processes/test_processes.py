@@ -224,9 +224,10 @@ def test_22_the_time_of_a_nightly_job_ends_inside_of_a_step(log: Path, marked: M
 @LINUX
 def test_23_supervisor_killed(log: Path, marked: Marked) -> None:
     """Whoever kills it does not get away from it: the command goes with its supervisor, and the error says so."""
-    with pytest.raises(CommandError, match="watches over it was killed"):
-        run(sh("sleep 600 & kill -9 $PPID; sleep 600"), log=log, env=marked.env)
-    wait_until(lambda: not marked.living())
+    for script in ("sleep 600 & kill -9 $PPID; sleep 600", "setsid sleep 600 & sleep 0.3; kill -9 $PPID; sleep 600"):
+        with pytest.raises(CommandError, match="watches over it was killed"):
+            run(sh(script), log=log, env=marked.env)
+        wait_until(lambda: not marked.living())
 
 
 def test_24_process_that_makes_supervisors_killed(log: Path) -> None:

@@ -7,11 +7,11 @@ channel of its own, the command's stdin, stdout and stderr, and the ends of its 
 forks for each and goes on; the fork is the command's supervisor. Its environment is empty, and it has one thread only.
 
 A supervisor reads the request from its channel: a length of 8 bytes, and a dictionary written by `marshal`. It answers
-with lines: ``started PID SUPERVISOR`` or ``failed ERRNO``, ``ended STATUS``, ``killed`` if something had to be killed,
-and ``used SECONDS`` with the CPU time of all of it. The channel ends when nothing of the command is left. The
-supervisor reads ``signal NUMBER`` and ``end`` as lines; the end of the channel means that cpuwheels is gone, and counts
-as ``end``. What is written after it is read and thrown away: a command that is told to stop must not die of SIGPIPE
-while it cleans up.
+with lines: ``forked PID SUPERVISOR``, ``started`` or ``failed ERRNO``, ``ended STATUS``, ``killed`` if something had to
+be killed, and ``used SECONDS`` with the CPU time of all of it. The channel ends when nothing of the command is left.
+The supervisor reads ``signal NUMBER`` and ``end`` as lines; the end of the channel means that cpuwheels is gone, and
+counts as ``end``. What is written after it is read and thrown away: a command that is told to stop must not die of
+SIGPIPE while it cleans up.
 
 The end of a channel is seen whatever thread or process of cpuwheels died, and in which order. A signal at the death of
 a parent (PR_SET_PDEATHSIG) is not enough: it follows the thread that made the child. On Linux a supervisor inherits
@@ -30,13 +30,18 @@ import signal
 import socket
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _LINUX = sys.platform == "linux"
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # <sys/prctl.h>
 _LIBC = ctypes.CDLL(None) if _LINUX else None
 _OWN_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 _BLOCK = 1 << 16
+STRAYS = b"!"
+"""Sent when a supervisor was killed: what it left is to be killed, too."""
 _FEWEST, _MOST = 4, 8  # descriptors of a command
 _LENGTH_BYTES = 8
 
@@ -48,10 +53,15 @@ _ROUND_SECONDS = 0.005
 def serve(control: socket.socket) -> None:
     """Fork a supervisor for each command until nobody can send one any more."""
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    _inherit_orphans()
+    supervisors: set[int] = set()
     while True:
         word, descriptors, _, _ = socket.recv_fds(control, 1, _MOST)
         if not word:
             return
+        if word == STRAYS:
+            _kill_strays(supervisors)
+            continue
         if len(descriptors) < _FEWEST:
             continue
         channel, *others = descriptors
@@ -65,8 +75,24 @@ def serve(control: socket.socket) -> None:
                 control.close()
                 Supervisor(socket.socket(fileno=channel), others[:3], others[3:]).run()
             os._exit(0)
+        supervisors.add(process)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _kill_strays(supervisors: set[int]) -> None:
+    """Kill what supervisors that were killed themselves have left."""
+    end = time.monotonic() + KILL_SECONDS
+    while (strays := _descendants(supervisors)) and time.monotonic() < end:
+        for process, _ in strays:
+            with contextlib.suppress(OSError):
+                os.kill(process, signal.SIGKILL)
+        time.sleep(_ROUND_SECONDS)
+
+
+def _inherit_orphans() -> None:
+    if _LIBC:
+        _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 class Supervisor:
@@ -91,8 +117,7 @@ class Supervisor:
 
     def run(self) -> None:
         """Start the command and return when nothing of it is left, or what is left cannot be ended."""
-        if _LIBC:
-            _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _inherit_orphans()
         self._request = _read_request(self._channel)
         self._install_handlers()
         self._start()
@@ -126,15 +151,20 @@ class Supervisor:
         self._asked_to_end = True
 
     def _start(self) -> None:
-        read, write = os.pipe()
+        (go, begin), (read, write) = os.pipe(), os.pipe()
         try:
             process = os.fork()
         except OSError as error:
             self._tell(b"failed %d\n" % (error.errno or 0))
             return
         if process == 0:
+            os.close(begin)
+            os.read(go, 1)
             self._become_command(write)
-        os.close(write)
+        # Before the command does anything: it may kill this process.
+        self._tell(b"forked %d %d\n" % (process, os.getpid()))
+        for descriptor in (go, begin, write):
+            os.close(descriptor)
         for descriptor in self._standard:
             os.close(descriptor)
         reason = os.read(read, _BLOCK)
@@ -145,7 +175,7 @@ class Supervisor:
             return
         self._leader = process
         del self._request["argv"], self._request["env"]  # whoever may trace this process would find them here
-        self._tell(b"started %d %d\n" % (process, os.getpid()))
+        self._tell(b"started\n")
 
     def _become_command(self, answer: int) -> None:
         request = self._request
@@ -286,8 +316,10 @@ def _read_exactly(channel: socket.socket, length: int) -> bytes:
     return b"".join(parts)
 
 
-def _descendants() -> list[tuple[int, int]]:
+def _descendants(but: Collection[int] = ()) -> list[tuple[int, int]]:
     """Return the descendants of this process that have not ended, each with its process group; none but on Linux.
+
+    Those below the processes in `but` are left out, and these themselves.
 
     All of /proc is read: /proc/PID/task/TID/children is not there in every kernel (CONFIG_PROC_CHILDREN).
     """
@@ -306,7 +338,7 @@ def _descendants() -> list[tuple[int, int]]:
                     groups[int(name)] = int(group)
     found, ahead = [], [os.getpid()]
     while ahead:
-        below = children.get(ahead.pop(), [])
+        below = [process for process in children.get(ahead.pop(), []) if process not in but]
         found += [(process, groups[process]) for process in below if process in groups]
         ahead += below
     return found
