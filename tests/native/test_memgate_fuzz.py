@@ -12,7 +12,7 @@ import pytest
 from layout import ROOT, TESTS
 
 SECONDS = int(os.environ.get("MEMGATE_FUZZ_SECONDS", "600"))
-CORPUS = TESTS / "native" / "memgate_fuzz"
+CORPUS = TESTS / "native" / "memgate_fuzz" / "corpus.txt"
 DRIVER = TESTS / "helpers" / "memgate_fuzz.c"
 SANITIZERS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all")
 
@@ -26,16 +26,38 @@ def compiled(folder: Path, compiler: str | Path, *flags: str) -> Path | None:
     return program if done.returncode == 0 else None
 
 
+def unpacked(folder: Path) -> list[Path]:
+    """Write each table of the corpus into a file."""
+    tables: dict[str, str] = {}
+    name = ""
+    for line in CORPUS.read_text().splitlines():
+        if line.startswith("["):
+            name = line.strip("[]")
+        elif line and not line.startswith("#"):
+            tables[name] = tables.get(name, "") + line
+    folder.mkdir()
+    for table, text in tables.items():
+        (folder / table).write_bytes(bytes.fromhex(text))
+    assert len(tables) == 4
+    return sorted(folder.iterdir())
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
 def test_no_table_makes_it_crash_or_hang(c_compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
     monkeypatch.chdir(tmp_path)
-    corpus = sorted(CORPUS.glob("*.table"))
-    assert corpus
+    corpus = unpacked(tmp_path / "corpus")
     clang = shutil.which("clang")
     if clang and (program := compiled(tmp_path, clang, "-fsanitize=fuzzer,address,undefined", "-DLIBFUZZER")):
-        command = [program, f"-max_total_time={SECONDS}", "-max_len=600000", "-timeout=20", "found", CORPUS]
+        command = [
+            program,
+            f"-max_total_time={SECONDS}",
+            "-max_len=600000",
+            "-timeout=20",
+            "found",
+            tmp_path / "corpus",
+        ]
         (tmp_path / "found").mkdir()
     else:
         program = compiled(tmp_path, c_compiler, *SANITIZERS) or compiled(tmp_path, c_compiler)
