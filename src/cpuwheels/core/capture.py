@@ -13,7 +13,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError
 from cpuwheels.core.process import Completed, awaited, how_ended
 from cpuwheels.core.step_limits import check_deadline, time_left
-from cpuwheels.core.supervised import LostError, StartError, chunks, start
+from cpuwheels.core.supervised import LostError, chunks, start
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def capture(
             said, complaints = _answer(child, stdout, stderr, end)
     except (_NoAnswerError, LostError) as error:
         return Completed(124, f"no answer within {timeout:g} s" if time.monotonic() >= end else str(error))
-    except StartError as error:
+    except OSError as error:  # no such program, or no descriptors left
         return Completed(127, str(error))
     status = child.wait()
     return Completed(status, said if status == 0 and not both else said + complaints)

@@ -284,7 +284,7 @@ def start(
     request = {
         "argv": [os.fsencode(part) for part in argv],
         "env": {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
-        "cwd": os.fsencode(cwd or Path.cwd()),
+        "cwd": os.fsencode(cwd or _working_folder()),
         "umask": umask,
         "limits": [(kind, *resource.getrlimit(kind)) for kind in _LIMITS],
         "stays": stays,
@@ -305,6 +305,13 @@ def start(
         ours.close()
         raise
     return child
+
+
+def _working_folder() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109  (nothing of this program has a say in what it is called)
+    except OSError:
+        return "/"  # it was removed
 
 
 def chunks(

@@ -40,6 +40,7 @@ _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # <sys/prctl.h>
 _LIBC = ctypes.CDLL(None) if _LINUX else None
 _OWN_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 _BLOCK = 1 << 16
+_MOST_CLOSED = 4096
 STRAYS = b"!"
 """Sent when a supervisor was killed: what it left is to be killed, too."""
 _FEWEST, _MOST = 4, 8  # descriptors of a command
@@ -186,7 +187,7 @@ class Supervisor:
             for number, descriptor in enumerate(self._standard):
                 os.dup2(descriptor, number)
             os.dup2(answer, 3, inheritable=False)
-            os.closerange(4, os.sysconf("SC_OPEN_MAX"))
+            _close_from(4)
             answer = 3
             signal.set_wakeup_fd(-1)
             for number, before in self._before.items():
@@ -297,6 +298,19 @@ class Supervisor:
     def _tell(self, line: bytes) -> None:
         with contextlib.suppress(OSError):  # nobody listens any more
             self._channel.sendall(line)
+
+
+def _close_from(first: int) -> None:
+    """Close all descriptors from a number on: those that are open, as a system may allow a billion."""
+    try:
+        names = os.listdir("/proc/self/fd")  # noqa: PTH208
+    except OSError:
+        os.closerange(first, _MOST_CLOSED)
+        return
+    for descriptor in map(int, names):
+        if descriptor >= first:
+            with contextlib.suppress(OSError):  # the listing's own
+                os.close(descriptor)
 
 
 def _read_request(channel: socket.socket) -> dict[str, Any]:
