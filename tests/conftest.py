@@ -20,17 +20,13 @@ from rich.console import Console
 from contexts import build_context
 from cpuwheels.config import paths
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store, default_root
-from cpuwheels.fetch.debian.mirrors import mirrors
-from cpuwheels.fetch.debian.root import unpacked_root
-from cpuwheels.toolchain.debian_compiler import relocate
 from cpuwheels.toolchain.select import resolve_toolchain
 from layout import ROOT
 from loopback import Server
+from pinned_root import pinned_root
 
 # Started in the background, or by nohup, the tests would hand "ignored" on to every program that they interrupt.
 for _number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
@@ -87,15 +83,7 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def nginx_root() -> Path:
     """The pinned nginx."""
-    return unpacked_root(
-        load_lock(ROOT, "nginx-amd64"),
-        "ccache",
-        mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
-        store=Store(default_root() / "tests"),
-        reporter=Reporter("tests"),
-        finish=relocate,
-        finish_key="nginx",
-    )
+    return pinned_root("nginx", "ccache")
 
 
 @pytest.fixture(scope="session")

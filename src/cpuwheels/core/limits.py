@@ -1,4 +1,4 @@
-"""How much is taken from outside: of archives, and of servers. What is larger is refused, and named."""
+"""How much is taken from an archive. What is larger is refused, and named."""
 
 from __future__ import annotations
 
@@ -29,12 +29,6 @@ class ArchiveLimits:
     depth: int = 64
     table: int = 8 * _MIB
 
-
-SOURCE = ArchiveLimits(members=200_000, size=4 * _GIB, member=_GIB)
-"""vLLM 0.32.0 has 5,000 files and 70 MiB, a large project (LLVM) 180,000 and 2 GiB."""
-
-DEBIAN_PACKAGE = ArchiveLimits(members=200_000, size=8 * _GIB, member=4 * _GIB)
-"""The largest here, GCC's and torch's, have 10,000 files and 500 MiB."""
 
 WHEEL = ArchiveLimits(members=100_000, size=8 * _GIB, member=4 * _GIB)
 """torch's CPU wheel has 13,000 files and 700 MiB."""

@@ -56,7 +56,7 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
             f"{path.name} is {error.what}", where=error.where, next_step="correct the file at or above that line"
         ) from error
     try:
-        model.model_validate(data)
+        model.model_validate(data)  # first: its messages know dictionaries, those of JSON objects
         # Strict, so that `size: true` or `size: "3"` is no number; as JSON, so that lists may still become tuples.
         return model.model_validate_json(json.dumps(data), strict=True)
     except ValidationError as error:

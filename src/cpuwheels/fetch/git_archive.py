@@ -13,8 +13,6 @@ from cpuwheels.core.text import first_lines
 from cpuwheels.core.tree_faults import link_faults, name_faults
 from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
 
-_SHOWN = 5
-
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import CpuwheelsError
     from cpuwheels.core.store import Store
+
+_SHOWN = 5
 
 
 @dataclass(frozen=True)

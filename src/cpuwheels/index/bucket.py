@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import stat
 import tempfile
 from abc import ABC, abstractmethod
 from contextlib import contextmanager
@@ -21,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from cpuwheels.core.errors import DiskFullError, PublishError
 from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync_folder
+from cpuwheels.core.plain_file import NotPlainError, open_plain
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
@@ -153,44 +153,26 @@ class Folder(Bucket):
 
     def read(self, path: str) -> bytes | None:
         """Return a file's content; None if it is not there."""
-        place = self._place(path)
         try:
-            handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            with os.fdopen(open_plain(self._place(path)), "rb") as stream:
+                return stream.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
+        except NotPlainError as error:
+            raise self._no_file(path) from error
         except OSError as error:
             raise self._broken("read", path, error) from error
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise self._no_file(path)
-            try:
-                return stream.read()
-            except OSError as error:
-                raise self._broken("read", path, error) from error
 
     def write(self, path: str, content: bytes) -> None:
         """Write a file, replacing an existing one."""
-        place = self._place(path)
-        try:
-            with self._unfinished(content) as made:
-                self._make_folders(place.parent)
-                made.replace(place)
-                sync_folder(place.parent)
-        except OSError as error:
-            raise self._broken("write", path, error) from error
+        self._put(path, self._place(path), content)
 
     def add(self, path: str, content: bytes | Path) -> bool:
         """Write a file unless it exists, and return whether it was written."""
         place = self._place(path)
         if place.exists():
             return False
-        try:
-            with self._unfinished(content) as made:
-                self._make_folders(place.parent)
-                made.replace(place)
-                sync_folder(place.parent)
-        except OSError as error:
-            raise self._broken("write", path, error) from error
+        self._put(path, place, content)
         return True
 
     def remove(self, path: str) -> None:
@@ -256,6 +238,15 @@ class Folder(Bucket):
             if place.is_symlink():
                 raise self._no_file(path)
         return place
+
+    def _put(self, path: str, place: Path, content: bytes | Path) -> None:
+        try:
+            with self._unfinished(content) as made:
+                self._make_folders(place.parent)
+                made.replace(place)
+                sync_folder(place.parent)
+        except OSError as error:
+            raise self._broken("write", path, error) from error
 
     @contextmanager
     def _unfinished(self, content: bytes | Path) -> Iterator[Path]:

@@ -78,15 +78,8 @@ def history_between(repository: Repository, good: str, bad: str, *, first_parent
             "works",
         )
     options = ["--first-parent"] if first_parent else []
-    listed = repository.git.ask("rev-list", "--topo-order", "--reverse", "--parents", *options, f"{good}..{bad}")
-    rows = [line.split() for line in listed.output.splitlines()]
-    if listed.returncode != 0 or not rows:
-        raise BisectError(
-            f"git does not list the commits between {good} and {bad}",
-            where=repository.name,
-            output=listed.output,
-            next_step="run git log there",
-        )
+    about = f"between {good} and {bad}"
+    rows = _rev_list(repository, about, "--topo-order", "--parents", *options, f"{good}..{bad}")
     commits = tuple(Commit(name, tuple(parents[:1] if first_parent else parents)) for name, *parents in rows)
     return History(base, commits, sum(len(row) > 2 for row in rows))  # noqa: PLR2004  (a commit and one parent)
 
@@ -105,18 +98,23 @@ def dated_line(repository: Repository, tip: str, now: float | None = None) -> di
     Raises:
         BisectError: git does not list them.
     """
-    listed = repository.git.ask("rev-list", "--first-parent", "--reverse", "--timestamp", tip)
-    rows = [line.split() for line in listed.output.splitlines()]
-    if listed.returncode != 0 or not rows:
+    rows = _rev_list(repository, f"up to {tip}", "--first-parent", "--timestamp", tip)
+    latest = int(time.time() if now is None else now)
+    written = [min(int(row[0]), latest) if row[0].isdecimal() else 0 for row in rows]
+    return dict(zip((row[1] for row in rows), rising(written), strict=True))
+
+
+def _rev_list(repository: Repository, about: str, *options: str) -> list[list[str]]:
+    """Return the rows of ``git rev-list``, the oldest first, each divided into its words."""
+    listed = repository.git.ask("rev-list", "--reverse", *options)
+    if listed.returncode != 0 or not listed.output.strip():
         raise BisectError(
-            f"git does not list the commits up to {tip}",
+            f"git does not list the commits {about}",
             where=repository.name,
             output=listed.output,
             next_step="run git log there",
         )
-    latest = int(time.time() if now is None else now)
-    written = [min(int(row[0]), latest) if row[0].isdecimal() else 0 for row in rows]
-    return dict(zip((row[1] for row in rows), rising(written), strict=True))
+    return [line.split() for line in listed.output.splitlines()]
 
 
 def rising(dates: Sequence[int]) -> list[int]:

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.console import Reporter
-from cpuwheels.core.store import Store, default_root
-from cpuwheels.fetch.debian.mirrors import mirrors
-from cpuwheels.fetch.debian.root import unpacked_root
-from cpuwheels.toolchain.debian_compiler import relocate
-from layout import ROOT
+from pinned_root import pinned_root
 from signed_mirror import LOCK, Mirror
 
 
@@ -24,16 +16,7 @@ def gpgv() -> Path:
     """The machine's own gpgv, else the pinned one."""
     if found := shutil.which("gpgv"):
         return Path(found)
-    folder = unpacked_root(
-        load_lock(ROOT, "gpgv-amd64"),
-        "gpgv",
-        mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
-        store=Store(default_root() / "tests"),
-        reporter=Reporter("tests"),
-        finish=relocate,
-        finish_key="gpgv",
-    )
-    return folder / "usr" / "bin" / "gpgv"
+    return pinned_root("gpgv", "gpgv") / "usr" / "bin" / "gpgv"
 
 
 @pytest.fixture
