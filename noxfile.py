@@ -293,7 +293,7 @@ def lock(session: nox.Session) -> None:
         "--generate-hashes",
         "--no-header",
     )
-    for name in ("build-tools", "parity", "zig"):
+    for name in ("build-tools", "nox", "parity", "zig"):
         session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")

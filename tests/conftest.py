@@ -81,6 +81,16 @@ def c_compiler(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def memgate(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The job launcher, compiled with warnings as errors."""
+    program = tmp_path_factory.mktemp("memgate") / "memgate"
+    sources = sorted((ROOT / "csrc/memgate").glob("*.c"))
+    warnings = ["-Wall", "-Wextra", "-Wconversion", "-Werror"]
+    subprocess.run([c_compiler, "-std=c17", "-O2", *warnings, "-o", program, *sources], check=True)
+    return program
+
+
+@pytest.fixture(scope="session")
 def nginx_root() -> Path:
     """The pinned nginx."""
     return pinned_root("nginx", "ccache")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.git_settings import git_environment
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.tree_faults import RESERVED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -84,7 +84,7 @@ class Repository:
             if path.name != ".git":
                 remove_tree(path) if path.is_dir() else path.unlink()
         # Files that an sdist has besides those of its commit; a build would write the last anew, over a tracked file.
-        ignore = shutil.ignore_patterns(MANIFEST, "PKG-INFO", "*.egg-info", ".git", "_version.py")
+        ignore = shutil.ignore_patterns(f"{RESERVED}*", "PKG-INFO", "*.egg-info", ".git", "_version.py")
         shutil.copytree(tree, self.folder, symlinks=True, ignore=ignore, copy_function=_copy, dirs_exist_ok=True)
         self.git("add", "--all", "--force")
         commit = self._commit(f"Release {version}")

@@ -23,7 +23,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import BisectError
 from cpuwheels.core.filesystem import remove_tree, write_atomic
 from cpuwheels.core.process import run
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.tree_faults import RESERVED
 from cpuwheels.fetch.git import Git
 from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values
@@ -216,7 +216,7 @@ def upstream_workspace(setting: Setting) -> Workspace:
     workspace.folder.mkdir(parents=True, exist_ok=True)
     remove_tree(workspace.onednn)
     if setting.request.onednn is not None:
-        ignore = shutil.ignore_patterns(MANIFEST)
+        ignore = shutil.ignore_patterns(f"{RESERVED}*")
         shutil.copytree(setting.request.onednn.folder, workspace.onednn, symlinks=True, ignore=ignore)
     write_atomic(workspace.cpuinfo, workspace.configuration.cpuinfo)
     write_atomic(workspace.toolchain_values, toolchain_values(setting.request, workspace))

@@ -7,7 +7,6 @@ such as a precompiled header, count once. What happens between two measurements 
 from __future__ import annotations
 
 import os
-import resource
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -70,14 +69,14 @@ def measure(argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str]) ->
         CommandError: It failed.
         StoreError: The log cannot be written.
     """
-    before, all_before, own_before = _children_cpu(), _machine_cpu(), time.process_time()
+    all_before, own_before = _machine_cpu(), time.process_time()
     began = time.monotonic()
     sampler = Sampler(os.getpid())
     with counted() as group, in_background(sampler.watch):
-        run([*(group.prefix if group else ()), *argv], log=log, env=env)
+        done = run([*(group.prefix if group else ()), *argv], log=log, env=env)
         wall = time.monotonic() - began
         peak = group.peak() if group else None
-    cpu = _children_cpu() - before
+    cpu = done.cpu_seconds
     others = _machine_cpu() - all_before - cpu - (time.process_time() - own_before)
     return Usage(wall=wall, cpu=cpu, peak=sampler.peak, group_peak=peak, others_cpu=max(0.0, others))
 
@@ -100,11 +99,6 @@ class Sampler:
             began = time.thread_time()
             self.peak = max(self.peak, held_below(self._parent, self.peak))
             pause = max(LOOK_SECONDS, (time.thread_time() - began) / LOOK_SHARE)
-
-
-def _children_cpu() -> float:
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def _machine_cpu() -> float:

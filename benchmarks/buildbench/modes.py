@@ -7,7 +7,20 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, get_args
 
 from buildbench.ours import Ours
-from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNCAPPED, UNSTEERED, Sizes
+from buildbench.results import (
+    CAPS,
+    EDIT,
+    EDIT_OPEN,
+    EDIT_UNSTEERED,
+    NOOP,
+    OPEN,
+    OURS,
+    PYTHON,
+    PYTHON_OPEN,
+    UNCAPPED,
+    UNSTEERED,
+    Sizes,
+)
 from buildbench.unsteered import Unsteered
 from cpuwheels.core.console import clock
 from cpuwheels.core.units import format_size
@@ -19,7 +32,7 @@ if TYPE_CHECKING:
     from buildbench.results import Measured, Results
     from buildbench.setting import Setting
 
-Mode = Literal["cold", "edit", "python", "noop", "caps"]
+Mode = Literal["cold", "edit", "python", "noop", "sandbox", "caps"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 UNSTEERED_COST = 3.1
@@ -64,6 +77,7 @@ class Bench:
         self._setting = setting
         self._save = save
         self._unsteered, self._ours = Unsteered(setting), Ours(setting, kernel, python)
+        self._open = Ours(setting, kernel, python, sandboxed=False)
         self._kernel = kernel
 
     def run(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> None:
@@ -86,11 +100,9 @@ class Bench:
 
     def plan(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> list[Step]:
         """Return the steps that are still to be run."""
-        found = []
-        for mode in (mode for mode in MODES if mode in modes):
-            for step in self._steps(mode, modes, caps):
-                found += [step] * max(0, repeat - len(self.results.runs.get(step.key, [])))
-        return found
+        steps = [step for mode in MODES if mode in modes for step in self._steps(mode, modes, caps)]
+        once = {step.key: step for step in steps}.values()  # two modes may have the same one
+        return [step for step in once for _ in range(repeat - len(self.results.runs.get(step.key, [])))]
 
     def _steps(self, mode: Mode, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
         match mode:
@@ -99,14 +111,29 @@ class Bench:
             case "edit":
                 return [
                     Step(EDIT_UNSTEERED, _EDIT_COST, UNSTEERED, lambda log: self._unsteered.edited(log, self._kernel)),
-                    Step(EDIT, _EDIT_COST, OURS, self._ours.edited),
+                    self._edit,
                 ]
             case "python":
-                return [Step(PYTHON, 0, OURS, self._ours.python_changed)]
+                return [self._python]
             case "noop":
                 return [Step(NOOP, 0, OURS, self._ours.unchanged)]
+            case "sandbox":
+                return [
+                    *(self._cold(OURS), self._edit, self._python),
+                    self._cold(OPEN),
+                    Step(EDIT_OPEN, _EDIT_COST, OPEN, self._open.edited),
+                    Step(PYTHON_OPEN, 0, OPEN, self._open.python_changed),
+                ]
             case "caps":
                 return self._capped(modes, caps)
+
+    @property
+    def _edit(self) -> Step:
+        return Step(EDIT, _EDIT_COST, OURS, self._ours.edited)
+
+    @property
+    def _python(self) -> Step:
+        return Step(PYTHON, 0, OURS, self._ours.python_changed)
 
     def _capped(self, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
         """Return the capped builds, and one without a cap unless there is the cold one."""
@@ -118,11 +145,14 @@ class Bench:
     def _cold(self, key: str) -> Step:
         if key == UNSTEERED:
             return Step(key, UNSTEERED_COST, None, self._unsteered.cold)
-        return Step(key, 1, None, self._ours.cold)
+        return Step(key, 1, None, self._side(key).cold)
+
+    def _side(self, key: str) -> Ours:
+        return self._open if key == OPEN else self._ours
 
     def _stands(self, key: str) -> bool:
         """Return whether a cold build was measured and its files are still there."""
-        side = self._unsteered if key == UNSTEERED else self._ours
+        side = self._unsteered if key == UNSTEERED else self._side(key)
         return key in self.results.runs and side.ready()
 
     def _take(self, step: Step) -> None:

@@ -9,6 +9,7 @@ import sys
 import time
 import zipfile
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict
@@ -18,14 +19,13 @@ from buildbench.measure import measure
 from buildbench.unsteered import measured_run
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.tree_faults import RESERVED
 from cpuwheels.kernels.ccache.settings import REMOTE_VARIABLE
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001  (pydantic reads the annotation)
 from cpuwheels.pipeline.built_wheel import RECORD, read_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from buildbench.results import Measured
     from buildbench.setting import Setting
@@ -42,6 +42,7 @@ KEPT = frozenset(
         "native",
         "onednn",
         "prepared",
+        "sandbox",
         "sources",
         "sysroots",
         "toolchains",
@@ -49,6 +50,7 @@ KEPT = frozenset(
 )
 """Stores that a cold build keeps: what was fetched, unpacked or installed. All others are emptied."""
 
+_UNSANDBOXED = Path(__file__).with_name("unsandboxed.py")
 _MODULE = re.compile(r"vllm/(\w+)\.abi3\.so|vllm\.libs/(?P<shared>libcpuwheels_\w+)-\w+\.so")
 
 
@@ -66,6 +68,12 @@ class _Memory(Strict):
     peak: int
 
 
+class _Sandbox(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    mechanism: str
+
+
 class _Record(Strict):
     """The part of a build record that the benchmark reads."""
 
@@ -73,6 +81,7 @@ class _Record(Strict):
 
     jobs: _Jobs
     memory: _Memory
+    sandbox: _Sandbox
     seconds: dict[str, float]
     files: list[JobRecord]
 
@@ -84,17 +93,20 @@ class Ours:
         setting: What is built.
         kernel: C++ file that is changed.
         python: Python file that is changed.
+        sandboxed: Whether upstream's code is confined, as a user has it.
     """
 
-    def __init__(self, setting: Setting, kernel: str, python: str) -> None:
+    def __init__(self, setting: Setting, kernel: str, python: str, *, sandboxed: bool = True) -> None:
         self.setting = setting
         self.tree = setting.work / "tree"
         self._kernel, self._python = kernel, python
+        self._program: list[str | Path] = ["-m", "cpuwheels"] if sandboxed else [_UNSANDBOXED]
+        self._built_of = setting.fingerprint + ("" if sandboxed else " unsandboxed")
         self._mark = setting.paths.cache / "built-of.txt"
 
     def ready(self) -> bool:
         """Return whether the stores and the output folder hold a build without a cap."""
-        return self._mark.is_file() and self._mark.read_text() == self.setting.fingerprint
+        return self._mark.is_file() and self._mark.read_text() == self._built_of
 
     def cold(self, log: Path) -> Measured:
         """Build with stores that hold no results of builds.
@@ -104,7 +116,7 @@ class Ours:
         """
         self.forget()
         measured = self._build(log)
-        write_atomic(self._mark, self.setting.fingerprint)
+        write_atomic(self._mark, self._built_of)
         return measured
 
     def capped(self, log: Path, cap: str | None) -> Measured:
@@ -167,7 +179,7 @@ class Ours:
                     remove_tree(path)
             remove_tree(self._output())
             remove_tree(self.tree)
-            ignore = shutil.ignore_patterns(MANIFEST)
+            ignore = shutil.ignore_patterns(f"{RESERVED}*")
             shutil.copytree(self.setting.source, self.tree, symlinks=True, ignore=ignore)
             if not (self.tree / "PKG-INFO").is_file():  # a checkout: what is built is as if it were its sdist
                 text = f"Metadata-Version: 2.4\nName: vllm\nVersion: {self.setting.subject.version}\n"
@@ -180,8 +192,7 @@ class Ours:
         paths = self.setting.paths
         command: list[str | Path] = [
             sys.executable,
-            "-m",
-            "cpuwheels",
+            *self._program,
             *paths.as_arguments(),
             "build",
             self.setting.request.target.id,
@@ -200,6 +211,7 @@ class Ours:
         measured = measured_run(
             began, usage, record.files if compiled else (), kernels=record.seconds.get("kernels"), stages=record.seconds
         )
+        measured = measured.model_copy(update={"sandbox": record.sandbox.mechanism})
         if not compiled:
             return measured
         memory = record.memory

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 UNSTEERED, OURS = "cold/unsteered", "cold/ours"
 EDIT_UNSTEERED, EDIT = "edit/unsteered", "edit/ours"
 PYTHON, NOOP = "python/ours", "noop/ours"
+OPEN, EDIT_OPEN, PYTHON_OPEN = "cold/unsandboxed", "edit/unsandboxed", "python/unsandboxed"
 CAPS = "caps/"
 UNCAPPED = f"{CAPS}none"
 
@@ -51,6 +52,8 @@ class Measured(Strict):
     """Memory cap of the build; None without one."""
     held: str = ""
     """What enforced the cap."""
+    sandbox: str = ""
+    """What confined upstream's code; empty for upstream's side."""
     stages: dict[str, float] = Field(default_factory=dict)
     """Wall time of each stage that the command reported."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED
+from buildbench.results import CAPS, EDIT, EDIT_OPEN, EDIT_UNSTEERED, NOOP, OPEN, OURS, PYTHON, PYTHON_OPEN, UNSTEERED
 from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
 from cpuwheels.core.console import clock
 from cpuwheels.core.units import format_size
@@ -34,7 +34,14 @@ def report(results: Results) -> str:
     parts = [heading(results)]
     parts += [
         part
-        for part in (_compared(results), _stages(results), _sizes(results), _again(results), _capped(results))
+        for part in (
+            _compared(results),
+            _stages(results),
+            _sizes(results),
+            _again(results),
+            _sandboxed(results),
+            _capped(results),
+        )
         if part
     ]
     return "\n\n".join([*parts, judged(verdicts(results)), *_notes(results)])
@@ -157,6 +164,23 @@ def _again(results: Results) -> str:
         if results.runs.get(key)
     ]
     return "Ours again:\n\n" + table(["", "wall", "CPU seconds", "CPU, of our cold build"], rows) if rows else ""
+
+
+def _sandboxed(results: Results) -> str:
+    pairs = (
+        ("cold", OURS, OPEN),
+        ("one C++ file edited", EDIT, EDIT_OPEN),
+        ("Python-only change", PYTHON, PYTHON_OPEN),
+    )
+    rows = []
+    for what, confined, free in (pair for pair in pairs if results.runs.get(pair[2])):
+        for name, pick in (("CPU seconds", cpu), ("wall", wall)):
+            first, second = results.value(free, pick), results.value(confined, pick)
+            texts = [shown(value, "seconds") for value in (first, second)]
+            rows.append([f"{what}: {name}", *texts, shown(ratio(second, first), "ratio")])
+    used = {run.sandbox for _, confined, _ in pairs for run in results.runs.get(confined, []) if run.sandbox}
+    title = f"The sandbox ({', '.join(sorted(used))}):\n\n"
+    return title + table(["", "without it", "with it", "ratio"], rows) if rows else ""
 
 
 def _capped(results: Results) -> str:

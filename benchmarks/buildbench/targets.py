@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from buildbench.results import CAPS, EDIT, NOOP, OURS, PYTHON, UNSTEERED
+from buildbench.results import CAPS, EDIT, EDIT_OPEN, NOOP, OPEN, OURS, PYTHON, PYTHON_OPEN, UNSTEERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,6 +19,9 @@ TIGHT_CAP = 4 << 30
 """The cap that `CAPPED` is for."""
 
 PYTHON_SECONDS, NOOP_SECONDS = 10.0, 3.0
+
+SANDBOXED, SANDBOX_SECONDS = 1.02, 0.5
+"""What the sandbox may cost: a ratio of CPU seconds of a cold build, and wall time of a small change."""
 
 WHEEL_BYTES = 33_000_000
 PUBLISHED_WHEEL = 132_700_000
@@ -60,6 +63,7 @@ def verdicts(results: Results) -> list[Verdict]:
         ),
         Verdict("Python-only change: wall, to the wheel", results.value(PYTHON, wall), PYTHON_SECONDS, "seconds"),
         Verdict("nothing changed: wall", results.value(NOOP, wall), NOOP_SECONDS, "seconds"),
+        *_sandbox(results),
         *_caps(results),
         Verdict("wheel", results.sizes.wheel, WHEEL_BYTES, "bytes"),
     ]
@@ -97,6 +101,15 @@ def ratio(first: float | None, second: float | None) -> float | None:
 
 def _cpu_ratio(results: Results, first: str, second: str) -> float | None:
     return ratio(results.value(first, cpu), results.value(second, cpu))
+
+
+def _sandbox(results: Results) -> Iterator[Verdict]:
+    what = "cold: CPU seconds, of the same without a sandbox"
+    yield Verdict(what, _cpu_ratio(results, OURS, OPEN), SANDBOXED, "ratio")
+    for name, key, without in (("one C++ file edited", EDIT, EDIT_OPEN), ("Python-only change", PYTHON, PYTHON_OPEN)):
+        pair = results.value(key, wall), results.value(without, wall)
+        more = None if pair[0] is None or pair[1] is None else pair[0] - pair[1]
+        yield Verdict(f"{name}: wall, more than without a sandbox", more, SANDBOX_SECONDS, "seconds")
 
 
 def _caps(results: Results) -> Iterator[Verdict]:

@@ -1,6 +1,7 @@
 #define _GNU_SOURCE /* clock_gettime */
 #include "gate.h"
 
+#include "number.h"
 #include "table.h"
 
 #include <errno.h>
@@ -11,8 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-static const double SWEEP_SECONDS = 1.0; /* how soon the room of a launcher that was killed is found */
-static const double AHEAD_SECONDS = 0.2; /* four looks: on a busy machine a launcher wakes up late */
+static const double SWEEP_SECONDS = 1.0;     /* how soon the room of a launcher that was killed is found */
+static const double SHORTEST_SECONDS = 1e-3; /* between two looks; they come every 50 ms */
+static const double AHEAD_SECONDS = 0.2;     /* four looks: on a busy machine a launcher wakes up late */
 
 struct gate {
     struct settings settings;
@@ -20,26 +22,20 @@ struct gate {
     int file;   /* for the table's lock; closed in the job */
     int holder; /* for the lock of the place; inherited by the job */
     struct place *place;
-    double looked; /* when report_memory was last called for this place; 0 if it was not */
+    struct waiting_job job; /* that the place is for */
+    double since;           /* when it was admitted */
+    double looked;          /* when report_memory was last called for this place; 0 if it was not */
     char build[BUILD_NAME];
 };
 
 struct gate *open_gate(const char *folder, const struct settings *settings, const char *build) {
     struct gate *gate = calloc(1, sizeof *gate);
-    char path[8192];
     if (gate == NULL)
         return NULL;
     gate->settings = *settings;
     snprintf(gate->build, sizeof gate->build, "%s", build);
-    gate->table = open_table(folder, &gate->file);
+    gate->table = open_table(folder, &gate->file, &gate->holder);
     if (gate->table == NULL) {
-        free(gate);
-        return NULL;
-    }
-    snprintf(path, sizeof path, "%s/table", folder);
-    gate->holder = open(path, O_RDWR);
-    if (gate->holder < 0) {
-        fprintf(stderr, "memgate: cannot use %s: %s\n", path, strerror(errno));
         free(gate);
         return NULL;
     }
@@ -58,7 +54,7 @@ static uint32_t number(const struct gate *gate, const struct place *place) {
 
 /* Frees the places whose launchers and jobs are all gone. */
 static void sweep(struct gate *gate) {
-    for (uint32_t index = 0; index < gate->table->used; index++) {
+    for (uint32_t index = 0; index < used_places(gate->table); index++) {
         struct place *place = &gate->table->places[index];
         if (atomic_load(&place->state) != FREE && !is_held(gate->file, index))
             atomic_store(&place->state, FREE);
@@ -66,16 +62,21 @@ static void sweep(struct gate *gate) {
     atomic_store(&gate->table->swept, now());
 }
 
+static int64_t read_number(const _Atomic int64_t *bytes) {
+    return bounded_bytes(atomic_load(bytes));
+}
+
 static int64_t held_bytes(const struct place *place) {
-    const int64_t measured = atomic_load(&place->own_bytes) + atomic_load(&place->shared_bytes) +
-                             atomic_load(&place->growth_bytes);
-    return place->bytes > measured ? place->bytes : measured;
+    const int64_t measured = read_number(&place->own_bytes) + read_number(&place->shared_bytes) +
+                             read_number(&place->growth_bytes);
+    const int64_t expected = bounded_bytes(place->bytes);
+    return expected > measured ? expected : measured;
 }
 
 static int32_t free_lane(const struct table *table) {
     for (int32_t lane = 0;; lane++) {
         bool taken = false;
-        for (uint32_t index = 0; index < table->used && !taken; index++)
+        for (uint32_t index = 0; index < used_places(table) && !taken; index++)
             taken = atomic_load(&table->places[index].state) == RUNNING && table->places[index].lane == lane;
         if (!taken)
             return lane;
@@ -98,16 +99,17 @@ static void admit_all(struct gate *gate) {
     ptrdiff_t chosen;
     do {
         size_t running_count = 0, waiting_count = 0;
-        for (uint32_t index = 0; index < gate->table->used; index++) {
+        for (uint32_t index = 0; index < used_places(gate->table); index++) {
             struct place *place = &gate->table->places[index];
             const uint32_t state = atomic_load(&place->state);
             if (state == RUNNING) {
-                running[running_count++] = (struct running_job){.left = place->since + place->wall - now(),
-                                                                .bytes = held_bytes(place)};
+                running[running_count++] = (struct running_job){
+                    .left = bounded_seconds(place->since + place->wall - now()), .bytes = held_bytes(place)};
             } else if (state == WAITING) {
                 waiting_places[waiting_count] = place;
-                waiting[waiting_count++] = (struct waiting_job){
-                    .wall = place->wall, .bytes = place->bytes, .passed_over = place->passed_over};
+                waiting[waiting_count++] = (struct waiting_job){.wall = bounded_seconds(place->wall),
+                                                                .bytes = bounded_bytes(place->bytes),
+                                                                .passed_over = place->passed_over};
             }
         }
         chosen = choose_job(&gate->settings.room, running, running_count, waiting, waiting_count);
@@ -121,15 +123,20 @@ static void admit_all(struct gate *gate) {
 static bool take_place(struct gate *gate, const struct waiting_job *job) {
     for (uint32_t index = 0; index < PLACES; index++) {
         struct place *place = &gate->table->places[index];
-        if (atomic_load(&place->state) != FREE || !hold_place(gate->holder, index))
+        /* What stands beyond the used places means nothing. */
+        if ((index < used_places(gate->table) && atomic_load(&place->state) != FREE) ||
+            !hold_place(gate->holder, index))
             continue;
         memset(place, 0, sizeof *place);
         place->wall = job->wall;
         place->bytes = job->bytes;
         memcpy(place->build, gate->build, sizeof place->build);
-        if (index >= gate->table->used)
+        for (uint32_t next = used_places(gate->table); next < index; next++)
+            atomic_store(&gate->table->places[next].state, FREE); /* held by a job that enters itself again */
+        if (index >= used_places(gate->table))
             gate->table->used = index + 1;
         gate->place = place;
+        gate->job = *job;
         gate->looked = 0;
         atomic_store(&place->state, WAITING);
         return true;
@@ -139,14 +146,14 @@ static bool take_place(struct gate *gate, const struct waiting_job *job) {
 }
 
 static void count_anew(struct gate *gate) {
-    if (strcmp(gate->table->build, gate->build) == 0)
+    if (strncmp(gate->table->build, gate->build, BUILD_NAME) == 0)
         return;
     memcpy(gate->table->build, gate->build, sizeof gate->build);
     atomic_store(&gate->table->peak_bytes, 0);
 }
 
 static bool is_called_off(const struct gate *gate) {
-    return gate->build[0] && strcmp(gate->table->failed_build, gate->build) == 0;
+    return gate->build[0] && strncmp(gate->table->failed_build, gate->build, BUILD_NAME) == 0;
 }
 
 enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admission *admission) {
@@ -179,25 +186,34 @@ enum verdict pass_gate(struct gate *gate, struct waiting_job job, struct admissi
             unlock_table(gate->file);
         }
     }
-    admission->waited = now() - began;
+    gate->since = now();
+    admission->waited = gate->since - began;
     admission->lane = gate->place->lane;
-    return atomic_load(&gate->place->state) == RUNNING ? ADMITTED : CALLED_OFF;
+    switch (atomic_load(&gate->place->state)) {
+    case RUNNING:
+        return ADMITTED;
+    case OFF:
+        return CALLED_OFF;
+    default: /* somebody emptied the table; the place is free again, and its lock still held */
+        release_place(gate->holder, number(gate, gate->place));
+        return pass_gate(gate, job, admission);
+    }
 }
 
 /* Pages of files are mostly the same ones in every compiler, so only the largest count. */
 static struct gate_status sum_up(const struct table *table) {
-    struct gate_status sum = {.peak_bytes = atomic_load(&table->peak_bytes)};
+    struct gate_status sum = {.peak_bytes = read_number(&table->peak_bytes)};
     int64_t shared = 0;
-    for (uint32_t index = 0; index < table->used; index++) {
+    for (uint32_t index = 0; index < used_places(table); index++) {
         const struct place *place = &table->places[index];
         const uint32_t state = atomic_load(&place->state);
         sum.waiting += state == WAITING;
         if (state != RUNNING)
             continue;
         sum.running++;
-        sum.bytes += atomic_load(&place->own_bytes);
-        if (atomic_load(&place->shared_bytes) > shared)
-            shared = atomic_load(&place->shared_bytes);
+        sum.bytes += read_number(&place->own_bytes);
+        if (read_number(&place->shared_bytes) > shared)
+            shared = read_number(&place->shared_bytes);
     }
     sum.bytes += shared;
     return sum;
@@ -208,18 +224,19 @@ struct gate_status read_status(struct gate *gate) {
 }
 
 bool next_job(struct gate *gate, uint32_t *next, struct gate_job *job) {
-    while (*next < gate->table->used) {
+    while (*next < used_places(gate->table)) {
         const struct place *place = &gate->table->places[(*next)++];
         if (atomic_load(&place->state) != RUNNING)
             continue;
-        *job = (struct gate_job){.expected = place->wall, .age = now() - place->since};
+        *job = (struct gate_job){.expected = bounded_seconds(place->wall),
+                                 .age = bounded_seconds(now() - place->since)};
         return true;
     }
     return false;
 }
 
 static bool is_newest(const struct table *table, const struct place *own) {
-    for (uint32_t index = 0; index < table->used; index++)
+    for (uint32_t index = 0; index < used_places(table); index++)
         if (atomic_load(&table->places[index].state) == RUNNING && table->places[index].order > own->order)
             return false;
     return true;
@@ -228,23 +245,43 @@ static bool is_newest(const struct table *table, const struct place *own) {
 /* What all jobs will have taken in a moment, if they go on as they did since their last look. */
 static int64_t growth(const struct table *table) {
     int64_t bytes = 0;
-    for (uint32_t index = 0; index < table->used; index++)
+    for (uint32_t index = 0; index < used_places(table); index++)
         if (atomic_load(&table->places[index].state) == RUNNING)
-            bytes += atomic_load(&table->places[index].growth_bytes);
+            bytes += read_number(&table->places[index].growth_bytes);
     return bytes;
+}
+
+/* Enters this job again into a table that was emptied while it ran: what it holds has to count. */
+static void enter_again(struct gate *gate) {
+    struct place *own = gate->place;
+    if (!lock_table(gate->file))
+        return;
+    gate->table->version = TABLE_VERSION;
+    if (number(gate, own) >= used_places(gate->table))
+        gate->table->used = number(gate, own) + 1;
+    own->wall = gate->job.wall;
+    own->bytes = gate->job.bytes;
+    own->since = gate->since;
+    own->order = ++gate->table->admitted;
+    memcpy(own->build, gate->build, sizeof own->build);
+    atomic_store(&own->state, RUNNING);
+    unlock_table(gate->file);
 }
 
 bool report_memory(struct gate *gate, struct tree_memory memory) {
     struct place *own = gate->place;
-    const int64_t grown = memory.own_bytes - atomic_load(&own->own_bytes);
+    if (atomic_load(&own->state) != RUNNING)
+        enter_again(gate);
+    const int64_t grown = memory.own_bytes - read_number(&own->own_bytes);
     const double passed = gate->looked > 0 ? now() - gate->looked : AHEAD_SECONDS;
     gate->looked = now();
     atomic_store(&own->own_bytes, memory.own_bytes);
     atomic_store(&own->shared_bytes, memory.shared_bytes);
-    atomic_store(&own->growth_bytes,
-                 grown > 0 && passed > 0 ? (int64_t)((double)grown / passed * AHEAD_SECONDS) : 0);
+    atomic_store(&own->growth_bytes, grown > 0 && passed > SHORTEST_SECONDS
+                                         ? bounded_bytes((int64_t)((double)grown / passed * AHEAD_SECONDS))
+                                         : 0);
     const struct gate_status all = sum_up(gate->table);
-    int64_t peak = all.peak_bytes;
+    int64_t peak = atomic_load(&gate->table->peak_bytes);
     while (all.bytes > peak && !atomic_compare_exchange_weak(&gate->table->peak_bytes, &peak, all.bytes)) {
     }
     return gate->settings.watch && all.bytes + growth(gate->table) > gate->settings.room.bytes &&
@@ -253,10 +290,10 @@ bool report_memory(struct gate *gate, struct tree_memory memory) {
 
 static void call_off_others(struct gate *gate) {
     memcpy(gate->table->failed_build, gate->build, sizeof gate->build);
-    for (uint32_t index = 0; gate->build[0] && index < gate->table->used; index++) {
+    for (uint32_t index = 0; gate->build[0] && index < used_places(gate->table); index++) {
         struct place *place = &gate->table->places[index];
         uint32_t waiting = WAITING;
-        if (strcmp(place->build, gate->build) == 0 &&
+        if (strncmp(place->build, gate->build, BUILD_NAME) == 0 &&
             atomic_compare_exchange_strong(&place->state, &waiting, OFF))
             wake(place);
     }

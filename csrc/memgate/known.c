@@ -1,9 +1,12 @@
 #define _GNU_SOURCE /* getline */
 #include "known.h"
 
-#include <inttypes.h>
+#include "number.h"
+
 #include <stdlib.h>
 #include <string.h>
+
+static const char *const BLANKS = " \t\r\n";
 
 /* Makes room for one more element of an array that grows by doubling. */
 static bool grow(void **array, size_t count, size_t size) {
@@ -32,17 +35,32 @@ static bool read_orders(const char *text, struct known_jobs *known, struct known
     return text[-1] == '\n' || text[-1] == '\0';
 }
 
+static bool is_negative(const char *text) {
+    return text[strspn(text, BLANKS)] == '-';
+}
+
+/* Reads "SECONDS BYTES" and moves on behind it. */
+static bool read_cost(const char **text, double *wall, int64_t *bytes) {
+    char *after_seconds, *after_bytes;
+    *wall = read_seconds(*text, &after_seconds);
+    *bytes = read_bytes(after_seconds, &after_bytes);
+    const bool good = after_seconds != *text && after_bytes != after_seconds && !is_negative(*text) &&
+                      !is_negative(after_seconds);
+    *text = after_bytes;
+    return good;
+}
+
 static bool read_job(const char *line, struct known_jobs *known) {
     struct known_job job = {0};
-    const int fields = sscanf(line, "%lf %" SCNd64 " %lf %" SCNd64, &job.wall, &job.bytes, &job.expected_wall,
-                              &job.expected_bytes);
-    if (fields == 2) {
-        job.expected_wall = job.wall;
-        job.expected_bytes = job.bytes;
-    }
-    if ((fields != 2 && fields != 4) || job.wall < 0 || job.bytes < 0 || job.expected_bytes < 0)
+    const char *rest = line;
+    if (!read_cost(&rest, &job.wall, &job.bytes))
         return false;
+    job.expected_wall = job.wall;
+    job.expected_bytes = job.bytes;
     const char *after = strstr(line, "after");
+    if (rest[strspn(rest, BLANKS)] && rest + strspn(rest, BLANKS) != after &&
+        !read_cost(&rest, &job.expected_wall, &job.expected_bytes))
+        return false;
     if (after && !read_orders(after + strlen("after"), known, &job))
         return false;
     if (!grow((void **)&known->jobs, known->count, sizeof *known->jobs))

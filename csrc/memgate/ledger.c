@@ -1,4 +1,4 @@
-#define _GNU_SOURCE /* O_CLOEXEC */
+#define _GNU_SOURCE /* O_NOFOLLOW, O_CLOEXEC */
 #include "ledger.h"
 
 #include <errno.h>
@@ -53,10 +53,11 @@ bool append_to_ledger(const char *path, const struct command *command, const str
     if (line == NULL)
         return false;
     const size_t length = (size_t)(write_line(line, command, passage, job, note) - line);
-    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+    const int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0644);
     bool whole = false;
     if (file >= 0) {
-        /* One write with O_APPEND: lines of launchers that end together never mix (POSIX, write()). */
+        /* A FIFO is not waited for (O_NONBLOCK). One write with O_APPEND: lines of launchers that end
+         * together never mix (POSIX, write()). */
         const ssize_t written = write(file, line, length);
         whole = written == (ssize_t)length;
         if (written >= 0 && !whole)

@@ -10,6 +10,7 @@
  * JOBS are. */
 #include "attempt.h"
 #include "gate.h"
+#include "number.h"
 #include "settings.h"
 #include "simulate.h"
 
@@ -38,8 +39,8 @@ static bool read_options(char **argv, struct options *options) {
 static bool read_room(int argc, char **argv, struct room *room) {
     if (argc != 4 || strcmp(argv[1], "--simulate") != 0)
         return false;
-    room->cpus = atoi(argv[2]);
-    room->bytes = atoll(argv[3]);
+    room->cpus = read_cpus(argv[2]);
+    room->bytes = read_bytes(argv[3], NULL);
     return room->cpus > 0 && room->bytes > 0;
 }
 

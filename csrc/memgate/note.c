@@ -1,6 +1,8 @@
 #define _GNU_SOURCE /* setenv */
 #include "note.h"
 
+#include "plain.h"
+
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,7 +26,7 @@ static void append(struct note *note, const char *line) {
 }
 
 void take_note(struct note *note) {
-    FILE *file = note->path[0] ? fopen(note->path, "re") : NULL;
+    FILE *file = note->path[0] ? read_plain(note->path) : NULL;
     char line[NOTE_TEXT];
     bool starts = true; /* whether `line` is the beginning of one */
     bool comment = false;

@@ -41,7 +41,7 @@ static ptrdiff_t longest_passed_over(const struct room *room, const struct waiti
                                      size_t count) {
     ptrdiff_t found = -1;
     for (size_t index = 0; index < count; index++)
-        if (waiting[index].passed_over >= (unsigned)(PATIENCE * room->cpus) &&
+        if (waiting[index].passed_over >= (uint64_t)PATIENCE * (uint64_t)room->cpus &&
             (found < 0 || waiting[index].passed_over > waiting[found].passed_over))
             found = (ptrdiff_t)index;
     return found;

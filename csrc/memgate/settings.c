@@ -1,9 +1,10 @@
 #include "settings.h"
 
+#include "number.h"
+#include "plain.h"
+
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LINE = 8192 }; /* bytes; a path may have 4096 (PATH_MAX of Linux) */
@@ -17,20 +18,20 @@ static FILE *open_in(const char *folder, const char *name) {
         errno = ENAMETOOLONG;
         return NULL;
     }
-    return fopen(path, "re");
+    return read_plain(path);
 }
 
 static void read_setting(const char *name, const char *value, struct settings *settings) {
     if (strcmp(name, "cpus") == 0)
-        settings->room.cpus = atoi(value);
+        settings->room.cpus = read_cpus(value);
     else if (strcmp(name, "bytes") == 0)
-        settings->room.bytes = atoll(value);
+        settings->room.bytes = read_bytes(value, NULL);
     else if (strcmp(name, "watch") == 0)
-        settings->watch = atoi(value) != 0;
+        settings->watch = read_cpus(value) != 0;
     else if (strcmp(name, "unknown_seconds") == 0)
-        settings->unknown.wall = atof(value);
+        settings->unknown.wall = read_seconds(value, NULL);
     else if (strcmp(name, "unknown_bytes") == 0)
-        settings->unknown.bytes = atoll(value);
+        settings->unknown.bytes = read_bytes(value, NULL);
     else if (strcmp(name, "oom_events") == 0)
         snprintf(settings->oom_events, sizeof settings->oom_events, "%s", value);
 }
@@ -66,14 +67,15 @@ bool find_expected(const char *folder, const char *output, struct waiting_job *j
     if (stream == NULL)
         return false; /* nothing is known yet */
     while (!found && fgets(line, sizeof line, stream)) {
-        struct waiting_job read = {0};
-        int at = 0;
+        char *after_seconds, *after_bytes;
         line[strcspn(line, "\n")] = '\0';
-        if (sscanf(line, "%lf %" SCNd64 " %n", &read.wall, &read.bytes, &at) == 2 && at > 0 &&
-            strcmp(line + at, output) == 0) {
-            *job = read;
-            found = true;
-        }
+        const double wall = read_seconds(line, &after_seconds);
+        const int64_t bytes = read_bytes(after_seconds, &after_bytes);
+        if (after_seconds == line || after_bytes == after_seconds || *after_bytes != ' ' ||
+            strcmp(after_bytes + 1, output) != 0)
+            continue;
+        *job = (struct waiting_job){.wall = wall, .bytes = bytes};
+        found = true;
     }
     fclose(stream);
     return found;
@@ -82,9 +84,9 @@ bool find_expected(const char *folder, const char *output, struct waiting_job *j
 long long count_oom_kills(const struct settings *settings) {
     char line[256];
     long long count = 0;
-    FILE *stream = settings->oom_events[0] ? fopen(settings->oom_events, "re") : NULL;
+    FILE *stream = settings->oom_events[0] ? read_plain(settings->oom_events) : NULL;
     if (stream == NULL)
-        stream = fopen(EVERYONES_EVENTS, "re");
+        stream = read_plain(EVERYONES_EVENTS);
     if (stream == NULL)
         return 0;
     while (fgets(line, sizeof line, stream))

@@ -93,9 +93,9 @@ int simulate(const struct room *room, FILE *jobs, FILE *report) {
     if (read_known_jobs(jobs, &known)) {
         state.waiting = calloc(known.count + 1, sizeof *state.waiting);
         state.waiting_jobs = calloc(known.count + 1, sizeof *state.waiting_jobs);
-        state.running = calloc((size_t)room->cpus, sizeof *state.running);
-        state.running_jobs = calloc((size_t)room->cpus, sizeof *state.running_jobs);
-        state.ends = calloc((size_t)room->cpus, sizeof *state.ends);
+        state.running = calloc(known.count + 1, sizeof *state.running);
+        state.running_jobs = calloc(known.count + 1, sizeof *state.running_jobs);
+        state.ends = calloc(known.count + 1, sizeof *state.ends);
         if (state.waiting && state.waiting_jobs && state.running && state.running_jobs && state.ends) {
             run_all(&state);
             fprintf(report,

@@ -1,11 +1,17 @@
 #define _GNU_SOURCE /* open file description locks, syscall() */
 #include "table.h"
 
+#include "job.h"
+#include "plain.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 #if defined(__linux__)
@@ -13,7 +19,11 @@
 #include <sys/syscall.h>
 #endif
 
-enum { VERSION = 2, LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192 };
+#ifndef LOCK_SECONDS /* the tests have less patience */
+#define LOCK_SECONDS 120
+#endif
+
+enum { LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192 };
 
 /* Open file description locks belong to what open() made, not to a process: children share them (fcntl(2)).
  */
@@ -26,8 +36,36 @@ static bool set_lock(int file, int command, short kind, off_t byte) {
     return done == 0;
 }
 
+static void wake_up(int number) {
+    (void)number;
+}
+
+/* SIGALRM once a second ends the wait for the lock, to look at the clock; a timer that runs already does as
+ * well. */
 bool lock_table(int file) {
-    return set_lock(file, F_OFD_SETLKW, F_WRLCK, LOCK_OF_TABLE);
+    const struct itimerval every_second = {.it_interval = {.tv_sec = 1}, .it_value = {.tv_sec = 1}},
+                           never = {0};
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = LOCK_OF_TABLE, .l_len = 1};
+    struct sigaction action = {.sa_handler = wake_up}, before;
+    struct itimerval timer;
+    if (fcntl(file, F_OFD_SETLK, &lock) == 0)
+        return true;
+    getitimer(ITIMER_REAL, &timer);
+    const bool idle = timer.it_value.tv_sec == 0 && timer.it_value.tv_usec == 0;
+    const time_t end = time(NULL) + LOCK_SECONDS;
+    int done;
+    sigaction(SIGALRM, &action, &before);
+    if (idle)
+        setitimer(ITIMER_REAL, &every_second, NULL);
+    do
+        done = fcntl(file, F_OFD_SETLKW, &lock);
+    while (done < 0 && errno == EINTR && time(NULL) < end);
+    const int reason = errno == EINTR ? ETIMEDOUT : errno;
+    if (idle)
+        setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    errno = reason;
+    return done == 0;
 }
 
 void unlock_table(int file) {
@@ -70,17 +108,74 @@ static bool has_size(int file) {
     return lseek(file, 0, SEEK_END) == (off_t)sizeof(struct table);
 }
 
-struct table *open_table(const char *folder, int *file) {
+static int mapped = -1; /* the table's file, for the handler */
+
+/* The file was cut short behind the mapping's back. With its length it gets zeros, and the access is done
+ * again. If it has its length, the disk has no room for a page of it. */
+static void lengthen(int number) {
+    static const char message[] = "memgate: the gate's table cannot be read\n";
+    struct stat about;
+    const int saved = errno;
+    (void)number;
+    if (fstat(mapped, &about) == 0 && about.st_size < (off_t)sizeof(struct table) &&
+        ftruncate(mapped, (off_t)sizeof(struct table)) == 0) {
+        errno = saved;
+        return;
+    }
+    if (write(STDERR_FILENO, message, sizeof message - 1) < 0)
+        _exit(OWN_FAILURE);
+    _exit(OWN_FAILURE);
+}
+
+/* Whether it is the only name of a file of this user: nobody else's file is overwritten. */
+static bool is_own(int file) {
+    struct stat about;
+    if (fstat(file, &about) != 0)
+        return false;
+    errno = EPERM;
+    return about.st_nlink == 1 && about.st_uid == geteuid();
+}
+
+uint32_t used_places(const struct table *table) {
+    return table->used < PLACES ? table->used : PLACES;
+}
+
+/* Opens the same file once more, for locks of its own. The job inherits this descriptor. */
+static bool open_again(const char *path, int file, int *holder) {
+    struct stat one, other;
+    *holder = open_plain(path, O_RDWR);
+    if (*holder < 0 || fcntl(*holder, F_SETFD, 0) != 0 || fstat(file, &one) != 0 ||
+        fstat(*holder, &other) != 0)
+        return false;
+    errno = ESTALE;
+    return one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+static void close_both(int file, int holder) {
+    const int reason = errno;
+    if (file >= 0)
+        close(file);
+    if (holder >= 0)
+        close(holder);
+    errno = reason;
+}
+
+struct table *open_table(const char *folder, int *file, int *holder) {
     char path[LINE];
+    const struct sigaction action = {.sa_handler = lengthen};
     struct table *table = MAP_FAILED;
-    snprintf(path, sizeof path, "%s/table", folder);
-    *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-    if (*file >= 0 && lock_table(*file)) {
+    *file = *holder = -1;
+    errno = ENAMETOOLONG;
+    if ((size_t)snprintf(path, sizeof path, "%s/table", folder) < sizeof path)
+        *file = open_plain(path, O_RDWR | O_CREAT);
+    if (*file >= 0 && is_own(*file) && open_again(path, *file, holder) && lock_table(*file)) {
+        mapped = *file;
+        sigaction(SIGBUS, &action, NULL);
         if (has_size(*file) || (ftruncate(*file, 0) == 0 && fill(*file)))
             table = mmap(NULL, sizeof *table, PROT_READ | PROT_WRITE, MAP_SHARED, *file, 0);
-        if (table != MAP_FAILED && table->version != VERSION) {
+        if (table != MAP_FAILED && table->version != TABLE_VERSION) {
             memset(table, 0, sizeof *table);
-            table->version = VERSION;
+            table->version = TABLE_VERSION;
         }
         const int reason = errno;
         unlock_table(*file);
@@ -88,6 +183,7 @@ struct table *open_table(const char *folder, int *file) {
     }
     if (table == MAP_FAILED) {
         fprintf(stderr, "memgate: cannot use %s: %s\n", path, strerror(errno));
+        close_both(*file, *holder);
         return NULL;
     }
     return table;

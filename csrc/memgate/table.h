@@ -8,12 +8,16 @@
 
 enum { PLACES = 4096, BUILD_NAME = 64 };
 
+enum { TABLE_VERSION = 2 };
+
 enum place_state { FREE, WAITING, RUNNING, OFF };
 
 /* One launcher's line of the table. Changed under the table's lock, but for `state`, which its launcher waits
  * on, and for what is atomic. */
 struct place {
-    _Atomic uint32_t state; /* enum place_state */
+    _Atomic uint32_t state; /* enum { TABLE_VERSION = 2 };
+
+enum place_state */
     uint32_t passed_over;
     uint64_t order; /* of admission: the larger the later */
     double wall;    /* expected seconds */
@@ -36,10 +40,17 @@ struct table {
     struct place places[PLACES];
 };
 
-/* Maps FOLDER/table, making it if it is not there or of another version. Returns NULL after a message. */
-struct table *open_table(const char *folder, int *file);
+/* Maps FOLDER/table, making it if it is not there or of another version. A link to some other file is
+ * refused. `holder` is a second description of the same file. Returns NULL after a message.
+ *
+ * Whatever stands in the file, this program stays within its memory: a number of places is bounded where it
+ * is read, and a file that is cut short while it is mapped is lengthened again, with zeros. */
+struct table *open_table(const char *folder, int *file, int *holder);
 
-/* Waits for the table's lock. */
+/* How many places were ever taken, as far as the table can be right. */
+uint32_t used_places(const struct table *table);
+
+/* Waits for the table's lock, but not for ever: whoever has it holds it for milliseconds. */
 bool lock_table(int file);
 void unlock_table(int file);
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wheel_notes import wheel_note
-from wheel_writer import write_raw
+from wheel_writer import with_record, write_raw
 
 NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
 EPOCH = 1_790_000_000
@@ -24,6 +24,6 @@ def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str =
         f"{info}/cpuwheels.json": note.render(),
     }
     path = folder / f"{target}{number}" / NAME.format(n=number, c=commit[-9:], tag=TAGS[target])
-    write_raw(path, members)
+    write_raw(path, with_record(members, info))
     path.with_name("record.json").write_text("{}")
     return path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -21,6 +22,16 @@ def begin(case: str) -> bool:
         sys.exit(3)
     if case == "hangs":
         time.sleep(60)
+    if case == "says no more":
+        os.close(1)
+        time.sleep(60)
+    if case == "floods":
+        with contextlib.suppress(BrokenPipeError):
+            while True:
+                os.write(1, b"x" * 65536)
+    if case == "no time":
+        answer(place=2, seconds="1; import os")
+        return False
     if case in {"refused", "raises"}:
         answer(**({"left_out": "the call is refused"} if case == "refused" else {"failed": "it raised an error"}))
         return False

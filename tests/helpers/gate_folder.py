@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +30,7 @@ class Gate:
         self.memgate = memgate
         self.folder = folder
         self.ledger = folder / "jobs.jsonl"
+        self.jobs: list[subprocess.Popen[str]] = []
         folder.mkdir()
         self.settings()
 
@@ -43,13 +46,24 @@ class Gate:
 
     def start(self, *command: object, build: str = "") -> subprocess.Popen[str]:
         arguments = [str(part) for part in (self.memgate, "--gate", self.folder, "--ledger", self.ledger, "--")]
-        return subprocess.Popen(
+        job = subprocess.Popen(
             [*arguments, *map(str, command)],
             env={**os.environ, "MEMGATE_BUILD": build},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            start_new_session=True,
         )
+        self.jobs.append(job)
+        return job
+
+    def end(self) -> None:
+        """End the launchers that still run, and what is left of their jobs."""
+        for job in self.jobs:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(job.pid, signal.SIGKILL)
+            if job.returncode is None:
+                job.communicate()
 
     def sleep(self, name: str, seconds: float, *, build: str = "") -> subprocess.Popen[str]:
         return self.start("sh", "-c", f"sleep {seconds}", "-o", name, build=build)

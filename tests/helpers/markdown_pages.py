@@ -14,8 +14,9 @@ _CODE = re.compile(r"(?ms)^```.*?^```$|`[^`\n]+`")
 
 
 def pages(root: Path) -> list[Path]:
-    """Return README.md, CHANGELOG.md and every page below docs/."""
-    return [root / "README.md", root / "CHANGELOG.md", *sorted((root / "docs").rglob("*.md"))]
+    """Return the pages at the top and every page below docs/."""
+    tops = ("README.md", "CHANGELOG.md", "SECURITY.md")
+    return [*(root / name for name in tops), *sorted((root / "docs").rglob("*.md"))]
 
 
 def links(text: str) -> list[str]:

@@ -15,6 +15,7 @@ from cpuwheels.source.result import Source
 from kernel_request import environment, toolchain
 from ledger_records import RECORDS
 from small_wheels import write_wheel
+from unconfined import UNCONFINED
 from wheel_notes import wheel_note
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ def write_build(
         source=Source(version, folder, "s" * 64, 1_700_000_000, "sdist from somewhere", "release"),
         environment=environment(),
         made=made or compiled_record(toolchain(), kernels, JobPlan(2, "CPUs", 1000, "--memory 1000")),
+        sandbox=UNCONFINED.mechanism,
         wheel={
             "file": wheel.name,
             "sha256": file_digest(wheel),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import base64
+import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.core.errors import CpuwheelsError
 
-DATA = TESTS / "campaign" / "debian_lock" / "data"
-"""Written by make_data.py next to it."""
+FILES = {
+    name: base64.b64decode(text)
+    for name, text in json.loads((TESTS / "campaign" / "debian_lock" / "data.json").read_text()).items()
+}
+"""Lists, indexes and keys; written by make_data.py next to the file."""
 
 NOW = datetime(2025, 6, 2, tzinfo=UTC)
 """A day after the lists were made."""
@@ -34,11 +38,13 @@ class Mirror:
     Attributes:
         folder: Of the mirror.
         lock: The lock.
+        keyring: The keys that may sign.
         url: Of the mirror.
     """
 
     folder: Path
     lock: Path
+    keyring: Path
 
     @property
     def url(self) -> str:
@@ -55,11 +61,11 @@ class Mirror:
     def serve(self, release: str, index: str = "Packages") -> None:
         """Put a signed list of data/ and an index on the mirror."""
         self.index.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(DATA / f"{release}.InRelease", self.release)
-        shutil.copyfile(DATA / f"{index}.xz", self.index)
+        self.release.write_bytes(FILES[f"{release}.InRelease"])
+        self.index.write_bytes(FILES[f"{index}.xz"])
 
-    def resolve(self, *others: str, now: datetime = NOW, keyring: Path = DATA / "keyring.gpg") -> DebianLock:
-        return relock(self.lock, [self.url, *others], keyring=keyring, now=now)
+    def resolve(self, *others: str, now: datetime = NOW) -> DebianLock:
+        return relock(self.lock, [self.url, *others], keyring=self.keyring, now=now)
 
     def refuses(self, error: type[CpuwheelsError], message: str, now: datetime = NOW) -> CpuwheelsError:
         """Check that nothing is resolved, and that the lock is what it was."""

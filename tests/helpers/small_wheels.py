@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import zipfile
 from typing import TYPE_CHECKING
+
+from wheel_writer import with_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,12 +29,8 @@ def write_wheel(
         f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: {pure}\nTag: {tag}\n",
     }
-    rows = [
-        f"{path},sha256={hashlib.sha256(text.encode()).hexdigest()},{len(text)}\n" for path, text in members.items()
-    ]
     path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        for member, text in members.items():
-            archive.writestr(member, text)
-        archive.writestr(f"{info}/RECORD", "".join(rows) + f"{info}/RECORD,,\n")
+        for member, content in with_record({path: text.encode() for path, text in members.items()}, info).items():
+            archive.writestr(member, content)
     return path

@@ -10,6 +10,8 @@ import sys
 import tarfile
 from pathlib import Path
 
+from cpuwheels.core.trust import Trust
+
 EPOCH = 1_700_000_000
 
 
@@ -64,6 +66,13 @@ class Tiny:
         for name, text in files.items():
             (folder / "csrc" / "cpu" / f"{name}.cpp").write_text(text)
         return folder
+
+
+def forget(cache: Path, *kinds: str) -> None:
+    """Remove what stores have of some kinds, whoever vouches for it."""
+    for trust in Trust:
+        for kind in kinds:
+            shutil.rmtree(cache / trust.value / kind, ignore_errors=True)
 
 
 def make_sdist(tree: Path, archive: Path) -> Path:

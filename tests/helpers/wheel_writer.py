@@ -7,7 +7,7 @@ import zipfile
 from typing import TYPE_CHECKING
 
 from cpuwheels.wheel.canonical import canonicalize
-from cpuwheels.wheel.dist_info import record_digest
+from cpuwheels.wheel.dist_info import record_digest, render_record
 from elf_writer import Elf
 
 if TYPE_CHECKING:
@@ -42,6 +42,12 @@ def write_raw(path: Path, members: dict[str, bytes], **attributes: object) -> Pa
                 setattr(info, key, value)
             archive.writestr(info, data)
     return path
+
+
+def with_record(members: dict[str, bytes], info: str) -> dict[str, bytes]:
+    """Return members of a wheel with the ``RECORD`` that lists them."""
+    rows = [(name, digest(data), str(len(data))) for name, data in members.items()]
+    return members | {f"{info}/RECORD": render_record([*rows, (f"{info}/RECORD", "", "")])}
 
 
 def write_good(folder: Path, name: str = NAME, **changes: bytes) -> Path:

@@ -18,6 +18,7 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.store import Store, default_root
+from cpuwheels.core.trust import Trust
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.toolchain.native_helpers import cpu_at_hand
@@ -60,6 +61,9 @@ def cache() -> Iterator[Path]:
     with FileLock(root / "in-use.lock"):
         for kind in ("compiler-cache", "kernels", "measured", "prepared", "reads", "sources", "work"):
             remove_tree(root / kind)
+        for trust in Trust:
+            if trust.value:
+                remove_tree(root / trust.value)
         Store(default_root()).share(["downloads"], root)
         yield root
 

@@ -12,7 +12,19 @@ from pathlib import Path
 
 import psutil
 import pytest
-from buildbench.results import EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED, Results, read_results
+from buildbench.results import (
+    EDIT,
+    EDIT_OPEN,
+    EDIT_UNSTEERED,
+    NOOP,
+    OPEN,
+    OURS,
+    PYTHON,
+    PYTHON_OPEN,
+    UNSTEERED,
+    Results,
+    read_results,
+)
 from buildbench.targets import verdicts
 
 from layout import ROOT
@@ -73,7 +85,16 @@ def test_an_interrupted_run_keeps_what_is_done(whole: tuple[Results, Results, st
     before, after, _, _ = whole
     assert list(before.runs) == [UNSTEERED]
     assert after.runs[UNSTEERED] == before.runs[UNSTEERED]
-    assert set(after.runs) >= {OURS, EDIT_UNSTEERED, EDIT, PYTHON, NOOP, f"caps/{CAP}"}
+    assert set(after.runs) >= {OURS, EDIT_UNSTEERED, EDIT, PYTHON, NOOP, OPEN, EDIT_OPEN, PYTHON_OPEN, f"caps/{CAP}"}
+
+
+def test_one_side_is_confined_and_the_other_is_not(whole: tuple[Results, Results, str, str]) -> None:
+    _, results, out, _ = whole
+    for key in (OPEN, EDIT_OPEN, PYTHON_OPEN):
+        assert results.runs[key][0].sandbox == "not sandboxed"
+    for key in (OURS, EDIT, PYTHON):
+        assert results.runs[key][0].sandbox not in {"", "not sandboxed"}
+    assert "cold: CPU seconds, of the same without a sandbox" in out
 
 
 def test_both_sides_build_the_same_modules(whole: tuple[Results, Results, str, str]) -> None:

@@ -163,10 +163,13 @@ def test_a_fault_in_python_is_found_without_a_compiler(
 def test_side_by_side(tiny: Tiny, faulty: Faulty, kernel_result: dict, tmp_path: Path) -> None:
     """The first two that are judged, which are the ends, wait for each other: alone, neither would be done."""
     assert kernel_result
-    (tmp_path / "meet.py").write_text(MEET + CHECK_PYTHON)
-    result = bisected(tiny, faulty, str(tmp_path / "meet.py"), tmp_path / "out", "--jobs", "3")
+    (tmp_path / "meet").mkdir()
+    script = tmp_path / "meet" / "meet.py"
+    script.write_text(MEET + CHECK_PYTHON)
+    more = ("--jobs", "3", "--writable", str(tmp_path / "meet"))
+    result = bisected(tiny, faulty, str(script), tmp_path / "out", *more)
     assert result["first_bad"] == faulty.commits[PYTHON_FAULT]
-    steps = (tmp_path / "steps").read_text()
+    steps = (tmp_path / "meet" / "steps").read_text()
     there = [steps[:end].count("+") - steps[:end].count("-") for end in range(1, len(steps) + 1)]
     assert steps.count("+") == steps.count("-") > 3
     assert 2 <= max(there) <= 3

@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import os
+import re
 import shutil
-import socket
-import subprocess
-import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.console import Reporter
-from cpuwheels.core.store import Store
-from cpuwheels.fetch.debian.mirrors import mirrors
-from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.core.trust import Trust
 from cpuwheels.kernels.ccache.settings import was_hit
 from cpuwheels.kernels.memory.ledger import read_records
-from cpuwheels.toolchain.debian_compiler import relocate
-from layout import ROOT
-from tiny_project import EPOCH, Tiny
+from tiny_project import EPOCH, Tiny, forget, make_sdist
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
@@ -37,6 +26,7 @@ CMAKES_OWN = "cmTC_"
 """In the names of what CMake compiles to learn about the compiler."""
 
 HEADER = "#pragma once\n#define FLAVOUR {flavour}\n"
+TREES = Trust.LOCAL.value
 OPERATOR = 'm.def("flavour() -> int", [] { return static_cast<int64_t>(FLAVOUR); });\n}\n'
 
 
@@ -64,7 +54,7 @@ def cached(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     precompiled = f'      CPUWHEELS_PRECOMPILED: "_C={header};_C_AVX2={header}"\n'
     text = matrix.read_text().replace("    cpuinfo: tiny\n", precompiled + "    cpuinfo: tiny\n")
     matrix.write_text(text + "compiler_cache: {x86_64: ccache-amd64}\n")
-    shutil.rmtree(tiny.cache / "compiler-cache", ignore_errors=True)
+    forget(tiny.cache, "compiler-cache")
     return dataclasses.replace(tiny, root=root, dist=base / "dist")
 
 
@@ -83,12 +73,11 @@ class Built:
     compiled: set[str]
 
 
-def build(tiny: Tiny, tree: Path, *options: str, env: dict[str, str] | None = None) -> Built:
-    """Build from sources whose kernels are not in the store."""
-    for kind in ("kernels", "reads"):
-        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
-    wheel = tiny.build("--source", tree, *options, env=env)
-    (kernels,) = (tiny.cache / "kernels").iterdir()
+def build(tiny: Tiny, tree: Path | None, *options: str, env: dict[str, str] | None = None) -> Built:
+    """Build from sources whose kernels are not in the store; without a tree from the release that is pinned."""
+    forget(tiny.cache, "kernels", "reads")
+    wheel = tiny.build(*(["--source", tree] if tree else []), *options, env=env)
+    (kernels,) = (tiny.cache / (TREES if tree else "") / "kernels").iterdir()
     records = read_records(kernels / "jobs.jsonl")
     jobs = [job for job in records if job.source and CMAKES_OWN not in job.output]
     return Built(
@@ -119,7 +108,7 @@ def test_a_changed_macro_in_a_precompiled_header(cached: Tiny, first: Built, tmp
 
 
 def test_everything_is_had_again_and_nothing_learned_from_it(cached: Tiny, first: Built, tmp_path: Path) -> None:
-    costs = cached.cache / "measured" / "x86.tsv"
+    costs = cached.cache / TREES / "measured" / "x86.tsv"
     learned = costs.read_text()
     here = dataclasses.replace(cached, dist=tmp_path / "dist")  # a wheel with the same bytes would keep its report
     again = build(here, with_header(here, tmp_path / "again", 1))
@@ -154,54 +143,40 @@ def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tm
     assert second.digest == build(cached, tree, "--compiler-cache", "off").digest
 
 
-@pytest.fixture
-def redis(cache: Path, tmp_path: Path) -> Iterator[str]:
-    """A Redis server on loopback; its URL."""
-    lock = load_lock(ROOT, "redis-amd64")
-    root = unpacked_root(
-        lock,
-        "ccache",
-        mirrors=mirrors(load_matrix(ROOT).debian.mirrors, os.environ),
-        store=Store(cache),
-        reporter=Reporter("tests"),
-        finish=relocate,
-        finish_key="redis",
-    )
-    with contextlib.closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [root / "usr/bin/redis-server", "--bind", "127.0.0.1", "--port", str(port), "--save", "", "--dir", tmp_path],
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        deadline = time.monotonic() + 20
-        while time.monotonic() < deadline:
-            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-                break
-            time.sleep(0.1)
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        server.terminate()
-        server.wait(20)
-
-
-def test_a_cache_shared_through_redis(cached: Tiny, tmp_path: Path, redis: str) -> None:
+def test_a_cache_in_a_shared_folder(cached: Tiny, tmp_path: Path) -> None:
     tree = with_header(cached, tmp_path / "shared", 3)
-    env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": redis}
-    sent = build(cached, tree, env=env)
-    assert {name for name in sent.compiled if "ops.cpp" in name}
-    everything = sent.compiled | sent.hits
-    shutil.rmtree(cached.cache / "compiler-cache")  # as on another machine
-    received = build(cached, tree, env=env)
-    assert received.hits >= sent.compiled
-    assert received.hits | received.compiled == everything
+    env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": f"file:{tmp_path}/objects"}
+    own = build(cached, tree, env=env)
+    assert {name for name in own.compiled if "ops.cpp" in name}
+    release = pinned(cached, tree, tmp_path)
+    sent = build(release, None, env=env)
+    assert not sent.hits  # what anybody's source made was not sent, and its own cache is not the release's
+    forget(cached.cache, "compiler-cache")  # as on another machine
+    received = build(release, None, env=env)
+    assert received.hits == sent.compiled
     assert received.digest == sent.digest
+    forget(cached.cache, "compiler-cache")
+    assert build(cached, tree, env=env).hits == sent.compiled  # reading from it is another thing
 
 
-def test_a_shared_cache_that_is_down_costs_time_only(cached: Tiny, tmp_path: Path) -> None:
-    tree = with_header(cached, tmp_path / "down", 4)
-    with contextlib.closing(socket.socket()) as free:
-        free.bind(("127.0.0.1", 0))  # nobody listens
-        env = {"CPUWHEELS_COMPILER_CACHE_REMOTE": f"redis://127.0.0.1:{free.getsockname()[1]}"}
-        assert build(cached, tree, env=env).compiled
+def pinned(tiny: Tiny, tree: Path, folder: Path) -> Tiny:
+    """Return a project that pins a tree as its release."""
+    root = shutil.copytree(tiny.root, folder / "pinned")
+    sdist = make_sdist(tree, folder / "vllm-0.1.0.tar.gz")
+    text = (root / "matrix.yaml").read_text()
+    for key, value in {
+        "urls": f'["file://{sdist}"]',
+        "sha256": hashlib.sha256(sdist.read_bytes()).hexdigest(),
+        "size": sdist.stat().st_size,
+    }.items():
+        text = re.sub(rf"^      {key}: .*$", f"      {key}: {value}", text, count=1, flags=re.MULTILINE)
+    (root / "matrix.yaml").write_text(text)
+    return dataclasses.replace(tiny, root=root, dist=folder / "dist")
+
+
+def test_a_shared_cache_behind_a_network_is_left_out(cached: Tiny, tmp_path: Path) -> None:
+    """Compilers have none."""
+    tree = with_header(cached, tmp_path / "network", 4)
+    done = cached.run("build", "x86", "--source", tree, env={"CPUWHEELS_COMPILER_CACHE_REMOTE": "redis://127.0.0.1:1"})
+    assert done.returncode == 0, done.stderr
+    assert "the shared compiler cache (redis) is not used" in " ".join(done.stderr.split())

@@ -3,144 +3,78 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
+import os
 import random
 import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psutil
 import pytest
 
-from tiny_project import Tiny
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+from cpuwheels.core.trust import Trust
+from killed_builds import (
+    MORE,
+    VICTIMS,
+    descendants,
+    forget_kernels,
+    kernels,
+    kill_at_random,
+    named,
+    sha256,
+    start,
+    survive,
+    with_compiler_cache,
+)
+from tiny_project import Tiny, forget
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
-KILLS = 50
-VICTIMS = ("the whole build", "ninja", "memgate", "cc1plus")
-
-
-def forget_kernels(tiny: Tiny) -> None:
-    for kind in ("kernels", "reads", "work"):
-        shutil.rmtree(tiny.cache / kind, ignore_errors=True)
-
-
-def start(tiny: Tiny, *arguments: str | Path) -> subprocess.Popen[bytes]:
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(
-        tiny.command("build", "x86", *arguments), stdout=quiet, stderr=quiet, start_new_session=True
-    )
-
-
-def descendants(process: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    try:
-        return psutil.Process(process.pid).children(recursive=True)
-    except psutil.Error:
-        return []
-
-
-def named(members: list[psutil.Process], name: str) -> list[psutil.Process]:
-    found = []
-    for member in members:
-        try:
-            if member.name() == name:
-                found.append(member)
-        except psutil.Error:
-            continue
-    return found
-
-
-def kill_at_random(process: subprocess.Popen[bytes], victim: str, chance: random.Random) -> bool:
-    """Kill a victim a moment after ninja has started; return whether it was alive."""
-    while process.poll() is None and not named(descendants(process), "ninja"):
-        time.sleep(0.02)
-    # Not long: what goes on where a killed build was may be over soon.
-    time.sleep(chance.uniform(0, 2))
-    if victim == VICTIMS[0]:
-        process.kill()
-        return process.wait() == -signal.SIGKILL
-    while process.poll() is None:
-        if any(kill(member) for member in named(descendants(process), victim)):
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def kill(member: psutil.Process) -> bool:
-    """Kill a process unless it has ended; return whether it had not."""
-    try:
-        alive = member.status() != psutil.STATUS_ZOMBIE
-        member.kill()
-    except psutil.Error:
-        return False
-    return alive
-
-
-def survive(
-    here: Tiny, tree: Path, kills: int, victims: Sequence[str], *, after_each: Callable[[], None] = lambda: None
-) -> str:
-    """Start a build and kill a part of it, again and again; return the digest of the wheel that comes out at last.
-
-    Each victim is killed as often as the others. A build that ends before its victim is found counts for nothing.
-    """
-    chance = random.Random(20)
-    hit = builds = 0
-    while hit < kills:
-        assert builds < 3 * kills, f"{hit} of {kills} kills hit; none was left to be {victims[hit % len(victims)]}"
-        process = start(here, "--source", tree)
-        builds += 1
-        hit += kill_at_random(process, victims[hit % len(victims)], chance)
-        process.wait(120)
-        after_each()
-        if list(here.dist.rglob("*.whl")):  # it was faster: from the start again
-            forget_kernels(here)
-            shutil.rmtree(here.cache / "compiler-cache", ignore_errors=True)
-            shutil.rmtree(here.dist)
-    return sha256(here.build("--source", tree))
-
-
-def sha256(wheel: Path) -> str:
-    return hashlib.sha256(wheel.read_bytes()).hexdigest()
-
-
-def killed_and_undisturbed(tiny: Tiny, folder: Path, kills: int) -> tuple[str, str]:
-    """Return the digests of a wheel whose build was killed again and again, and of one whose build was not."""
-    here = dataclasses.replace(tiny, dist=folder / "dist")
-    tree = here.changed_tree(folder / "kills")
-    undisturbed = sha256(here.build("--source", tree))
-    forget_kernels(here)
-    shutil.rmtree(here.dist)
-    return survive(here, tree, kills, VICTIMS), undisturbed
+TREES = Trust.LOCAL.value
+KILLS, SEED = int(os.environ.get("KILLS", "100")), int(os.environ.get("KILLS_SEED", "20"))
 
 
 def test_a_kill_of_each_part_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
-    killed, undisturbed = killed_and_undisturbed(tiny, tmp_path, len(VICTIMS))
-    assert killed == undisturbed
+    here = dataclasses.replace(tiny, dist=tmp_path / "dist")
+    tree = here.changed_tree(tmp_path / "kills")
+    expected = sha256(here.build("--source", tree))
+    made = kernels(here)
+    forget_kernels(here)
+    shutil.rmtree(here.dist)
+    assert survive(here, tree, VICTIMS, expected=expected) == dict.fromkeys(VICTIMS, 1)
+    assert made.items() <= kernels(here).items()
 
 
-def test_fifty_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
-    killed, undisturbed = killed_and_undisturbed(tiny, tmp_path, KILLS)
-    assert killed == undisturbed
+@pytest.mark.timeout(5400)
+def test_a_hundred_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
+    """With a compiler cache, so that it has its turn, too; each program is killed, and any process at any moment."""
+    here = with_compiler_cache(tiny, tmp_path)
+    tree = here.changed_tree(tmp_path / "kills")
+    expected = sha256(here.build("--source", tree, "--compiler-cache", "off"))
+    made = kernels(here)
+    forget_kernels(here)
+    shutil.rmtree(here.dist)
+    programs = (*VICTIMS, *MORE)
+    victims = [programs[number % len(programs)] for number in range(KILLS)]
+    hit = survive(here, tree, victims, expected=expected, seed=SEED)
+    print(f"killed: {dict(hit)}")
+    assert hit.total() == KILLS
+    assert hit.keys() == set(programs)
+    assert made.items() <= kernels(here).items()
 
 
 def test_kills_leave_nothing_wrong_in_the_compiler_cache(tiny: Tiny, tmp_path: Path) -> None:
     """What was built is forgotten after each kill, so the next build takes what the cache has from the killed one."""
-    root = shutil.copytree(tiny.root, tmp_path / "project")
-    with (root / "matrix.yaml").open("a") as matrix:
-        matrix.write("compiler_cache: {x86_64: ccache-amd64}\n")
-    here = dataclasses.replace(tiny, root=root, dist=tmp_path / "dist")
+    here = with_compiler_cache(tiny, tmp_path)
     tree = here.changed_tree(tmp_path / "kills")
     expected = sha256(here.build("--source", tree, "--compiler-cache", "off"))
     forget_kernels(here)
     shutil.rmtree(here.dist)
     victims = (*VICTIMS, "ccache")
-    assert survive(here, tree, KILLS // 2, victims, after_each=lambda: forget_kernels(here)) == expected
+    victims = [victims[number % len(victims)] for number in range(KILLS // 4)]
+    survive(here, tree, victims, expected=expected, after_each=lambda: forget_kernels(here))
 
 
 def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
@@ -159,13 +93,13 @@ def test_two_builds_share_one_store(tiny: Tiny, tmp_path: Path) -> None:
 def test_garbage_in_the_ledgers_is_passed_over(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "garbage")
-    learned = here.cache / "measured" / "x86.tsv"
-    learned.parent.mkdir(exist_ok=True)
+    learned = here.cache / TREES / "measured" / "x86.tsv"
+    learned.parent.mkdir(parents=True, exist_ok=True)
     learned.write_bytes(b"\xff\xfe\x00 garbage\n1\t2\n-5\t-5\tx.o\n")
     process = start(here, "--source", tree)
     assert kill_at_random(process, "cc1plus", random.Random(3))
     process.wait(120)
-    for ledger in (here.cache / "work").glob("kernels-*/jobs.jsonl"):
+    for ledger in (here.cache / "work").glob(f"{TREES}-kernels-*/jobs.jsonl"):
         ledger.write_bytes(b'{"output": \n\x00\xff\n' + ledger.read_bytes() + b'{"output": "half')
     wheel = here.build("--source", tree)
     assert wheel.is_file()
@@ -201,8 +135,7 @@ def test_a_compiler_without_end_is_ended_below_the_cap(tiny: Tiny, tmp_path: Pat
         "int use = all(std::make_integer_sequence<int, 20000>());\n"
     )
     tree = here.changed_tree(tmp_path / "endless", ops=endless)
-    forget = here.cache / "measured" / "x86.tsv"
-    forget.unlink(missing_ok=True)
+    forget(here.cache, "measured")
     done = here.run("build", "x86", "--source", tree, "--memory", "1200M")
     assert done.returncode == 28, done.stderr
     assert "ops.cpp.o was killed for memory" in done.stderr

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tiny_project import Tiny, commit_all
+from hostile_commit import PLACES, PLANTED, SECRET, make_hostile, reporting_server
+from tiny_project import Tiny, commit_all, forget
 
 pytestmark = pytest.mark.slow
 
@@ -29,6 +31,8 @@ def scale(library: Any, draw: Draw, *, rows: int) -> Call:
     x = draw.normal((rows, 16), torch.float32)
     return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": Exact(x * 2)})
 """
+MADE = ("kernels", "reads", "packages", "prepared", "sources", "compiler-cache", "measured", "setup-reads")
+STORES = ("kernels", "from-commits", "setup-reads", "packages", "sources", "prepared", "environments", "toolchains")
 WAIVERS = """
 [numa_nodes]
 reason = "of the machine"
@@ -159,17 +163,39 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
 
 
 def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
+    """What builds knows no credentials; what publishes runs no code of upstream."""
     newest = commit(nightly, "one")
     s3_client.create_bucket(Bucket="nightly-wheels")
     index = "s3://nightly-wheels/vllm"
+    code, summary, said = nightly.run(index=index)
+    assert code == 2, said
+    assert "nightly --publish" in said
+    code, summary, said = nightly.run("--build")
+    assert code == 0, said
+    assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, "built")]
+    assert "AWS_ACCESS_KEY_ID, AWS_ENDPOINT_URL, AWS_SECRET_ACCESS_KEY" in said
+    assert list(nightly.index.iterdir()) == []
+    ready = nightly.tiny.dist / "nightly" / "ready" / f"x86-{newest}"
+    assert len(list(ready.glob("*.whl"))) == 1
+    copy = shutil.copytree(ready, nightly.index.parent / "copy" / ready.name)
     for state in ("published", "there"):
-        code, summary, said = nightly.run(index=index)
+        code, summary, said = nightly.run("--publish", index=index)
         assert code == 0, said
         assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
+    assert not ready.exists()
     done = nightly.tiny.run("check-index", "--index", index)
     assert done.returncode == 0, done.stderr
     latest = s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()
     assert json.loads(latest)["parity"] == "passed"
+
+    other = commit(nightly, "two")  # whose build left the wheel of another commit
+    copy.rename(copy.with_name(f"x86-{other}"))
+    code, summary, said = nightly.run("--publish", "--commit", other, "--wheels", str(copy.parent), index=index)
+    assert code == 42, said
+    assert f"built from commit {newest}, not {other}" in said
+    assert json.loads(s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()) == (
+        json.loads(latest)
+    )
 
 
 def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:
@@ -182,6 +208,65 @@ def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -
         assert code == 0, said
         assert "1 commits are left out" in said
         assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [(newest, state)]
+
+
+def test_a_hostile_commit_beside_a_clean_one(nightly: Nightly, tmp_path: Path) -> None:
+    """It gains nothing, and the wheel of the commit after it is as if the hostile one had never been built."""
+    home, stores = tmp_path / "home", nightly.tiny.cache
+    for kind in STORES:
+        (stores / kind / PLANTED).unlink(missing_ok=True)  # from a run in which this failed
+    for name in (".ssh/id_ed25519", ".aws/credentials", ".netrc"):
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(SECRET)
+    clean_files = {
+        path: path.read_bytes() for path in nightly.clone.rglob("*") if path.is_file() and ".git" not in path.parts
+    }
+    with reporting_server() as server:
+        make_hostile(
+            nightly.clone,
+            read=[*home.rglob("*")],
+            written=[home, nightly.clone, nightly.index, nightly.tiny.root, *(stores / kind for kind in STORES)],
+            url=server.url("/stolen"),
+        )
+        hostile = commit_all(nightly.clone, "hostile")
+        for path in nightly.clone.rglob("*"):
+            if path.is_file() and ".git" not in path.parts:
+                path.unlink()
+        for path, content in clean_files.items():
+            path.write_bytes(content)
+        clean = commit(nightly, "clean")
+        outside = [home, nightly.clone, nightly.tiny.root]
+        before = content_of(outside)
+        uv = os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv")  # uv's own files are no concern here
+        env = {"HOME": str(home), "UV_CACHE_DIR": uv, "AWS_SECRET_ACCESS_KEY": SECRET, "EDITOR": SECRET}
+        code, summary, said = nightly.run("--since", "v0.1.0", env=env)
+        assert server.asked == []
+    assert code == 0, said
+    assert {each["source"]: each["state"] for each in summary["outcomes"]} == {hostile: "published", clean: "published"}
+    assert content_of(outside) == before
+    for folder in (nightly.tiny.dist, nightly.index, stores):
+        found = [path for path in folder.rglob("*") if path.is_file() and path.name != "attack.py"]
+        assert [path for path in found if path.name == PLANTED] == []
+        if folder != stores:
+            assert [path for path in found if SECRET.encode() in path.read_bytes()] == []
+    assert nightly.tiny.run("check-index", "--index", nightly.index).returncode == 0
+
+    published = next((nightly.index / "files").rglob(f"*{clean[:9]}*.whl")).read_bytes()
+    forget(stores, *MADE)
+    again = dataclasses.replace(nightly.tiny, dist=tmp_path / "again").build("--repo", nightly.clone, "--source", clean)
+    assert again.read_bytes() == published
+
+    # The logs of a published wheel are not kept; those of the hostile commit by itself show that it attacks.
+    alone = dataclasses.replace(nightly.tiny, dist=tmp_path / "alone")
+    alone.build("--repo", nightly.clone, "--source", hostile, env=env)
+    logs = b"".join(path.read_bytes() for path in alone.dist.rglob("*.log"))
+    assert [place for place in PLACES if f"attack ran: {place}".encode() not in logs] == []
+    assert SECRET.encode() not in logs
+    assert content_of(outside) == before
+
+
+def content_of(folders: list[Path]) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.mark.parametrize(

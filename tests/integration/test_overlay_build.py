@@ -12,6 +12,9 @@ import pytest
 from packaging.utils import parse_wheel_filename
 from uv import find_uv_bin
 
+from contexts import build_context
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.wheel.core_metadata import Project, read_project
 from cpuwheels.wheel.overlay import Overlay, parts_of, write_overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete
@@ -71,7 +74,12 @@ def overlay(tmp_path: Path, project: Project) -> Overlay:
 
 def test_the_hook_builds_all_of_it(tmp_path: Path, overlay: Overlay, project: Project) -> None:
     wheel = build_overlay(
-        overlay, python=Path(sys.executable), epoch=1_700_000_000, out=tmp_path / "raw", log=tmp_path / "log"
+        overlay,
+        python=Path(sys.executable),
+        epoch=1_700_000_000,
+        out=tmp_path / "raw",
+        log=tmp_path / "log",
+        sandbox=get_sandbox(build_context(tmp_path, store=Store(default_root() / "tests"))),
     )
     check_complete(wheel, overlay.files, project)
     tags = {(tag.interpreter, tag.abi) for tag in parse_wheel_filename(wheel.name)[3]}

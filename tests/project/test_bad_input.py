@@ -247,7 +247,7 @@ def test_a_full_disk(project: Project, monkeypatch: pytest.MonkeyPatch, moment: 
         with open("/dev/full", "wb", buffering=0) as stream:  # noqa: PTH123  (what the system says of a full disk)
             stream.write(b"x")
 
-    monkeypatch.setattr(*{"fetching": ("shutil.copyfile", full), "logging": ("pathlib.Path.mkdir", full)}[moment])
+    monkeypatch.setattr(*{"fetching": ("os.fsync", full), "logging": ("pathlib.Path.mkdir", full)}[moment])
     message = project.fails(errors.DiskFullError, "build", "x86", "--source", "0.32.0")
     assert "no space left" in message
     assert "free space" in message
@@ -341,7 +341,7 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("shutil.copyfile", interrupt)
+    monkeypatch.setattr("os.fsync", interrupt)
     code, told = project.run("build", "x86", "--source", "0.32.0")
     assert code == 130
     assert "stopped" in told

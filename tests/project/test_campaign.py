@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -38,6 +39,16 @@ def test_the_page_counts_the_cases_that_there_are(collected: list[str]) -> None:
     for each in CLASSES:
         count = sum(1 for test in collected if (case := case_of(test)) and case[0] == each.name)
         assert f"| {each.about} | {each.holds} | {each.cases} | {count} |" in page
+
+
+def test_each_promise_names_the_classes_that_show_it_and_each_class_shows_one() -> None:
+    titles = {each.about.partition(":")[0] for each in CLASSES}
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    promises = re.findall(r"^\| .* \| .* \| (.*) \|$", text.partition("## What is promised")[2], re.MULTILINE)
+    promises += re.findall(r"Shown by: (.*)\.", text)
+    left = [re.sub("|".join(sorted(titles, key=len, reverse=True)), "", promise) for promise in promises]
+    assert [each for each in left if each.replace(",", "").strip() not in {"", "shown by"}] == []
+    assert [title for title in sorted(titles) if not any(title in promise for promise in promises)] == []
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_pattern_has_a_file() -> None:
 def test_only_what_a_change_can_select_has_patterns() -> None:
     assert {one.part for one in GROUPS} == {"unit", "inside", "core", "wheel", "full", "soak"}
     assert not [one.name for one in GROUPS if one.when and one.part not in {"full", "soak"}]
-    assert [one.name for one in GROUPS if one.parallel] == ["unit", "unit:campaign"]
+    assert [one.name for one in GROUPS if one.parallel] == ["unit", "unit:campaign", "soak:readers-fuzz"]
     assert len({one.report for one in GROUPS}) == len(GROUPS)
 
 

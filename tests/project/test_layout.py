@@ -25,6 +25,7 @@ ORDER = (
     "fetch",
     "source",
     "toolchain",
+    "sandbox",
     "environment",
     "kernels",
     "wheel",

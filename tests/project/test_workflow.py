@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from cpuwheels.cli.main import cli, main
+from cpuwheels.config.credentials import is_credential
 from cpuwheels.config.matrix import load_matrix
 from layout import ROOT
 
@@ -92,7 +93,9 @@ def test_an_action_has_one_pin() -> None:
 def test_it_may_read_the_repository_and_nothing_else(path: Path) -> None:
     found = yaml.safe_load(path.read_text())
     assert found["permissions"] == {"contents": "read"}
-    assert [name for name, job in found["jobs"].items() if "permissions" in job] == []
+    more = {name: job["permissions"] for name, job in found["jobs"].items() if "permissions" in job}
+    published = {"publish": {"contents": "read", "id-token": "write", "attestations": "write"}}
+    assert more == (published if path.stem == "nightly" else {})
     assert "pull_request_target" not in found[True]  # YAML takes "on" for a truth value
     checkouts = [step for step in steps_of(path) if "actions/checkout@" in step.get("uses", "")]
     assert [step["with"]["persist-credentials"] for step in checkouts] == [False] * len(found["jobs"])
@@ -126,14 +129,87 @@ def test_what_it_calls_has_the_options_that_it_gives(workflow: Path) -> None:
     jobs = yaml.safe_load(workflow.read_text())["jobs"]
     lines = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     found = [re.search(r"nox -s (\S+) -- (.*)", line, re.DOTALL) for line in lines]
-    assert [match[1] for match in found if match] == ["matrix", "nightly"]
+    assert [match[1] for match in found if match] == ["matrix", "nightly", "nightly"]
     for match in filter(None, found):
         known = {name for option in cli.commands[match[1]].params for name in option.opts}
         given = {
             word for word in shlex.split(match[2].replace("\\\n", " ").partition(')"')[0]) if word.startswith("--")
         }
-        assert {word for word in given if word != "--since"} <= known
-    assert "--since" in {name for option in cli.commands["nightly"].params for name in option.opts}
+        assert given <= known
+
+
+@each_workflow
+def test_tools_are_installed_by_their_hashes(path: Path) -> None:
+    """`.ci/nox` and `.ci/run` install nox from its lock; nox installs everything else from locks."""
+    lines = "\n".join(step["run"] for step in steps_of(path) if "run" in step)
+    assert not re.search(r"\b(uvx|pip3?|uv|npm|curl|wget|apt(-get)?)\b", lines)
+    assert [step for step in steps_of(path) if "setup-uv" in step.get("uses", "")] == []
+    for name in ("run", "nox"):
+        script = (ROOT / ".ci" / name).read_text()
+        installs = re.findall(r"pip\" install (.*(?:\\\n.*)*)", script)
+        assert [one for one in installs if "--require-hashes" not in one or "--only-binary :all:" not in one] == []
+    lock = (ROOT / "locks" / "nox.txt").read_text()
+    pinned = re.findall(r"^(\S+)==\S+ .*\\\n    --hash=sha256:[0-9a-f]{64}", lock, re.MULTILINE)
+    assert {"nox", "uv"} <= set(pinned)
+    assert len(pinned) == len(re.findall(r"^\w", lock, re.MULTILINE))
+
+
+class TestNightly:
+    """Building and publishing are apart: what runs upstream's code has nothing to gain."""
+
+    @pytest.fixture
+    def jobs(self, workflow: Path) -> dict[str, Any]:
+        found: dict[str, Any] = yaml.safe_load(workflow.read_text())["jobs"]
+        return found
+
+    def test_what_builds_has_no_secret_no_identity_and_no_cache(self, jobs: dict[str, Any]) -> None:
+        builds = [name for name, job in jobs.items() if "--build" in str(job)]
+        assert builds == ["wheels"]
+        for name in ("plan", "wheels"):
+            assert "permissions" not in jobs[name]
+            assert "secrets" not in str(jobs[name])
+            assert "token" not in str(jobs[name]).lower()
+            assert "actions/cache" not in str(jobs[name])
+            variables = {
+                *jobs[name].get("env", {}),
+                *(key for step in jobs[name]["steps"] for key in step.get("env", {})),
+            }
+            assert [variable for variable in variables if is_credential(variable)] == []
+
+    def test_what_publishes_builds_nothing(self, jobs: dict[str, Any]) -> None:
+        publishers = [name for name, job in jobs.items() if "--publish" in str(job)]
+        assert publishers == [name for name, job in jobs.items() if "permissions" in job] == ["publish"]
+        assert "--build" not in str(jobs["publish"])
+        assert "secrets." not in str(jobs["publish"])  # its identity is of the moment
+        sessions_of = re.findall(r"nox -s (\S+)", str(jobs["publish"]))
+        assert sessions_of == ["nightly"]
+
+    def test_both_are_told_the_same_commit_by_a_job_that_runs_no_code_of_upstream(self, jobs: dict[str, Any]) -> None:
+        commit = "${{ needs.plan.outputs.commit }}"
+        assert [jobs[name]["env"]["COMMIT"] for name in ("wheels", "publish")] == [commit, commit]
+        for name in ("wheels", "publish"):
+            (line,) = (step["run"] for step in jobs[name]["steps"] if "nox -s" in step.get("run", ""))
+            assert '--commit "$COMMIT"' in line
+            assert '--target "${{ matrix.target }}"' in line
+            assert "--since" not in line
+        assert "^[0-9a-f]{40}$" in str(jobs["plan"])
+
+    def test_credentials_come_after_the_tools_and_the_wheels(self, jobs: dict[str, Any]) -> None:
+        steps = [step.get("uses", step.get("run", "")) for step in jobs["publish"]["steps"]]
+        (credentials,) = (at for at, step in enumerate(steps) if "configure-aws-credentials" in step)
+        assert ".ci/nox --version" in steps[:credentials]
+        assert any("download-artifact" in step for step in steps[:credentials])
+        (attests,) = (at for at, step in enumerate(steps) if "attest-build-provenance" in step)
+        (publishes,) = (at for at, step in enumerate(steps) if "nox -s" in step)
+        assert credentials < publishes < attests
+
+    def test_what_is_built_is_locked(self, jobs: dict[str, Any]) -> None:
+        (line,) = (step["run"] for step in jobs["wheels"]["steps"] if "nox -s" in step.get("run", ""))
+        assert "--locked" in line.split()
+
+    def test_nothing_of_an_input_is_part_of_a_script(self, workflow: Path) -> None:
+        scripts = "\n".join(step["run"] for step in steps_of(workflow) if "run" in step)
+        assert set(re.findall(r"\$\{\{ *(\S+) *\}\}", scripts)) <= {"matrix.target"}
 
 
 def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,12 +8,11 @@ The tag is what auditwheel's policies find in the symbols that the files really 
 from __future__ import annotations
 
 import io
-import json
 import shutil
 import sys
 import zipfile
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
 
@@ -26,6 +25,7 @@ from cpuwheels.core.elf import MACHINES, ElfFacts, is_elf, read_elf
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import AuditError, CommandError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
 from cpuwheels.core.text import first_names
 
@@ -180,7 +180,7 @@ def shown_policy(wheel: Path, *, library_folders: Sequence[Path], log: Path) -> 
     with log.open("a", encoding="utf-8") as stream:
         stream.write(f"$ auditwheel show --json {wheel}\n{shown.output}\n")
     try:
-        return str(json.loads(shown.output)["sym_tag"])
+        return str(parse_as(dict[str, Any], shown.output, "auditwheel")["sym_tag"])
     except (ValueError, KeyError) as error:
         raise AuditError(
             "auditwheel cannot read the wheel",

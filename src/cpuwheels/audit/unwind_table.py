@@ -6,9 +6,10 @@ import bisect
 import struct
 from typing import IO, TYPE_CHECKING
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
+
+from cpuwheels.core.elf import elf_errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -42,11 +43,9 @@ def read_functions(stream: IO[bytes]) -> Functions:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         elf = ELFFile(stream)
         return Functions(list(_starts(elf)), dict(_names(elf)))
-    except (ELFError, UnicodeDecodeError, struct.error) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
 
 
 def _starts(elf: ELFFile) -> Iterator[int]:

@@ -9,15 +9,16 @@ import re
 import zipfile
 from collections import Counter, OrderedDict
 from dataclasses import dataclass
-from email.parser import BytesParser
 from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.audit.installed_names import name_faults, program_faults
 from cpuwheels.audit.licences import licence_faults
 from cpuwheels.core.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.core.macho import is_macho
+from cpuwheels.core.text import parse_headers
 from cpuwheels.wheel.canonical import entry_order
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of
 from cpuwheels.wheel.requirements import sort_requirements
@@ -90,12 +91,15 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
             unlicensed = list(licence_faults(archive, code))
             text = {
                 name: archive.read(f"{dist_info}/{name}") if f"{dist_info}/{name}" in files else b""
-                for name in ("WHEEL", "METADATA", "RECORD")
+                for name in ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
             }
     except (zipfile.BadZipFile, OSError) as error:
         return [f"cannot be read: {error}"]
+    packages = frozenset({wheel.name.partition("-")[0], *(name.partition("/")[0] for name in expected.modules)})
     return [
         *archive_faults(infos, dist_info),
+        *name_faults(files, packages, dist_info),
+        *program_faults(text["entry_points.txt"].decode(errors="replace"), packages),
         *tag_faults(wheel.name, text["WHEEL"]),
         *metadata_faults(wheel.name, text["METADATA"]),
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
@@ -129,7 +133,7 @@ def tag_faults(file_name: str, wheel: bytes) -> Iterator[str]:
     except InvalidWheelFilename as error:
         yield f"file name: {error}"
         return
-    message = BytesParser().parsebytes(wheel)
+    message = parse_headers(wheel)
     inside = set(message.get_all("Tag", []))
     yield from (f"tag {tag} is in the file name and not in WHEEL" for tag in sorted(tags - inside))
     yield from (f"tag {tag} is in WHEEL and not in the file name" for tag in sorted(inside - tags))
@@ -139,7 +143,7 @@ def tag_faults(file_name: str, wheel: bytes) -> Iterator[str]:
 
 def metadata_faults(file_name: str, metadata: bytes) -> Iterator[str]:
     """Yield what is wrong with ``METADATA``: other name or version than the file's, URL requirements."""
-    message = BytesParser().parsebytes(metadata)
+    message = parse_headers(metadata)
     name, version, _, _ = parse_wheel_filename(file_name)
     if canonicalize_name(message.get("Name", "")) != name:
         yield f"METADATA names {message.get('Name')}, the file {name}"

@@ -17,10 +17,12 @@ from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
 from cpuwheels.source.revisions import git_name, resolve
+from cpuwheels.source.version import is_changed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,7 +59,7 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
     check_own_machine(target)
     check_options(options)
     known = replayed(options.log) if options.log else {}
-    store = Store(paths.cache, check_once=True)
+    store = Store(paths.cache, check_once=True, trust=Trust.COMMIT)
     repository = _repository(matrix, options, store, reporter)
     good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
     _tell_ends(good, bad, reporter)
@@ -101,7 +103,8 @@ def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: 
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
     names = [git_name(text, options.branch) for text in (options.good, options.bad)]
     repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
-    if options.repo and repository.git.ask("status", "--porcelain", "--untracked-files=no").output.strip():
+    bare = repository.git.ask("rev-parse", "--is-bare-repository").output.strip() == "true"
+    if options.repo and not bare and is_changed(repository.git):
         reporter.announce(
             f"{repository.name} has changes that are not committed; they are part of no commit that is tested"
         )

@@ -83,6 +83,6 @@ def costs_of(repository: Repository, commits: Sequence[str], store: Store, targe
     Raises:
         BisectError: git cannot tell their files.
     """
-    marks = {path.name: path for path in store.path(CLASSES, target).glob("[!.]*")}
-    at_hand = [name for name, path in marks.items() if store.path(KERNELS, path.read_text().strip()).is_dir()]
+    marks = [path for folder in store.folders(CLASSES) for path in (folder / target).glob("[!.]*")]
+    at_hand = [path.name for path in marks if store.has(KERNELS, path.read_text().strip())]
     return Costs(kernel_fingerprints(repository, commits, [*latest_reads(store, READS, Reads, _LATEST), None]), at_hand)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from pydantic import ValidationError
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import State
 from cpuwheels.core.errors import BisectError
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -26,7 +29,7 @@ def replayed(path: Path) -> dict[str, Verdict]:
         BisectError: It cannot be read, or is neither.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_plain(os.path.realpath(path), LONGEST).decode()
     except (OSError, UnicodeDecodeError) as error:
         raise BisectError(
             f"the log cannot be read: {error}",

@@ -130,5 +130,6 @@ def _require(name: str, said: Verdict, state: State) -> None:
     raise BisectError(
         f"{whole} should be {said} and {meaning}: {reason}",
         where="--good" if said is Verdict.GOOD else "--bad",
-        next_step="give another commit for this end, or a command that tells the two ends apart",
+        next_step="give another commit for this end, or a command that tells the two ends apart; a command has "
+        "no network and sees few of your files (--readable, --unconfined)",
     )

@@ -10,19 +10,19 @@ from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.concurrency import ended_after
 from cpuwheels.core.errors import BisectError
 from cpuwheels.core.process import run, signal_name
+from cpuwheels.sandbox.confine import unconfined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cpuwheels.core.console import Reporter
+    from cpuwheels.sandbox.confine import Confine
 
 SKIP = 125
 """Exit code of a command that cannot decide, as for ``git bisect run``."""
 
 _LAST = 127
-_HIDDEN = ("PYTHONPATH", "PYTHONHOME", "PYTHONSAFEPATH")
-"""Variables that would replace the wheel with something else."""
 
 
 @dataclass(frozen=True)
@@ -60,21 +60,35 @@ class Predicate(Protocol):
 
 
 @dataclass(frozen=True)
+class Installed:
+    """An environment with a wheel.
+
+    Attributes:
+        python: Its interpreter.
+        variables: What programs need on this CPU.
+        confine: Confines a command in it.
+    """
+
+    python: Path
+    variables: Mapping[str, str]
+    confine: Confine = unconfined
+
+
+@dataclass(frozen=True)
 class CommandPredicate:
     """A shell command in an environment with the wheel.
 
     Attributes:
         command: For ``sh -c``.
         limit: Seconds after which it is ended; the wheel then counts as bad, since it hangs. None for no limit.
-        install: Makes an environment with a wheel in a folder; returns its interpreter and the variables that programs
-            need on this CPU. It also gets a reporter.
-        environ: What the command inherits.
+        install: Makes an environment with a wheel in a folder. It also gets a reporter.
+        environ: What the command inherits; see `command_environment`.
         cwd: Its working folder.
     """
 
     command: str
     limit: float | None
-    install: Callable[[Path, Path, Reporter], tuple[Path, Mapping[str, str]]]
+    install: Callable[[Path, Path, Reporter], Installed]
     environ: Mapping[str, str]
     cwd: Path
 
@@ -88,20 +102,22 @@ class CommandPredicate:
             CpuwheelsError: The environment cannot be made.
         """
         with reporter.stage("environment", "with the wheel and what it requires"):
-            python, needed = self.install(wheel, folder / "venv", reporter)
-        env = {name: value for name, value in self.environ.items() if name not in _HIDDEN}
-        env |= {
-            **needed,
+            installed = self.install(wheel, folder / "venv", reporter)
+        python = installed.python
+        env = {
+            **self.environ,
+            **installed.variables,
             "CPUWHEELS_WHEEL": str(wheel),
             "CPUWHEELS_COMMIT": commit,
             "CPUWHEELS_PYTHON": str(python),
             "VIRTUAL_ENV": str(python.parent.parent),
-            "PATH": os.pathsep.join([str(python.parent), env.get("PATH", os.defpath)]),
+            "PATH": os.pathsep.join([str(python.parent), self.environ.get("PATH", os.defpath)]),
         }
         log = folder / "command.log"
         waiting()
         with reporter.stage("command", f"log: {log}"), ended_after(self.limit) as late:
-            done = run(["sh", "-c", self.command], log=log, env=env, cwd=self.cwd, check=False)
+            confined = installed.confine(["sh", "-c", self.command], env)
+            done = confined.ended(run(confined.argv, log=log, env=confined.env, cwd=self.cwd, check=False))
         if late.is_set():
             return Judgement(Verdict.BAD, f"no end within {self.limit:g} s")
         last = done.output.strip().splitlines()[-1:]

@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Self
 
 from rich.console import Console
 
+from cpuwheels.audit.installed_names import refuse_startup_code
+from cpuwheels.bisect.command_environment import command_environment, named_variables
+from cpuwheels.bisect.command_sandbox import TEMPORARY, user_places
 from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
-from cpuwheels.bisect.predicates import CommandPredicate, Judgement
+from cpuwheels.bisect.predicates import CommandPredicate, Installed, Judgement
 from cpuwheels.bisect.prefetch import Prefetch
 from cpuwheels.bisect.probe_log import probe_story
 from cpuwheels.bisect.search import Verdict
@@ -20,7 +23,7 @@ from cpuwheels.bisect.serve_predicates import ScriptPredicate, ServePredicate
 from cpuwheels.bisect.state import Probe
 from cpuwheels.bisect.wheels import UNBUILDABLE
 from cpuwheels.config.host import is_foreign, markers
-from cpuwheels.config.options import SLOWER, BuildOptions
+from cpuwheels.config.options import SLOWER
 from cpuwheels.core.console import clock
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.verbosity import is_quiet
@@ -33,7 +36,7 @@ from cpuwheels.verification.onednn_isa import needed_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cpuwheels.bisect.predicates import Predicate
     from cpuwheels.bisect.state import Question
@@ -89,6 +92,7 @@ class Prober:
                 judgement = Judgement(Verdict.SKIP, f"no wheel: {error.what}")
             finally:
                 remove_tree(folder / "venv")
+                remove_tree(folder / TEMPORARY)
         probe = Probe(
             commit=commit,
             verdict=judgement.verdict,
@@ -129,7 +133,9 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
 
     if options.serve and Path(options.serve).is_file():
         script = Path(options.serve).resolve()
-        return ScriptPredicate(script, options.timeout, wheels.paths, matrix, target.id)
+        handed_out = named_variables(os.environ, options.env)
+        places = user_places(options, Path.cwd())
+        return ScriptPredicate(script, options.timeout, wheels.paths, matrix, target.id, handed_out, places)
     if options.serve:
         return ServePredicate(options.serve, options.slower, good, wheels.paths, matrix, target.id)
     if options.parity:
@@ -139,17 +145,26 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
             options.bench, options.slower or SLOWER, options.library, good, wheels.paths, matrix, target.id
         )
 
-    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, Mapping[str, str]]:
+    places = user_places(options, Path.cwd())
+
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> Installed:
         paths = replace(wheels.paths(question.good), dist=folder.parent)
-        context = open_context(paths, matrix, target, BuildOptions(), reporter, wheels.store)
+        context = open_context(paths, matrix, target, options.build, reporter, wheels.store)
         found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+        refuse_startup_code(wheel)  # one from an index was not audited here
         environment = torch_environment(context, found.torch)
         limit = None if is_foreign(target) else hold_onednn_back(reporter, this_cpu(context))
         needed = needed_variables(limit)
         if options.requirements:
-            return complete_environment(environment, wheel, folder, context.logs, wheels.unpacked), needed
-        python = layered_environment(environment, folder, context.logs)
-        install_wheel(wheel, python, None, context.logs, wheels.unpacked)
-        return python, needed
+            python = complete_environment(
+                environment, wheel, folder, context.logs, wheels.unpacked, sdists=options.allow_sdists
+            )
+        else:
+            python = layered_environment(environment, folder, context.logs)
+            install_wheel(wheel, python, None, context.logs, wheels.unpacked)
+        packages = [folder, wheel, environment.python.absolute().parent.parent]
+        packages += [environment.debian.folder] if environment.debian else []
+        return Installed(python, needed, places.confine(context, python, packages, folder.parent / TEMPORARY))
 
-    return CommandPredicate(options.run or "", options.timeout, install, os.environ, Path.cwd())
+    inherited = command_environment(os.environ, options.env)
+    return CommandPredicate(options.run or "", options.timeout, install, inherited, Path.cwd())

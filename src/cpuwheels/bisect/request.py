@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.bisect.command_environment import check_names
+from cpuwheels.bisect.command_sandbox import check_places
 from cpuwheels.bisect.state import Question
 from cpuwheels.config.options import SLOWER
 from cpuwheels.core.capture import capture
@@ -43,6 +45,21 @@ def check_options(options: BisectOptions) -> None:
     timed = options.bench or (options.serve and options.slower)
     if timed and options.jobs > 1:
         raise UsageError("speeds cannot be compared side by side", where="--jobs", next_step="leave it out")
+    script = bool(options.serve) and Path(options.serve or "").is_file()
+    if options.env and not (options.run or script):
+        raise UsageError(
+            "only a command or a script gets variables",
+            where="--env",
+            next_step="give it with --run or a script of --serve, or leave it out",
+        )
+    check_names(os.environ, options.env)
+    check_places(options, Path.cwd())
+    if options.allow_sdists and not (options.run and options.requirements):
+        raise UsageError(
+            "nothing is installed that could be a source distribution",
+            where="--allow-sdists",
+            next_step="give it with --run and without --no-requirements, or leave it out",
+        )
     if options.serve:
         _check_served(options.serve, options.slower)
     if options.run:
@@ -89,11 +106,7 @@ def make_question(
     """Return the question: everything that the verdicts depend on."""
     judge: dict[str, str | float] = {}
     if options.run:
-        judge = {"run": options.run}
-        if options.timeout:
-            judge["timeout"] = options.timeout
-        if not options.requirements:
-            judge["requirements"] = "none"
+        judge = _of_command(options.run, options)
     elif options.parity:
         judge = {"parity": options.parity, "level": options.level}
     elif options.bench:
@@ -106,6 +119,7 @@ def make_question(
             judge["script"] = file_digest(Path(options.serve))
             if options.timeout:
                 judge["timeout"] = options.timeout
+    judge |= _of_surroundings(options)
     build = replace(options.build, source=None, sha256=None, repo=None, memory=None)
     return Question(
         target=target,
@@ -116,3 +130,23 @@ def make_question(
         judge=judge,
         options=tuple(build.as_arguments()),
     )
+
+
+def _of_surroundings(options: BisectOptions) -> dict[str, str]:
+    """Return what a command or script gets of the user's variables and files."""
+    found = {"env": " ".join(sorted(set(options.env)))} if options.env else {}
+    for name, paths in (("readable", options.readable), ("writable", options.writable)):
+        if paths:
+            found[name] = shlex.join(sorted({str(path.absolute()) for path in paths}))
+    return found | ({"unconfined": "yes"} if options.unconfined else {})
+
+
+def _of_command(command: str, options: BisectOptions) -> dict[str, str | float]:
+    judge: dict[str, str | float] = {"run": command}
+    if options.timeout:
+        judge["timeout"] = options.timeout
+    if not options.requirements:
+        judge["requirements"] = "none"
+    if options.allow_sdists:
+        judge["sdists"] = "allowed"
+    return judge

@@ -23,6 +23,10 @@ SHOWN = 30
 """Files of the first bad commit that people are shown; ``result.json`` has all."""
 
 
+_FLAGS = {"requirements": "--no-requirements", "sdists": "--allow-sdists", "unconfined": "--unconfined"}
+"""What a question says of a command's environment, and the option that says it."""
+
+
 @dataclass(frozen=True)
 class Suspect:
     """A commit that may be the first bad one.
@@ -79,16 +83,15 @@ class Outcome:
         for name in ("run", "parity", "bench", "serve"):
             if name in judge:
                 ends += [f"--{name}", str(judge[name])]
-        if "slower" in judge:
-            ends += ["--slower", f"{judge['slower']:g}"]
-        if "library" in judge:
-            ends += ["--library", str(judge["library"])]
         if "parity" in judge:
             ends += ["--level", str(judge["level"])]
-        if "timeout" in judge:
-            ends += ["--timeout", f"{judge['timeout']:g}"]
-        if "requirements" in judge:
-            ends.append("--no-requirements")
+        ends += [
+            word for name in ("slower", "library", "timeout") if name in judge for word in _option(name, judge[name])
+        ]
+        ends += [flag for name, flag in _FLAGS.items() if name in judge]
+        ends += [word for name in str(judge.get("env", "")).split() for word in ("--env", name)]
+        for name in ("readable", "writable"):
+            ends += [word for path in shlex.split(str(judge.get(name, ""))) for word in (f"--{name}", path)]
         if self.clone:
             ends += ["--repo", str(self.clone)]
         if not question.first_parent:
@@ -144,3 +147,7 @@ def is_kernel_file(name: str) -> bool:
 
 def _kernels_first(name: str) -> tuple[bool, str]:
     return not is_kernel_file(name), name
+
+
+def _option(name: str, value: str | float) -> list[str]:
+    return [f"--{name}", value if isinstance(value, str) else f"{value:g}"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.kernel_predicates import other_file, speed_verdict
@@ -15,12 +15,13 @@ from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.serving.models import MADE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
+    from cpuwheels.pipeline.user_places import UserPlaces
 
 ROUNDS = (FEWEST_ROUNDS, 3 * FEWEST_ROUNDS, 9 * FEWEST_ROUNDS)
 """Starts of both servers before a verdict on speed: three times as many each time there is none yet."""
@@ -108,6 +109,8 @@ class ScriptPredicate:
         paths: Returns the folders for a commit's run.
         matrix: The configuration.
         target: Target id.
+        env: Variables that the script gets besides.
+        places: What of the user's files it sees; only the working folder and the script if not given.
     """
 
     script: Path
@@ -115,6 +118,8 @@ class ScriptPredicate:
     paths: Callable[[str], Paths]
     matrix: Matrix
     target: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    places: UserPlaces | None = None
 
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
@@ -127,7 +132,8 @@ class ScriptPredicate:
         del folder  # the run has a log folder of its own
         waiting()
         paths = self.paths(commit)
-        found = serve_script.serve_script(paths, self.matrix, self.target, wheel, self.script, self.limit, reporter)
+        question = serve_script.ScriptRequest(self.script, self.limit, self.env, self.places)
+        found = serve_script.serve_script(paths, self.matrix, self.target, wheel, question, reporter)
         if found.failure:
             return Judgement(Verdict.BAD, found.failure)
         said = ": ".join(filter(None, (f"exit status {found.status}", found.last)))

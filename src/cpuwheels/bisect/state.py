@@ -13,6 +13,8 @@ from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import BisectError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Commit, Strict
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -90,7 +92,7 @@ def read_state(folder: Path, question: Question) -> State:
     """
     path = folder / STATE
     try:
-        state = State.model_validate_json(path.read_bytes())
+        state = State.model_validate_json(read_plain(path, LONGEST))
     except FileNotFoundError:
         return State(question=question)
     except (OSError, ValidationError) as error:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -31,7 +33,12 @@ class _Bisect(TypedDict):
     all_parents: bool
     jobs: int
     timeout: float | None
+    env: tuple[str, ...]
+    readable: tuple[Path, ...]
+    writable: tuple[Path, ...]
+    unconfined: bool
     requirements: bool
+    allow_sdists: bool
     log: Path | None
     out: Path | None
     repo: Path | None
@@ -40,10 +47,10 @@ class _Bisect(TypedDict):
     toolchain: ToolchainChoice
     memory: str | None
     locked: bool
+    allow_unsandboxed: bool
 
 
 _PATH = click.Path(path_type=Path)
-_ABOVE_ZERO = click.FloatRange(min=0, min_open=True)
 _ABOVE_ONE = click.FloatRange(min=1, min_open=True)
 _TOOLCHAINS = click.Choice(["auto", "host", "debian"])
 _LEVELS = click.Choice(["smoke", "full", "deep"])
@@ -68,8 +75,15 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
 @click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
 @click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tested side by side.")
-@click.option("--timeout", type=_ABOVE_ZERO, help="Seconds after which the command is ended and counts as bad.")
+@click.option(
+    "--timeout", type=TimeLimit(3600), help="Seconds after which the command is ended and counts as bad; 48 h at most."
+)
+@click.option("--env", metavar="NAME", multiple=True, help="Variable that the command or script gets; repeatable.")
+@click.option("--readable", type=_PATH, multiple=True, help="What the command or script may read, too; repeatable.")
+@click.option("--writable", type=_PATH, multiple=True, help="What the command or script may write; repeatable.")
+@click.option("--unconfined", is_flag=True, help="Run the command or script with your network and all of your files.")
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
+@click.option("--allow-sdists", is_flag=True, help="Also install requirements that have no wheel; runs their code.")
 @click.option("--log", type=_PATH, help="Verdicts to accept: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
@@ -78,6 +92,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@UNSANDBOXED
 @without_credentials
 @pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:

@@ -19,6 +19,13 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.built_wheel import BuiltWheel
 
 
+UNSANDBOXED = click.option(
+    "--allow-unsandboxed",
+    is_flag=True,
+    help="Run upstream's code unconfined if nothing on this machine can confine it.",
+)
+
+
 class _Options(TypedDict):
     """The options of a build, as click names them."""
 
@@ -32,6 +39,7 @@ class _Options(TypedDict):
     debug_symbols: bool
     compiler_cache: CacheChoice
     kernels_from: str | None
+    allow_unsandboxed: bool
 
 
 def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -64,6 +72,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 metavar="PLACE",
                 help="Compile nothing: use the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
+            UNSANDBOXED,
         ]
     ):
         command = option(command)

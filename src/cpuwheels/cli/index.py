@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.build import UNSANDBOXED
+from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import Level, NightlyOptions
+from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
 if TYPE_CHECKING:
     from cpuwheels.cli.folders import Folders
@@ -74,11 +77,15 @@ class _Nightly(TypedDict):
     hours: float | None
     memory: str | None
     locked: bool
+    allow_unsandboxed: bool
     address: str | None
+    commit: str | None
+    part: NightlyPart
+    wheels: Path | None
 
 
 @click.command()
-@_INDEX
+@click.option("--index", help="Folder or s3://bucket/prefix of the index; with --build also its web address.")
 @click.option("--target", "targets", multiple=True, help="Only this target; may be repeated.")
 @click.option("--since", help="Build every commit after this one, the newest first.")
 @click.option("--release", help="Build this version in place of the newest commit.")
@@ -86,10 +93,18 @@ class _Nightly(TypedDict):
 @click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
 @click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
-@click.option("--hours", type=click.FloatRange(min=0, min_open=True), help="Start no wheel after this time.")
+@click.option(
+    "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
+)
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@click.option("--commit", help="Build this commit, by its full hash, in place of the newest one.")
+@click.option("--build", "part", flag_value="build", type=str, help="Build and test; --publish publishes.")
+@click.option("--publish", "part", flag_value="publish", type=str, help="Publish what --build left; nothing is built.")
+@click.option("--wheels", type=_PATH, help="With --publish: where --build left them (default: dist/nightly/ready).")
+@UNSANDBOXED
 @_ADDRESS
+@without_credentials(when=lambda options: options["part"] != "publish")
 @pass_paths
 def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
     """Build, test and publish the newest wheels, and take out the oldest."""
@@ -99,14 +114,19 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import NightlyError, PostponedError
     from cpuwheels.core.filesystem import storage_errors
-    from cpuwheels.index.address import open_bucket
+    from cpuwheels.index.address import open_bucket, open_for_reading
     from cpuwheels.index.nightly.job import FOLDER as NIGHTLY
     from cpuwheels.index.nightly.job import run_nightly
     from cpuwheels.index.nightly.summary import FAULTS, outcome_table, worst
     from cpuwheels.verification.parity.reports import write_files
 
+    options["part"] = options["part"] or "all"
+    if options["part"] != "publish":
+        _refuse_bucket(index)
+        note_ancestors()
     reporter = Reporter("nightly")
-    bucket = open_bucket(index or str(paths.dist / FOLDER))
+    place = index or str(paths.dist / FOLDER)
+    bucket = open_for_reading(place) if options["part"] == "build" else open_bucket(place)
     summary = run_nightly(paths, load_matrix(paths.matrix), bucket, NightlyOptions(**options), reporter)
     folder = paths.dist / NIGHTLY
     write_files(folder, {"summary.md": summary.as_markdown(), "summary.json": summary.as_json()})
@@ -133,6 +153,22 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
                 output="\n".join(lines),
                 next_step="run it again, with more --hours or more of the disk free",
             )
+
+
+def _refuse_bucket(index: str | None) -> None:
+    """Refuse to build where the index needs credentials: code of vLLM that runs on this machine could have them.
+
+    Raises:
+        UsageError: The index is in a bucket.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if index is not None and index.startswith("s3:"):
+        raise UsageError(
+            "what builds has no credentials, so it cannot use an index in a bucket",
+            where="--index",
+            next_step="run nightly --build with the index's web address or without --index, then nightly --publish",
+        )
 
 
 @click.command("check-index")

@@ -44,5 +44,5 @@ def _commit(folder: Path) -> str:
     top = git("rev-parse", "--show-toplevel")
     if not top or Path(top) != folder.resolve():
         return ""
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no") else ""
+    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all") else ""
     return f"commit {git('rev-parse', 'HEAD')}{changed}"

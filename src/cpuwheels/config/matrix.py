@@ -159,6 +159,8 @@ class Matrix(Strict):
     """The source of tcmalloc, for the targets whose wheels hold it."""
     compiler_cache: dict[str, str] = Field(default_factory=dict)
     """Debian lock with ccache for each machine that builds (``x86_64``); elsewhere there is none."""
+    sandbox: dict[str, str] = Field(default_factory=dict)
+    """Debian lock with bubblewrap for each machine that builds (``x86_64``)."""
     emulator: dict[str, str] = Field(default_factory=dict)
     """Debian lock with QEMU's user-mode emulators for each machine that they run on (``x86_64``)."""
     image_tools: dict[str, str] = Field(default_factory=dict)

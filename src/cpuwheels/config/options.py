@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
+NightlyPart = Literal["all", "build", "publish"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -38,6 +39,8 @@ class BuildOptions:
         compiler_cache: Whether objects of other builds may be used.
         kernels_from: A wheel, a folder of wheels or an index whose kernels are used, if they are those of the source;
             nothing is compiled then.
+        allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
+        sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
     """
 
     source: str | None = None
@@ -50,6 +53,8 @@ class BuildOptions:
     debug_symbols: bool = False
     compiler_cache: CacheChoice = "auto"
     kernels_from: str | None = None
+    allow_unsandboxed: bool = False
+    sandbox_required: bool = False
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
@@ -63,7 +68,11 @@ class BuildOptions:
             "--compiler-cache": self.compiler_cache,
             "--kernels-from": self.kernels_from,
         }
-        flags = {"--locked": self.locked, "--debug-symbols": self.debug_symbols}
+        flags = {
+            "--locked": self.locked,
+            "--debug-symbols": self.debug_symbols,
+            "--allow-unsandboxed": self.allow_unsandboxed,
+        }
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
 
@@ -109,7 +118,12 @@ class BisectOptions:
         all_parents: Whether what was merged is searched too, and not only merges.
         jobs: Commits tested side by side.
         timeout: Seconds after which a command is ended and counts as bad.
+        env: Names of variables that the command or script gets, besides those that every one gets.
+        readable: Files and folders that the command or script may read, besides those that it names.
+        writable: Files and folders that it may write.
+        unconfined: Whether it runs with all rights of the user.
         requirements: Whether the command's environment has all that the wheel requires, or torch alone.
+        allow_sdists: Whether requirements without a wheel are built from source, which runs their code.
         log: A bisection's file or ``git bisect log`` whose verdicts are trusted.
         out: Folder of the bisection; below dist/bisect/ when None.
         repo: Clone of vLLM; the matrix's repositories when None.
@@ -118,6 +132,7 @@ class BisectOptions:
         toolchain: Which compilers may be used.
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
+        allow_unsandboxed: As for a build.
     """
 
     good: str
@@ -133,7 +148,12 @@ class BisectOptions:
     all_parents: bool = False
     jobs: int = 1
     timeout: float | None = None
+    env: tuple[str, ...] = ()
+    readable: tuple[Path, ...] = ()
+    writable: tuple[Path, ...] = ()
+    unconfined: bool = False
     requirements: bool = True
+    allow_sdists: bool = False
     log: Path | None = None
     out: Path | None = None
     repo: Path | None = None
@@ -142,6 +162,7 @@ class BisectOptions:
     toolchain: ToolchainChoice = "auto"
     memory: str | None = None
     locked: bool = False
+    allow_unsandboxed: bool = False
 
     @property
     def build(self) -> BuildOptions:
@@ -152,6 +173,7 @@ class BisectOptions:
             memory=self.memory,
             locked=self.locked,
             kernels_from=self.kernels_from,
+            allow_unsandboxed=self.allow_unsandboxed,
         )
 
 
@@ -171,6 +193,11 @@ class NightlyOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         address: Where the users of the index reach it.
+        commit: The one commit that is built; by its full hash.
+        part: ``build`` builds and tests, and leaves wheels to be published; ``publish`` publishes what that left;
+            ``all`` does both.
+        wheels: Folder where a build left wheels; the job's own when None.
+        allow_unsandboxed: As for a build; a nightly job refuses to build unconfined without it.
     """
 
     targets: tuple[str, ...] = ()
@@ -184,12 +211,21 @@ class NightlyOptions:
     memory: str | None = None
     locked: bool = False
     address: str | None = None
+    commit: str | None = None
+    part: NightlyPart = "all"
+    wheels: Path | None = None
+    allow_unsandboxed: bool = False
 
     @property
     def build(self) -> BuildOptions:
         """How wheels are built."""
-        repo = None if self.release else self.repo
-        return BuildOptions(repo=repo, memory=self.memory, locked=self.locked)
+        return BuildOptions(
+            repo=None if self.release else self.repo,
+            memory=self.memory,
+            locked=self.locked,
+            allow_unsandboxed=self.allow_unsandboxed,
+            sandbox_required=True,
+        )
 
 
 @dataclass(frozen=True)

@@ -41,6 +41,11 @@ class Paths:
         """The file of the configuration."""
         return self.other_matrix or self.root / MATRIX
 
+    @property
+    def names(self) -> dict[Path, str]:
+        """What is written in place of each folder where people on other machines read it."""
+        return {self.cache: "$CPUWHEELS_CACHE", self.dist: "dist", self.root: ".", Path.home(): "~"}
+
     def as_arguments(self) -> list[str | Path]:
         """Return the options of the command line that mean these folders."""
         folders: list[str | Path] = ["--root", self.root, "--cache", self.cache, "--dist", self.dist]

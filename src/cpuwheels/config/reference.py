@@ -34,6 +34,7 @@ PACKAGES = (
     "fetch",
     "source",
     "toolchain",
+    "sandbox",
     "environment",
     "kernels",
     "wheel",

@@ -27,10 +27,10 @@ def path_parts(name: str, limits: ArchiveLimits) -> tuple[str, ...]:
     shown = printable(name[: limits.path])
     if shown != name[: limits.path]:
         raise PathFaultError(f"{shown} has characters that no path here may have")
+    if len(name) > limits.path or len(name.encode()) > limits.path:
+        raise PathFaultError(f"{shown[:80]}… is longer than {limits.path} bytes")
     if name.startswith("/"):
         raise PathFaultError(f"{shown} is absolute")
-    if len(name.encode()) > limits.path:
-        raise PathFaultError(f"{shown[:80]}… is longer than {limits.path} bytes")
     parts = tuple(part for part in name.split("/") if part not in {"", "."})
     if ".." in parts:
         raise PathFaultError(f"{shown} leads outside")

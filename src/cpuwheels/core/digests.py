@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 import stat
+from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any
 
@@ -54,30 +55,62 @@ def tree_names(root: Path) -> list[str]:
 
     Sources have thousands of files and are listed several times in a build, so this does without `Path`.
     """
+    return list(tree_contents(root).files)
+
+
+@dataclass(frozen=True)
+class TreeContents:
+    """What is below a folder, as relative POSIX paths.
+
+    Attributes:
+        files: Files and symbolic links, sorted.
+        empty_folders: Folders without anything in them, sorted.
+        others: FIFOs, sockets and devices, sorted.
+    """
+
+    files: tuple[str, ...]
+    empty_folders: tuple[str, ...]
+    others: tuple[str, ...]
+
+
+def tree_contents(root: Path) -> TreeContents:
+    """List what is below a folder; a folder that is not there is empty."""
     found: list[str] = []
+    empty: list[str] = []
+    others: list[str] = []
     ahead = [""]
     while ahead:
         below = ahead.pop()
         try:
             with os.scandir(f"{root}/{below}") as entries:
+                is_empty = True
                 for entry in entries:
+                    is_empty = False
                     if entry.is_symlink() or entry.is_file():
                         found.append(f"{below}{entry.name}")
                     elif entry.is_dir():
                         ahead.append(f"{below}{entry.name}/")
+                    else:
+                        others.append(f"{below}{entry.name}")
+                if below and is_empty:
+                    empty.append(below.rstrip("/"))
         except OSError:
             if not below:
-                return []
+                break
             raise
-    return sorted(found)
+    return TreeContents(tuple(sorted(found)), tuple(sorted(empty)), tuple(sorted(others)))
 
 
 def entry_digest(path: Path | str) -> str:
-    """Return the digest of one tree entry: a file's content and executable bit, or a link's target."""
+    """Return the digest of one tree entry: a file's content and executable bit, or a link's target.
+
+    A file that runs with its owner's or group's rights has another one than the same file without them.
+    """
     mode = os.lstat(path).st_mode
     if stat.S_ISLNK(mode):
         return "link:" + text_digest(os.readlink(path))  # noqa: PTH115  (a string, as in `file_digest`)
-    return f"{'x' if mode & 0o100 else '-'}:{file_digest(path)}"
+    kind = "s" if mode & (stat.S_ISUID | stat.S_ISGID) else "x" if mode & stat.S_IXUSR else "-"
+    return f"{kind}:{file_digest(path)}"
 
 
 def tree_digest(root: Path, parts: list[str] | None = None) -> str:

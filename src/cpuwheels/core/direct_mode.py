@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from cpuwheels.core.digests import entry_digest, text_digest
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -40,11 +42,12 @@ class DirectModeCache(Generic[Reads]):
     def __init__(self, store: Store, kind: str, beside: str, model: type[Reads]) -> None:
         self._root = store.root
         self._folder = store.path(kind, beside)
+        self._folders = [folder / beside for folder in store.folders(kind)]
         self._model = model
 
     def known(self) -> Iterator[Reads]:
         """Yield the lists of earlier runs, the latest first."""
-        return _valid(self._folder.glob("*.json"), self._model)
+        return _valid((path for folder in self._folders for path in folder.glob("*.json")), self._model)
 
     def keep(self, reads: Reads) -> None:
         """Keep what a run read, for those after it.
@@ -67,7 +70,8 @@ def latest_reads(store: Store, kind: str, model: type[Reads], count: int) -> lis
         count: How many at most.
     """
     found: list[Reads] = []
-    for reads in _valid((store.root / kind).glob("*/*.json"), model):
+    paths = (path for folder in store.folders(kind) for path in folder.glob("*/*.json"))
+    for reads in _valid(paths, model):
         if len(found) == count:
             break
         if reads not in found:
@@ -81,8 +85,15 @@ def content_digest(path: Path) -> str:
 
 
 def _valid(paths: Iterable[Path], model: type[Reads]) -> Iterator[Reads]:
-    for path in sorted(paths, key=lambda path: -path.stat().st_mtime):
+    for path in sorted(paths, key=lambda path: -_modified(path)):
         try:
-            yield model.model_validate_json(path.read_bytes())
+            yield model.model_validate_json(read_plain(path, LONGEST))
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged: the next run writes it again
+
+
+def _modified(path: Path) -> float:
+    try:
+        return path.lstat().st_mtime
+    except OSError:
+        return 0.0  # removed meanwhile

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import struct
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING
 
 from elftools.common.exceptions import ELFError
+from elftools.construct.core import ConstructError
 from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
@@ -24,6 +27,15 @@ MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64", "s390x": "EM_S390"}
 
 _VERSION_MASK = 0x7FFF  # <elf.h>: the top bit of a .gnu.version entry marks a hidden symbol
 _HIDDEN = 0x8000
+_OF_DAMAGED = (
+    *(AttributeError, AssertionError, TypeError, ValueError, LookupError, ArithmeticError),
+    *(OSError, struct.error),
+)
+"""Errors that pyelftools has besides its own when numbers in a file do not fit each other."""
+
+_MOST_VERSIONS = 10_000
+"""Versions that a file needs; torch's need some dozens. A damaged list of them may have no end."""
+
 _NO_VERSION = 1  # <elf.h> VER_NDX_GLOBAL: the highest .gnu.version entry that names no version
 
 
@@ -67,6 +79,19 @@ class ElfFacts:
     executable_stack: bool
 
 
+@contextmanager
+def elf_errors() -> Iterator[None]:
+    """Turn what pyelftools makes of a damaged file into one error.
+
+    Raises:
+        ValueError: The file is damaged.
+    """
+    try:
+        yield
+    except (ELFError, ConstructError, *_OF_DAMAGED) as error:
+        raise ValueError(f"not a readable ELF file: {error}") from error
+
+
 def is_elf(stream: IO[bytes]) -> bool:
     """Return whether a stream begins like an ELF file; the stream is put back to its start."""
     start = stream.read(len(MAGIC))
@@ -80,7 +105,7 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         elf = ELFFile(stream)
         names = [section.name for section in elf.iter_sections()]
         tags = _tags(elf)
@@ -101,8 +126,6 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
             # A file without the segment leaves the decision to the loader, whose default is executable.
             executable_stack=stack is None or bool(stack["p_flags"] & _PF_X),
         )
-    except (ELFError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
 
 
 def read_needed(stream: IO[bytes]) -> tuple[tuple[str, ...], str]:
@@ -111,11 +134,9 @@ def read_needed(stream: IO[bytes]) -> tuple[tuple[str, ...], str]:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         tags = _tags(ELFFile(stream))
         return tuple(_strings(tags, "DT_NEEDED", "needed")), next(iter(_strings(tags, "DT_SONAME", "soname")), "")
-    except (ELFError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
 
 
 def exported(stream: IO[bytes], names: Iterable[str]) -> frozenset[str]:
@@ -124,15 +145,13 @@ def exported(stream: IO[bytes], names: Iterable[str]) -> frozenset[str]:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         tables = [
             section
             for section in ELFFile(stream).iter_sections()
             if isinstance(section, (GNUHashSection, ELFHashSection))
         ]
         return frozenset(name for name in names if any(_defines(table, name) for table in tables))
-    except (ELFError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
 
 
 def linkable(stream: IO[bytes]) -> frozenset[str]:
@@ -141,7 +160,7 @@ def linkable(stream: IO[bytes]) -> frozenset[str]:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         elf = ELFFile(stream)
         table = elf.get_section_by_name(".dynsym")
         symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
@@ -151,18 +170,21 @@ def linkable(stream: IO[bytes]) -> frozenset[str]:
             for number, symbol in enumerate(symbols)
             if symbol["st_shndx"] != "SHN_UNDEF" and not _version(versions, number) & _HIDDEN
         )
-    except (ELFError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
 
 
 def sections(stream: IO[bytes]) -> list[tuple[int, int, str]]:
-    """Return the sections that take up bytes, as (first offset, end offset, name), by offset."""
-    found = [
-        (int(section["sh_offset"]), int(section["sh_offset"] + section["sh_size"]), section.name or "(null)")
-        for section in ELFFile(stream).iter_sections()
-        if section["sh_type"] not in {"SHT_NOBITS", "SHT_NULL"} and section["sh_size"]
-    ]
-    return sorted(found)
+    """Return the sections that take up bytes, as (first offset, end offset, name), by offset.
+
+    Raises:
+        ValueError: It is not a readable ELF file.
+    """
+    with elf_errors():
+        found = [
+            (int(section["sh_offset"]), int(section["sh_offset"] + section["sh_size"]), section.name or "(null)")
+            for section in ELFFile(stream).iter_sections()
+            if section["sh_type"] not in {"SHT_NOBITS", "SHT_NULL"} and section["sh_size"]
+        ]
+        return sorted(found)
 
 
 def _tags(elf: ELFFile) -> list[DynamicTag]:
@@ -175,8 +197,27 @@ def _strings(tags: list[DynamicTag], kind: str, attribute: str) -> list[str]:
 
 
 def _defines(table: GNUHashSection | ELFHashSection, name: str) -> bool:
+    if isinstance(table, ELFHashSection):
+        _check_chain(table, name)
     symbol = table.get_symbol(name)
     return symbol is not None and symbol["st_shndx"] != "SHN_UNDEF"
+
+
+def _check_chain(table: ELFHashSection, name: str) -> None:
+    """Check that the chain with a symbol ends: pyelftools follows a circle for ever.
+
+    Raises:
+        ValueError: It is a circle.
+    """
+    buckets, chains = table.params["buckets"], table.params["chains"]
+    number = buckets[table.elf_hash(name) % len(buckets)] if buckets else 0
+    for _ in chains:
+        if number == 0:
+            return
+        number = chains[number]
+    if number:
+        msg = "a chain of its hash table is a circle"
+        raise ValueError(msg)
 
 
 @dataclass(frozen=True)
@@ -211,7 +252,12 @@ def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersi
     symbols: dict[int, list[str]] = {}
     for item in undefined:
         symbols.setdefault(item.version, []).append(item.name)
+    left = _MOST_VERSIONS
     for need, auxiliaries in needs.iter_versions():
         for auxiliary in auxiliaries:
+            left -= 1
+            if left < 0:
+                msg = f"it needs more than {_MOST_VERSIONS} versions"
+                raise ValueError(msg)
             index = auxiliary.entry["vna_other"] & _VERSION_MASK
             yield NeededVersion(need.name or "", auxiliary.name or "", tuple(sorted(symbols.get(index, []))))

@@ -54,6 +54,11 @@ class CpuwheelsError(Exception):
         return "\n".join(map(printable, lines))
 
 
+def reason(error: Exception) -> str:
+    """Return what is wrong, in a form that fits into the message of another error."""
+    return error.what if isinstance(error, CpuwheelsError) else str(error)
+
+
 class UsageError(CpuwheelsError):
     """An option or argument on the command line is wrong."""
 
@@ -105,7 +110,7 @@ class DigestMismatchError(CpuwheelsError):
 class SignatureError(DigestMismatchError):
     """A list of Debian's packages is not signed by Debian, is another suite's or out of date, or cannot be checked."""
 
-    exit_code = 57
+    exit_code = 59
 
 
 class DownloadError(CpuwheelsError):
@@ -288,6 +293,12 @@ class ImageError(CpuwheelsError):
     exit_code = 49
 
 
+class SandboxError(CpuwheelsError):
+    """Upstream's code cannot be confined on this machine, and the run may not do without."""
+
+    exit_code = 58
+
+
 class CommandError(CpuwheelsError):
     """A helper command failed for a reason that has no error class of its own."""
 
@@ -298,6 +309,12 @@ class MalformedDataError(CpuwheelsError, ValueError):
     """Data (JSON, TOML or YAML) that another program or person wrote is not well-formed, or too large or too deep."""
 
     exit_code = 60
+
+
+class StepLimitError(CpuwheelsError):
+    """A step took longer, was idle longer, or printed more than it may."""
+
+    exit_code = 54
 
 
 class StoppedError(CpuwheelsError):

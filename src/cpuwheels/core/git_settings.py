@@ -58,17 +58,20 @@ _SETTINGS = tuple(part for name, value in _VALUES.items() for part in ("-c", f"{
 _ANYWHERE = {
     r"filter\..*\.(clean|smudge|process)": "",
     r"filter\..*\.required": "false",
-    r"http\..*savecookies": "false",
+    r"http\..*\.savecookies": "false",
 }
 """What is taken back wherever it is configured: a filter, such as LFS's, gives other bytes than the commit has."""
 _IN_REPOSITORY = {
-    r"remote\..*\.uploadpack": "git-upload-pack",
     r"http\..*cookiefile": "",
     r"core\.sshcommand": "ssh",
     r"core\.askpass": "",
     r"core\.alternaterefscommand": "true",
 }
 """What is taken back where the repository configures it; the user's own settings are trusted."""
+
+
+_REFUSED = r"remote\..*\.(uploadpack|vcs)|core\.gitproxy"
+"""What cannot be taken back: of several values git uses the first."""
 
 
 def git_environment() -> dict[str, str]:
@@ -123,8 +126,7 @@ def executed_settings(folder: Path, env: Mapping[str, str]) -> tuple[str, ...] |
                 found[name] = value
         if own and re.fullmatch(r"credential\..*helper", name, re.IGNORECASE | re.DOTALL):
             found["credential.helper"] = ""  # an empty one forgets those before it, whatever they are for
-    for name in found:
-        if "=" in name:
+        if (own and re.fullmatch(_REFUSED, name, re.IGNORECASE | re.DOTALL)) or (name in found and "=" in name):
             raise SourceError(
                 f"the git configuration has the setting {name!r:.200}, which git cannot be told to leave out",
                 where=folder,

@@ -1,4 +1,4 @@
-"""Strict, frozen models read from YAML, with messages that name file, line and the nearest allowed key."""
+"""Strict, frozen models read from YAML and JSON, with messages that name file, line and the nearest allowed key."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import os
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
-from pydantic import BaseModel, ConfigDict, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, StringConstraints, TypeAdapter, ValidationError
 
 from cpuwheels.core.errors import MalformedDataError, MatrixError
-from cpuwheels.core.parse import parse_yaml
+from cpuwheels.core.parse import LONGEST, parse_json, parse_yaml
 from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ _LONGEST = 8 << 20
 
 _Location = tuple[int | str, ...]
 Loaded = TypeVar("Loaded", bound=BaseModel)
+Kind = TypeVar("Kind")
 
 
 class Strict(BaseModel):
@@ -69,6 +70,31 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
             faults[0] + more,
             where=f"{path}:{first_line}",
             next_step=f"correct {path.name}; its allowed keys are in docs/reference/",
+        ) from error
+
+
+def parse_as(kind: type[Kind], data: bytes | str, where: str | Path, *, limit: int = LONGEST) -> Kind:
+    """Return the value of a JSON text that has to be of a kind, such as a model or ``list[str]``.
+
+    Args:
+        kind: What it has to be.
+        data: The text; bytes are UTF-8.
+        where: What a message names: a file, an address, a program.
+        limit: How many bytes it may have.
+
+    Raises:
+        MalformedDataError: It is not JSON, or something else.
+    """
+    value = parse_json(data, where, limit=limit)
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise MalformedDataError(
+            f"not what it has to be: {place or 'the whole'}: {fault['msg']}",
+            where=where,
+            next_step="get or make it again; another version of what wrote it may write it differently",
         ) from error
 
 

@@ -2,36 +2,41 @@
 
 from __future__ import annotations
 
+import codecs
 import collections
 import contextlib
-import ctypes
+import io
 import logging
 import os
 import shlex
 import signal
-import subprocess
-import sys
 import threading
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TextIO
 
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.fork_server import StartError
+from cpuwheels.core.step_limits import StepWatch, check_deadline, deadline_environment, step_limit
+from cpuwheels.core.supervised import GRACE_SECONDS, LostError, chunks, start
+from cpuwheels.core.urls import without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.core.step_limits import StepLimit
+    from cpuwheels.core.supervised import Child
+
 log_commands = logging.getLogger(__name__)
 
 TAIL_LINES = 30
-_GRACE_SECONDS = 10
-_PR_SET_PDEATHSIG = 1  # <sys/prctl.h>: signal a child when its parent dies
-_LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
+_GRACE_SECONDS = GRACE_SECONDS
+_LONGEST_LINE = 1 << 20
+"""Characters after which a line counts as ended."""
 
-_RUNNING: dict[int, subprocess.Popen[str]] = {}
+_RUNNING: dict[int, Child] = {}
 """Commands under way, by the thread that waits for each."""
 
 
@@ -42,10 +47,12 @@ class Completed:
     Attributes:
         returncode: Exit status; negative for a signal.
         output: Its last lines of stdout and stderr, in the order written.
+        cpu_seconds: CPU time of all its processes, where it was run with `run`.
     """
 
     returncode: int
     output: str
+    cpu_seconds: float = 0.0
 
 
 def run(
@@ -57,55 +64,49 @@ def run(
     on_line: Callable[[str], None] | None = None,
     stdin: int | None = None,
     check: bool = True,
+    limit: StepLimit | None = None,
 ) -> Completed:
     """Run a command to its end, every line of its output into ``log``.
 
-    The command gets a process group of its own; when this process is interrupted the whole group is ended
-    first, and when this process dies the command gets a signal to stop.
+    Nothing of it is left afterwards: what it left in the background gets a moment to end by itself and is ended then.
+    The same happens at once when this process is interrupted, or dies.
 
     Args:
         argv: The command; never passed to a shell.
-        log: Appended to; its folder is made.
+        log: Appended to; its folder is made. The step is named after it.
         env: The whole environment; `closed_environment()` if not given.
         cwd: Working folder.
         on_line: Called with each line, without its end.
         stdin: File descriptor that it reads; nothing if not given.
         check: Whether a status other than 0 raises.
+        limit: What it may take; the limit of the step if not given.
 
     Raises:
         CommandError: The program is not there, or failed while ``check`` is set.
+        StepLimitError: It took too long, was idle for too long, or printed too much.
+        PostponedError: The time of the whole run is up.
         StoreError: The log cannot be written.
         DiskFullError: No space is left for the log.
     """
     command = [str(part) for part in argv]
+    limit = limit or step_limit(log.stem)
+    check_deadline(log.stem)
     tail: collections.deque[str] = collections.deque(maxlen=TAIL_LINES)
     with storage_errors(log.parent), _opened(log) as stream:
-        child = _started(
-            command,
-            stream,
-            log=log,
-            env=closed_environment() if env is None else env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL if stdin is None else stdin,
-            stdout=subprocess.PIPE,
-        )
-        _RUNNING[threading.get_ident()] = child
-        try:
-            assert child.stdout is not None  # noqa: S101  (PIPE was requested)
-            for line in child.stdout:
-                stream.write(line)
+        with _output_of(
+            command, stream, log=log, env=closed_environment() if env is None else env, cwd=cwd, stdin=stdin
+        ) as (child, output):
+            for lines in _lines(child, output, StepWatch(log, limit, child), command, log):
+                stream.write("\n".join([*lines, ""]))
                 stream.flush()
-                tail.append(line.rstrip("\n"))
-                if on_line is not None:
-                    on_line(tail[-1])
-            child.wait()
-        finally:
-            del _RUNNING[threading.get_ident()]
-            _end_group(child)
-            if child.stdout is not None:
-                child.stdout.close()
+                for line in lines:
+                    tail.append(line)
+                    if on_line is not None:
+                        on_line(line)
+        if child.killed:
+            stream.write("# what it left running was killed\n")
         stream.write(f"# exit status {child.returncode}\n")
-    completed = Completed(child.returncode, "\n".join(tail))
+    completed = Completed(child.wait(), "\n".join(tail), child.cpu_seconds)
     if check and completed.returncode != 0:
         raise CommandError(
             f"{command[0].rsplit('/', 1)[-1]} failed with status {completed.returncode}",
@@ -120,8 +121,8 @@ def run(
 @contextlib.contextmanager
 def background(
     argv: Sequence[str | Path], *, log: Path, env: Mapping[str, str], cwd: Path | None = None
-) -> Iterator[subprocess.Popen[str]]:
-    """Run a command while the block runs, its output in ``log``; its whole process group is gone afterwards.
+) -> Iterator[Child]:
+    """Run a command while the block runs, its output in ``log``; nothing of it is left afterwards.
 
     Args:
         argv: The command; never passed to a shell.
@@ -138,18 +139,17 @@ def background(
     """
     command = [str(part) for part in argv]
     with storage_errors(log.parent), _opened(log) as stream:
-        child = _started(command, stream, log=log, env=env, cwd=cwd, stdout=stream)
+        child = _started(command, stream, log=log, env=env, cwd=cwd, stdout=stream.fileno(), stays=True)
     try:
         yield child
     finally:
-        _end_group(child)
-        _end_rest(child.pid)
+        child.close()
 
 
 def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> Completed:
     """Run a command of ours that talks to the user on stderr, and return what it wrote to stdout.
 
-    It gets the same signals from a terminal as this process, and a signal to stop when this process dies.
+    It is told to stop when this process is interrupted or dies.
 
     Args:
         argv: The command; never passed to a shell.
@@ -160,39 +160,59 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
         CommandError: The program is not there.
     """
     command = [str(part) for part in argv]
+    read, write = os.pipe()
     try:
-        child = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-            env=dict(env),
-            umask=umask,
-            preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-        )
-    except OSError as error:
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123  (no path of ours)
+            child = start(
+                command,
+                env={**env, **deadline_environment()},
+                stdin=nothing.fileno(),
+                stdout=write,
+                stderr=2,
+                outputs=[read],
+                umask=umask,
+                grace=_GRACE_SECONDS,
+            )
+    except StartError as error:
+        os.close(read)
         raise CommandError(f"cannot start {command[0]}: {error.strerror}", where=shlex.join(command)) from error
-    _RUNNING[threading.get_ident()] = child
-    try:
-        output, _ = child.communicate()
-    except BaseException:
-        child.terminate()
-        child.wait()
-        raise
     finally:
-        del _RUNNING[threading.get_ident()]
-    return Completed(child.returncode, output)
+        os.close(write)
+    with awaited(child, read):
+        output = b"".join(block for _, block in chunks(child, read))
+    return Completed(child.wait(), output.decode(errors="replace"))
 
 
 def end_command_of(thread: int) -> None:
-    """End the command that another thread waits for in `run`, if there is one: only the main thread gets signals.
+    """Have the command ended that another thread waits for, if there is one: only the main thread gets signals.
 
     Args:
         thread: Its `threading.get_ident`.
     """
     child = _RUNNING.get(thread)
     if child is not None:
-        _end_group(child)
+        child.end()
+
+
+@contextlib.contextmanager
+def awaited(child: Child, *outputs: int) -> Iterator[None]:
+    """Let other threads end a command for as long as the block lasts; nothing of it is left afterwards.
+
+    Args:
+        child: The command.
+        outputs: The pipes of its output; they are closed.
+    """
+    thread = threading.get_ident()
+    before = _RUNNING.get(thread)
+    _RUNNING[thread] = child
+    try:
+        yield
+    finally:
+        if before is None:
+            _RUNNING.pop(thread, None)
+        else:
+            _RUNNING[thread] = before
+        child.close(*outputs)
 
 
 def how_ended(status: int) -> str:
@@ -210,6 +230,48 @@ def _opened(log: Path) -> TextIO:
     return log.open("a", encoding="utf-8")
 
 
+@contextlib.contextmanager
+def _output_of(
+    command: list[str], stream: TextIO, *, log: Path, env: Mapping[str, str], cwd: Path | None, stdin: int | None
+) -> Iterator[tuple[Child, int]]:
+    """Run a command for as long as the block lasts; yield it with the pipe that its output comes through."""
+    read, write = os.pipe()
+    try:
+        child = _started(command, stream, log=log, env=env, cwd=cwd, stdin=stdin, stdout=write, outputs=[read])
+    except BaseException:
+        os.close(read)
+        raise
+    finally:
+        os.close(write)
+    with awaited(child, read):
+        yield child, read
+
+
+def _lines(child: Child, output: int, watch: StepWatch, command: list[str], log: Path) -> Iterator[list[str]]:
+    """Yield a command's lines without their ends, all that come at once; one that is too long comes in parts."""
+    decoder = io.IncrementalNewlineDecoder(codecs.getincrementaldecoder("utf-8")("replace"), translate=True)
+    rest = ""
+    try:
+        for _, block in chunks(child, output, patience=watch.patience):
+            watch.wrote(len(block))
+            *lines, rest = (rest + decoder.decode(block)).split("\n")
+            if lines:
+                yield lines
+            if len(rest) > _LONGEST_LINE:
+                yield [rest]
+                rest = ""
+    except LostError as error:
+        raise CommandError(
+            f"{command[0].rsplit('/', 1)[-1]} was ended: {error.strerror}",
+            where=shlex.join(command),
+            log=log,
+            next_step="run it again; see in the system's log whether memory ran out",
+        ) from error
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield [rest]
+
+
 def _started(
     command: list[str],
     stream: TextIO,
@@ -217,60 +279,33 @@ def _started(
     log: Path,
     env: Mapping[str, str],
     cwd: Path | None,
-    stdout: int | TextIO,
-    stdin: int = subprocess.DEVNULL,
-) -> subprocess.Popen[str]:
+    stdout: int,
+    stdin: int | None = None,
+    outputs: Sequence[int] = (),
+    stays: bool = False,
+) -> Child:
     """Write a command into its log and start it in a process group of its own."""
-    line = shlex.join(command)
+    line = without_userinfo(shlex.join(command))
     log_commands.info("$ %s", line)
     stream.write(f"$ {line}\n")
     stream.flush()
     try:
-        return subprocess.Popen(
-            command,
-            stdin=stdin,
-            stdout=stdout,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            env=dict(env),
-            cwd=cwd,
-            start_new_session=True,
-            umask=0o022,
-            preexec_fn=_die_with_parent if _LIBC else None,  # noqa: PLW1509  (one system call, no lock)
-        )
-    except OSError as error:
+        with open(os.devnull, "rb") as nothing:  # noqa: PTH123  (no path of ours)
+            return start(
+                command,
+                env=env,
+                stdin=nothing.fileno() if stdin is None else stdin,
+                stdout=stdout,
+                stderr=stdout,
+                outputs=outputs,
+                cwd=cwd,
+                stays=stays,
+                grace=_GRACE_SECONDS,
+            )
+    except StartError as error:
         raise CommandError(
             f"cannot start {command[0]}: {error.strerror}",
             where=shlex.join(command),
             log=log,
             next_step=f"install {command[0].rsplit('/', 1)[-1]}, or put it on PATH",
         ) from error
-
-
-def _die_with_parent() -> None:
-    assert _LIBC is not None  # noqa: S101
-    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-
-
-def _end_rest(group: int) -> None:
-    """End what a command left running in its process group, after a moment in which it may end by itself."""
-    with contextlib.suppress(ProcessLookupError):
-        for _ in range(_GRACE_SECONDS * 10):
-            os.killpg(group, 0)
-            time.sleep(0.1)
-        os.killpg(group, signal.SIGKILL)
-
-
-def _end_group(child: subprocess.Popen[str]) -> None:
-    if child.poll() is not None:
-        return
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-    try:
-        child.wait(_GRACE_SECONDS)
-    except subprocess.TimeoutExpired:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(child.pid, signal.SIGKILL)
-        child.wait()

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from cpuwheels.core.console import clock
 from cpuwheels.core.units import format_size
 
 
+@functools.cache
 def templates(package: str) -> Environment:
     """Return the templates that lie in a package.
 

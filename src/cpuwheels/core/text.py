@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+from email.parser import Parser
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from email.message import Message
 
 
 def first_lines(lines: Sequence[str], count: int, where: str = "") -> list[str]:
@@ -41,3 +43,8 @@ def printable(text: str) -> str:
 
 def _escaped(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
+
+
+def parse_headers(content: bytes) -> Message:
+    """Return the headers of a ``METADATA`` or ``WHEEL``; each value is a string, whatever its bytes are."""
+    return Parser().parsestr(content.decode(errors="replace"), headersonly=True)

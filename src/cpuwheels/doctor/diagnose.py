@@ -20,6 +20,7 @@ from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.network import PATIENCE, Answers
+from cpuwheels.doctor.sandbox import sandbox_check
 from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, stored_environment
 from cpuwheels.fetch.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.fetch.uv import found_interpreters
@@ -110,6 +111,7 @@ def diagnose(
     yield from _disk(paths, target, store, environment)
     yield _memory(paths.root, target, options)
     try:
+        yield sandbox_check(context, matrix)
         yield from _compilers(context, target, options.toolchain)
         needs = [
             *_toolchain_needs(context, target, options.toolchain),
@@ -201,7 +203,7 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
 def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:
     need = host.COLD_BUILD_BYTES - (host.ENVIRONMENT_BYTES if environment else 0)
     need += host.CROSS_BYTES if is_foreign(target) else 0
-    kernels = any((store.root / "kernels").glob("[!.]*"))
+    kernels = any(path for folder in store.everywhere("kernels") for path in folder.glob("[!.]*"))
     cache = host.disk_facts(paths.cache)
     dist = host.disk_facts(paths.dist)
     return [

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+import os
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import BuildEnvironmentError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
+from cpuwheels.core.plain_file import read_plain
 from cpuwheels.environment.torch_index import TorchOffer
 from cpuwheels.environment.torch_install import torch_digest
 from cpuwheels.fetch.uv import site_packages
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
     from cpuwheels.environment.debian_root import DebianRoot
     from cpuwheels.environment.torch_debian import ForeignTorch
 
-_MARKER = "cpuwheels-environment.json"
+_MARKER, _LONGEST = "cpuwheels-environment.json", 1 << 20
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ class Environment:
         Raises:
             BuildEnvironmentError: Its torch is Debian's, or not from a place that was noted.
         """
-        found = json.loads((self.python.parent.parent / _MARKER).read_text())["offer"]
+        found = _marked(self.python.parent.parent)["offer"]
         if found is None:
             raise BuildEnvironmentError(
                 f"no place with wheels of its torch could be reached; the build's is {self.torch_from}",
@@ -157,17 +160,27 @@ def _sealed(folder: Path, environment: Environment, offer: TorchOffer | None) ->
     """Note in the environment's folder that it is complete, and what it is."""
     record = {name: str(value) if isinstance(value, Path) else value for name, value in asdict(environment).items()}
     with storage_errors(folder):
+        os.sync()  # a marker is not to outlive in a power cut what it vouches for; uv has written 30,000 files
         write_atomic(folder / _MARKER, json.dumps(record | {"offer": offer and asdict(offer)}, indent=1) + "\n")
     return environment
 
 
 def read_environment(folder: Path) -> Environment:
     """Return the complete environment of a folder."""
-    data = json.loads((folder / _MARKER).read_text())
+    data = _marked(folder)
     data.pop("offer")
     return Environment(**data | {name: Path(data[name]) for name in ("python", "site_packages", "torch_folder")})
 
 
 def is_sealed(folder: Path) -> bool:
     """Return whether a folder has a complete environment."""
-    return (folder / _MARKER).is_file()
+    try:
+        found = _marked(folder)
+    except (OSError, ValueError):
+        return False  # damaged: it is made again
+    return found.keys() == {field.name for field in fields(Environment)} | {"offer"}
+
+
+def _marked(folder: Path) -> dict[str, Any]:
+    path = folder / _MARKER
+    return parse_as(dict[str, Any], read_plain(path, _LONGEST), path)

@@ -77,9 +77,12 @@ def separate_environment(
 
 
 def complete_environment(
-    environment: Environment, wheel: Path, folder: Path, logs: Path, cache: Path | None = None
+    environment: Environment, wheel: Path, folder: Path, logs: Path, cache: Path | None = None, *, sdists: bool = False
 ) -> Path:
     """Make a venv of its own with a wheel, the same torch, and everything else that the wheel requires.
+
+    Who made the wheel decides what that is, so only wheels are installed unless it is asked for: a source distribution
+    runs its own code when it is installed.
 
     Args:
         environment: The build environment; only read.
@@ -87,6 +90,7 @@ def complete_environment(
         folder: The venv; emptied first.
         logs: Folder for uv's output.
         cache: As in `install_alone`.
+        sdists: Whether requirements without a wheel are built from source.
 
     Returns:
         The venv's interpreter.
@@ -95,15 +99,19 @@ def complete_environment(
         BuildEnvironmentError: It could not be made.
     """
     log = logs / _LOG
+    form: list[str | Path] = [] if sdists else ["--only-binary", ":all:"]
     name, version, _, _ = parse_wheel_filename(wheel.name)
     python = new_environment(environment, folder, logs)
     try:
         _install_torch_and_needs(environment, python, log)
         install_alone(wheel, python, log, cache)
         required = [*_same_torch(environment, log), f"{name}=={version}"]
-        install_cached(["--python", python, *required], uv_environment(), log)
+        install_cached(["--python", python, *form, *required], uv_environment(), log)
     except CommandError as error:
-        raise _refusal(error) from error
+        refusal = _refusal(error)
+        if not sdists:
+            refusal.next_step += "; a requirement that has no wheel is installed with --allow-sdists"
+        raise refusal from error
     _share_bytecode(environment, folder)
     return python
 

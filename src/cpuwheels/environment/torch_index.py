@@ -6,12 +6,16 @@ import configparser
 import os
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
 from packaging.version import Version
+
+from cpuwheels.core.limits import PAGE
+from cpuwheels.fetch.http_stream import HttpFaultError
+from cpuwheels.fetch.simple_index import read_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -133,14 +137,12 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
         if page.is_dir():
             return sorted(path.name for path in page.glob("torch-*.whl"))
         return _names(page.read_text(encoding="utf-8")) if page.is_file() else []
-    import httpx  # noqa: PLC0415  (slow to import, and often not needed)
-
     page_url = f"{offer.location.rstrip('/')}/torch/" if offer.kind == "index" else offer.location
     try:
-        answer = httpx.get(page_url, follow_redirects=True, timeout=timeout)
-    except (httpx.HTTPError, httpx.InvalidURL) as error:
-        raise OSError(f"{type(error).__name__}: {error}") from error
-    return _names(answer.text) if answer.is_success else []
+        found = read_page(page_url, patience=replace(PAGE, answer=timeout))
+    except HttpFaultError as fault:
+        raise OSError(str(fault)) from fault
+    return _names(found.text) if found else []
 
 
 def _names(text: str) -> list[str]:

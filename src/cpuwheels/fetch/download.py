@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 import os
-import shutil
+import re
+import tempfile
 import time
 import urllib.parse
 import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
-from cpuwheels.core.digests import file_digest
+from cpuwheels.core.digests import file_digest, text_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError
-from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.filesystem import link_or_copy, make_folders, storage_errors, sync_folder
+from cpuwheels.core.limits import DOWNLOAD, FILE
+from cpuwheels.fetch.file_names import is_file_name, url_file_name
+from cpuwheels.fetch.http_stream import HttpFaultError, TooLargeError, http_answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cpuwheels.core.limits import Patience
     from cpuwheels.core.store import Store
 
 ATTEMPTS = 3
 """Attempts per mirror for faults that may pass: time-outs, broken connections, 5xx answers."""
 
-_SECONDS, _CONNECT_SECONDS = 30, 15
-_CHUNK = 1 << 18
-# The bytes are pinned as they lie on the server, which must not compress them for the transfer.
-_HEADERS = {"Accept-Encoding": "identity"}
+_KIND = "downloads"
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+_CHUNK = 1 << 20
+_OK, _SERVER_ERROR = 200, 500
 
 
 @dataclass(frozen=True)
@@ -37,37 +42,75 @@ class Pinned:
         name: What it is, for messages.
         urls: ``http(s)`` and ``file`` URLs that should serve the same bytes, in order.
         sha256: 64 hex digits; None accepts any bytes (its digest is then recorded by the caller).
-        size: Bytes, if known.
+        size: Bytes, if known; a mirror that sends more is left at that.
+        file_name: Name that the file is to have, if not the one in the first URL.
     """
 
     name: str
     urls: tuple[str, ...]
     sha256: str | None
     size: int | None = None
+    file_name: str = ""
 
 
-def fetch(pinned: Pinned, store: Store, *, on_bytes: Callable[[int, int | None], None] | None = None) -> Path:
+def fetch(
+    pinned: Pinned,
+    store: Store,
+    *,
+    on_bytes: Callable[[int, int | None], None] | None = None,
+    patience: Patience = FILE,
+) -> Path:
     """Return the file from the store, fetching it first if it is not there.
+
+    What is in the store is compared with the pinned digest at each use, whatever the store's manifest says.
 
     Args:
         pinned: What to fetch; its ``sha256`` is the store's key.
         store: Where it is kept; afterwards no network is needed.
         on_bytes: Called with (bytes so far, bytes in all or None).
+        patience: How long a server is waited for.
 
     Raises:
-        DownloadError: No mirror could serve it, or what came was shorter than announced.
+        DownloadError: No mirror could serve it, or its name is not one for a file.
         DigestMismatchError: A mirror served other bytes than the pinned ones.
         StoreError: The store cannot be written.
     """
     if pinned.sha256 is None:
         raise ValueError(f"{pinned.name} has no digest to file it under")
-    file_name = _file_name(pinned.urls[0])
+    if not _SHA256.fullmatch(pinned.sha256):
+        raise ValueError(f"{pinned.name} has a digest that is no sha256")
+    file_name = _file_name(pinned)
 
     def make(folder: Path) -> None:
-        download(pinned, folder / file_name, on_bytes=on_bytes)
+        download(pinned, folder / file_name, on_bytes=on_bytes, patience=patience)
 
-    entry = store.get("downloads", pinned.sha256[:24], make)
-    return entry / file_name if (entry / file_name).is_file() else _only_file(entry)
+    first = _entry(store, pinned.sha256[:24], pinned.sha256, make)
+    if first.name == file_name:
+        return first
+    # Whoever fetched it first gave it another name, which says something else of it.
+    key = f"{pinned.sha256[:24]}-{text_digest(file_name)[:8]}"
+    return _entry(store, key, pinned.sha256, lambda folder: link_or_copy(str(first), str(folder / file_name)))
+
+
+def _entry(store: Store, key: str, sha256: str, make: Callable[[Path], None]) -> Path:
+    """Return the file of an entry, after it was compared with the digest; a wrong one is made again."""
+    for _ in range(2):
+        path = _only_file(store.get(_KIND, key, make))
+        if _has_digest(path, sha256):
+            return path
+        store.discard(_KIND, key, unless=lambda entry: _has_digest(_only_file(entry), sha256))
+    raise DigestMismatchError(
+        f"{path.name} in the store does not have the sha256 {sha256} that it was fetched with",
+        where=path,
+        next_step="find out what writes there",
+    )
+
+
+def _has_digest(path: Path, sha256: str) -> bool:
+    try:
+        return path.is_file() and not path.is_symlink() and file_digest(path) == sha256
+    except OSError:
+        return False
 
 
 def is_stored(sha256: str, store: Store) -> bool:
@@ -75,7 +118,13 @@ def is_stored(sha256: str, store: Store) -> bool:
     return store.path("downloads", sha256[:24]).is_dir()
 
 
-def download(pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | None], None] | None = None) -> str:
+def download(
+    pinned: Pinned,
+    target: Path,
+    *,
+    on_bytes: Callable[[int, int | None], None] | None = None,
+    patience: Patience = FILE,
+) -> str:
     """Write the file to ``target`` and return its sha256; nothing is left there if that fails.
 
     Raises:
@@ -84,21 +133,22 @@ def download(pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | Non
     """
     faults: list[str] = []
     mismatch: DigestMismatchError | None = None
-    part = target.with_name(f".{target.name}.part")
-    with storage_errors(part.parent):
-        part.parent.mkdir(parents=True, exist_ok=True)
-    for url in pinned.urls:
-        try:
-            digest = _from_mirror(url, pinned, part, on_bytes)
-        except _MirrorFaultError as fault:
-            faults.append(f"{url}: {fault}")
-        except DigestMismatchError as error:
-            mismatch = error
-        else:
-            part.replace(target)
-            return digest
-        finally:
-            part.unlink(missing_ok=True)
+    with storage_errors(target.parent):
+        make_folders(target.parent)
+        # A name of its own, and a folder's: two processes may fetch the same file, and one may be killed.
+        with tempfile.TemporaryDirectory(prefix=".part-", dir=target.parent) as folder:
+            part = Path(folder) / "part"
+            for url in pinned.urls:
+                try:
+                    digest = _from_mirror(url, pinned, part, on_bytes, patience)
+                except HttpFaultError as fault:
+                    faults.append(f"{url}: {fault}")
+                except DigestMismatchError as error:
+                    mismatch = error
+                else:
+                    part.replace(target)
+                    sync_folder(target.parent)
+                    return digest
     if mismatch is not None:
         raise mismatch
     raise DownloadError(
@@ -109,90 +159,97 @@ def download(pinned: Pinned, target: Path, *, on_bytes: Callable[[int, int | Non
     )
 
 
-class _MirrorFaultError(Exception):
-    """One mirror failed; another may work."""
-
-
-def _from_mirror(url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> str:
+def _from_mirror(
+    url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None, patience: Patience
+) -> str:
+    most = DOWNLOAD if pinned.size is None else pinned.size
     for attempt in range(1, ATTEMPTS + 1):
         try:
-            if url.startswith(("http://", "https://")):
-                _stream(url, part, on_bytes)
-            else:
-                _copy(url, part)
+            with storage_errors(part.parent), part.open("wb") as stream:
+                for piece, done, total in _pieces(url, most, patience):
+                    stream.write(piece)
+                    if on_bytes is not None:
+                        on_bytes(done, total)
+                stream.flush()
+                os.fsync(stream.fileno())
             break
-        except _PassingFaultError as fault:
-            if attempt == ATTEMPTS:
-                raise _MirrorFaultError(str(fault)) from fault
+        except TooLargeError as fault:
+            if pinned.size is None:
+                raise
+            raise _other_bytes(pinned, str(fault), url) from fault
+        except HttpFaultError as fault:
+            if attempt == ATTEMPTS or not fault.passing:
+                raise
             time.sleep(0.5 * 2**attempt)
     size, digest = part.stat().st_size, file_digest(part)
     if pinned.sha256 is None or digest == pinned.sha256:
         return digest
     if pinned.size is not None and size < pinned.size:
-        raise _MirrorFaultError(f"truncated: {size} of {pinned.size} bytes")
-    raise DigestMismatchError(
-        f"{pinned.name} has sha256 {digest}, pinned is {pinned.sha256}",
+        raise HttpFaultError(f"truncated: {size} of {pinned.size} bytes")
+    raise _other_bytes(pinned, f"sha256 {digest}", url)
+
+
+def _other_bytes(pinned: Pinned, found: str, url: str) -> DigestMismatchError:
+    return DigestMismatchError(
+        f"{pinned.name} has {found}, pinned is {pinned.sha256}",
         where=url,
         next_step="if the file was published anew on purpose, check it and correct the pin; else do not use it",
     )
 
 
-class _PassingFaultError(Exception):
-    """A fault that may be gone on the next try."""
+def _pieces(url: str, most: int, patience: Patience) -> Iterator[tuple[bytes, int, int | None]]:
+    """Yield a file in pieces, with each the bytes so far and in all."""
+    if not url.startswith(("http://", "https://")):
+        yield from _copied(url, most)
+        return
+    with http_answer(url, most=most, patience=patience) as (head, content):
+        if head.status != _OK:
+            raise HttpFaultError(f"HTTP status {head.status}", passing=head.status >= _SERVER_ERROR)
+        announced = head.headers.get("content-length")
+        total, done = int(announced) if announced else None, 0
+        for piece in content:
+            done += len(piece)
+            yield piece, done, total
 
 
-def _stream(url: str, part: Path, on_bytes: Callable[[int, int | None], None] | None) -> None:
-    import httpx  # noqa: PLC0415  (slow to import, and often not needed)
-
-    timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
-    try:
-        with httpx.stream("GET", url, headers=_HEADERS, follow_redirects=True, timeout=timeout) as answer:
-            if answer.status_code >= httpx.codes.INTERNAL_SERVER_ERROR:
-                raise _PassingFaultError(f"HTTP status {answer.status_code}")
-            if answer.status_code != httpx.codes.OK:
-                raise _MirrorFaultError(f"HTTP status {answer.status_code}")
-            announced = answer.headers.get("content-length")
-            total = int(announced) if announced else None
-            with storage_errors(part.parent), part.open("wb") as stream:
-                for chunk in answer.iter_raw(_CHUNK):
-                    stream.write(chunk)
-                    if on_bytes is not None:
-                        on_bytes(answer.num_bytes_downloaded, total)
-                _flush(stream)
-            if total is not None and answer.num_bytes_downloaded != total:
-                raise _PassingFaultError(f"truncated: {answer.num_bytes_downloaded} of {total} bytes")
-    except httpx.ConnectError as error:
-        # No route or no such host does not pass within seconds; asking again would only delay the next mirror.
-        raise _MirrorFaultError(f"no connection: {error}") from error
-    except httpx.TransportError as error:
-        raise _PassingFaultError(f"{type(error).__name__}: {error}") from error
-    except httpx.InvalidURL as error:
-        raise _MirrorFaultError(f"not a URL: {error}") from error
-    except httpx.TooManyRedirects as error:
-        raise _MirrorFaultError(str(error)) from error
-
-
-def _copy(url: str, part: Path) -> None:
+def _copied(url: str, most: int) -> Iterator[tuple[bytes, int, int | None]]:
     if "://" in url and not url.startswith("file://"):
-        raise _MirrorFaultError("neither an http(s) nor a file URL")
+        raise HttpFaultError("neither an http(s) nor a file URL")
     path = Path(urllib.request.url2pathname(urllib.parse.urlsplit(url).path)) if "://" in url else Path(url)
     if not path.is_file():
-        raise _MirrorFaultError(f"no file {path}")
-    with storage_errors(part.parent):
-        shutil.copyfile(path, part)
+        raise HttpFaultError(f"no file {path}")
+    try:
+        with path.open("rb") as source:
+            total, done = os.fstat(source.fileno()).st_size, 0
+            while piece := source.read(_CHUNK):
+                done += len(piece)
+                if done > most:
+                    raise TooLargeError(f"more than {most} bytes")
+                yield piece, done, total
+    except OSError as error:
+        raise HttpFaultError(f"{path}: {error.strerror}") from error
 
 
-def _flush(stream: IO[bytes]) -> None:
-    stream.flush()
-    os.fsync(stream.fileno())
-
-
-def _file_name(url: str) -> str:
-    return urllib.parse.unquote(urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1]) or "file"
+def _file_name(pinned: Pinned) -> str:
+    try:
+        name = pinned.file_name or url_file_name(pinned.urls[0]) or "file"
+    except ValueError:  # no URL, which is reported where it is asked
+        name = "file"
+    if not is_file_name(name):
+        raise DownloadError(
+            f"{name!r} is not a name for the file of {pinned.name}",
+            where=pinned.urls[0],
+            next_step="do not use this index, or tell whoever runs it",
+        )
+    return name
 
 
 def _only_file(entry: Path) -> Path:
-    return next(path for path in sorted(entry.iterdir()) if not path.name.startswith("."))
+    """Return the file in an entry; the entry itself, which is no file, if there is none."""
+    try:
+        return next((path for path in sorted(entry.iterdir()) if not path.name.startswith(".")), entry)
+    except FileNotFoundError:  # another process has just taken the entry out
+        return entry
 
 
 def mirrored(path: str, mirrors: Sequence[str]) -> tuple[str, ...]:

@@ -50,7 +50,7 @@ def place_of(repository: str) -> str:
         SourceError: git would take it for an option, or run what it names.
     """
     local = Path(repository).expanduser()
-    if local.is_dir():
+    if repository.strip() and local.is_dir():
         return str(local.resolve())
     scheme = _SCHEME.match(repository)
     if scheme and (scheme["scheme"].lower() not in PROTOCOLS or scheme[0].endswith("::")):

@@ -233,6 +233,8 @@ class _Clone:
                     folder.mkdir()
                 self.open(anew=True)
             if not self.fetch(repository, commit):
+                if not anew and self._git("fsck", "--no-dangling")[0] != 0:
+                    continue
                 self.faults.append(f"{repository}: it has no commit {commit}")
                 return False
             answer = self._repository.check_out(commit, folder)

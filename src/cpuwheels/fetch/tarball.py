@@ -2,73 +2,82 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-import zlib
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.compat import tarfile
+from cpuwheels.core.compressed import DamagedError
 from cpuwheels.core.errors import SourceError, UnsafeArchiveError
+from cpuwheels.core.limits import SOURCE
+from cpuwheels.core.tar_archive import Place, UnsafeMemberError, unpack
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.core.compat import tarfile
+    from cpuwheels.core.limits import ArchiveLimits
 
-def unpack_tar(archive: Path, folder: Path) -> int:
+
+def unpack_tar(archive: Path, folder: Path, limits: ArchiveLimits = SOURCE) -> int:
     """Unpack a source tarball into ``folder`` without its single top folder.
 
-    Nothing may leave the folder: absolute paths, ``..``, links that point outside and device files are
-    refused (tarfile's ``data`` filter, PEP 706), ownership and special permission bits are dropped.
+    Nothing may leave the folder: absolute paths, ``..``, links that lead outside and devices are refused, ownership
+    and special permission bits are dropped.
 
     Returns:
         The newest modification time among the members, in seconds since the epoch.
 
     Raises:
-        UnsafeArchiveError: A member may not be unpacked.
+        UnsafeArchiveError: A member may not be unpacked, or there is more than ``limits`` allow.
         SourceError: The archive is damaged, empty, or has more than one top folder.
     """
-    newest = 0
+    top = _Top(archive)
     try:
-        with tarfile.open(archive, errorlevel=2) as tar:
-            top = _single_top(tar, archive)
-            for member in tar:
-                name = member.name.removeprefix("./")
-                if name == top:
-                    continue
-                tarfile.data_filter(member, str(folder))
-                newest = max(newest, int(member.mtime))
-                inner = name.removeprefix(f"{top}/")
-                # A hard link's target is a member name, so it loses the top folder as well.
-                target = member.linkname.removeprefix(f"{top}/") if member.islnk() else member.linkname
-                renamed = member.replace(name=inner, linkname=target, deep=False)
-                tar.extract(renamed, folder, filter="data")
-    except tarfile.FilterError as error:
+        with archive.open("rb") as stream:
+            newest = unpack(stream, folder, limits, top.place)
+    except UnsafeMemberError as fault:
         raise UnsafeArchiveError(
-            f"{archive.name} holds a member that may not be unpacked: {error}",
+            f"{archive.name} holds what may not be unpacked: {fault}",
             where=archive,
             next_step="do not use this archive; get the source from where vLLM publishes it",
-        ) from error
-    # tarfile raises KeyError for a hard link to a member that is not there.
-    except (tarfile.TarError, EOFError, KeyError, zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        ) from fault
+    except DamagedError as fault:
         raise SourceError(
-            f"{archive.name} is not a whole source archive: {error}", where=archive, next_step="fetch it again"
-        ) from error
+            f"{archive.name} is not a whole source archive: {fault}", where=archive, next_step="fetch it again"
+        ) from fault
+    if not top.name:
+        raise top.wrong()
     return newest
 
 
-def _single_top(tar: tarfile.TarFile, archive: Path) -> str:
-    tops = {member.name.removeprefix("./").split("/", 1)[0] for member in tar}
-    unsafe = tops & {"", "..", "."}
-    if len(tops - {"."}) != 1 or unsafe - {"."}:
-        if unsafe:
-            raise UnsafeArchiveError(
-                f"{archive.name} holds a member with an absolute or outside path",
-                where=archive,
-                next_step="do not use this archive; get the source from where vLLM publishes it",
-            )
-        raise SourceError(
-            f"{archive.name} does not have exactly one top folder, as an sdist must (PEP 625)",
-            where=archive,
+class _Top:
+    """The single top folder of an archive, which its first member names."""
+
+    def __init__(self, archive: Path) -> None:
+        self.name = ""
+        self._archive = archive
+
+    def place(self, member: tarfile.TarInfo) -> Place | None:
+        """Return a member's place without the top folder."""
+        inner = self._without(member.name)
+        # A hard link's target is a member name, so it loses the top folder as well.
+        link = self._without(member.linkname) if member.islnk() else member.linkname
+        return Place(inner, link) if inner else None
+
+    def _without(self, path: str) -> str:
+        path = path.removeprefix("./").rstrip("/")
+        if path in {"", "."}:
+            return ""
+        top, _, inner = path.partition("/")
+        if top in {"", ".."}:
+            return path  # which is refused
+        self.name = self.name or top
+        if top != self.name:
+            raise self.wrong()
+        return inner
+
+    def wrong(self) -> SourceError:
+        """Return the error for an archive that has no single top folder."""
+        return SourceError(
+            f"{self._archive.name} does not have exactly one top folder, as an sdist must (PEP 625)",
+            where=self._archive,
             next_step="give the sha256 of vLLM's sdist, not of another file",
         )
-    return next(iter(tops - {"."}))

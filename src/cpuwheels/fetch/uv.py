@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from contextlib import nullcontext
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,11 +24,30 @@ NEWEST_GLIBC = 40
 """Of the manylinux platforms 2_40 is the newest that uv knows."""
 
 
-def uv_environment() -> dict[str, str]:
-    """Return the environment for uv: its own settings are the user's, but find-links are given explicitly."""
+_NOT_PASSED = ("UV_PUBLISH_*", "*FIND_LINKS")
+"""Of uv's variables, what an installation has no use for, and what is given explicitly."""
+
+_CONFIGURATIONS = ("~/.config/uv/uv.toml", "/etc/xdg/uv/uv.toml", "/etc/uv/uv.toml")
+"""Where uv's configuration of the user and of the machine is, without that of a project."""
+
+
+def uv_environment(*, project: bool = False) -> dict[str, str]:
+    """Return the environment for uv: its own settings are the user's, but find-links are given explicitly.
+
+    Without more uv would also read the ``uv.toml`` or ``pyproject.toml`` of the working folder and those above it. In a
+    checkout of vLLM a commit would name the package index.
+
+    Args:
+        project: The working folder has a ``pyproject.toml`` of this program's, which uv is to read.
+    """
     own = {
-        name: value for name, value in os.environ.items() if name.startswith("UV_") and not name.endswith("FIND_LINKS")
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith("UV_") and not any(fnmatchcase(name, pattern) for pattern in _NOT_PASSED)
     }
+    if not project and not own.keys() & {"UV_CONFIG_FILE", "UV_NO_CONFIG"}:
+        found = next((path for name in _CONFIGURATIONS if (path := Path(name).expanduser()).is_file()), None)
+        own |= {"UV_CONFIG_FILE": str(found)} if found else {"UV_NO_CONFIG": "1"}
     return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}
 
 

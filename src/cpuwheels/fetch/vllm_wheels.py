@@ -61,5 +61,5 @@ def fetch_wheel(file: IndexFile, store: Store, reporter: Reporter) -> Path:
         DownloadError: It cannot be fetched.
         DigestMismatchError: Its bytes do not have the index's digest.
     """
-    pinned = Pinned(file.name, (file.url,), file.sha256)
+    pinned = Pinned(file.name, (file.url,), file.sha256, file_name=file.name)
     return fetch(pinned, store, on_bytes=lambda done, total: reporter.download(file.name, done, total))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
@@ -10,6 +9,7 @@ from packaging.markers import Marker
 from packaging.tags import compatible_tags, cpython_tags
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
+from cpuwheels.core.parse import parse_toml
 from cpuwheels.fetch.uv import compile_requirements
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def without_wheels(pylock: str, about: Mapping[str, str], tags: Iterable[Tag]) -
     """
     accepted = frozenset(tags)
     found = []
-    for package in tomllib.loads(pylock).get("packages", []):
+    for package in parse_toml(pylock, "pylock.toml").get("packages", []):
         if "marker" in package and not Marker(package["marker"]).evaluate(dict(about)):
             continue
         names = [one.get("name") or unquote(one["url"].rsplit("/", 1)[-1]) for one in package.get("wheels", [])]

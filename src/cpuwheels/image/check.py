@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import CommandError, ImageError, ToolchainError
+from cpuwheels.core.models import parse_as
+from cpuwheels.core.parse import parse_json
 from cpuwheels.core.process import run
 from cpuwheels.image.root_filesystem import USER
 from cpuwheels.verification.emulation.cpus import plainest_cpu
@@ -74,7 +76,7 @@ def read_back(tools: Tools, layout: Path, tag: str, archive: Path, config: bytes
         read = tools.run(
             "skopeo", "--insecure-policy", "inspect", "--config", "--raw", place, why=f"skopeo cannot read {place}"
         )
-        if json.loads(read.output) != json.loads(config):
+        if parse_json(read.output, place) != json.loads(config):
             raise ImageError(f"skopeo reads another configuration from {place}", where=place, log=tools.log)
 
 
@@ -131,7 +133,7 @@ def serve(
     text = server.read_text(encoding="utf-8", errors="replace")
     (context.logs / "image-server.log").write_text(text, encoding="utf-8")
     found = judged(
-        json.loads((work / "result.json").read_text(encoding="utf-8")),
+        parse_as(dict[str, Any], (work / "result.json").read_bytes(), work / "result.json"),
         chooser=context.target.chooser or "",
         preloads=preloads,
         eager=any("--enforce-eager" in part for part in config["Entrypoint"]),

@@ -16,7 +16,7 @@ from io import BytesIO, RawIOBase
 from typing import IO, TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key, tree_names
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.sealed_entry import MANIFEST
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -7,19 +7,18 @@ file lock, which the system releases when a process ends.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
 
 from cpuwheels.core.errors import DiskFullError, PublishError
-from cpuwheels.core.filesystem import free_bytes, remove_tree, storage_errors, sync_folder
+from cpuwheels.core.filesystem import free_bytes, make_folders, remove_tree, storage_errors, sync_folder
 from cpuwheels.core.plain_file import NotPlainError, open_plain
 from cpuwheels.core.units import format_size
 
@@ -148,7 +147,7 @@ class Folder(Bucket):
     def __init__(self, folder: Path) -> None:
         self._folder = folder.expanduser().resolve()
         with storage_errors(self._folder, next_step="make the folder writable, or name another"):
-            self._folder.mkdir(parents=True, exist_ok=True)
+            make_folders(self._folder)
         super().__init__(str(self._folder))
 
     def read(self, path: str) -> bytes | None:
@@ -205,13 +204,21 @@ class Folder(Bucket):
     @contextmanager
     def alone(self, wait: float = WAIT_SECONDS) -> Iterator[None]:
         """Hold the index for this publisher; released by the system when the process ends."""
+        lock = FileLock(self._folder / LOCK)
         try:
-            with FileLock(self._folder / LOCK, timeout=wait):
-                with storage_errors(self._folder):
-                    remove_tree(self._folder / _UNFINISHED)  # of a publisher that was killed
-                yield
+            lock.acquire(timeout=wait)
         except Timeout as error:
             raise self._busy() from error
+        except OSError as error:
+            raise self._broken("lock", LOCK, error) from error
+        try:
+            with storage_errors(self._folder):
+                remove_tree(self._folder / _UNFINISHED)  # of a publisher that was killed
+            yield
+        finally:
+            with suppress(OSError):
+                (self._folder / _UNFINISHED).rmdir()
+            lock.release()
 
     def require_room(self, size: int) -> None:
         """Check that there is room for files, and for the pages that will refer to them."""
@@ -242,7 +249,7 @@ class Folder(Bucket):
     def _put(self, path: str, place: Path, content: bytes | Path) -> None:
         try:
             with self._unfinished(content) as made:
-                self._make_folders(place.parent)
+                make_folders(place.parent)
                 made.replace(place)
                 sync_folder(place.parent)
         except OSError as error:
@@ -268,16 +275,6 @@ class Folder(Bucket):
             yield made
         finally:
             made.unlink(missing_ok=True)
-            with contextlib.suppress(OSError):
-                folder.rmdir()
-
-    def _make_folders(self, folder: Path) -> None:
-        """Make a folder and those above it; each is on the disk before anything is in it."""
-        if folder.is_dir():
-            return
-        self._make_folders(folder.parent)
-        folder.mkdir(exist_ok=True)
-        sync_folder(folder.parent)
 
     def _no_file(self, path: str) -> PublishError:
         return PublishError(

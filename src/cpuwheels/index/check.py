@@ -22,6 +22,7 @@ from cpuwheels.index.layout import (
     JOURNAL,
     METADATA_SUFFIX,
     NIGHTLY,
+    REMOVAL,
     beside_path,
     day_path,
     files_of,
@@ -83,7 +84,7 @@ def check_index(bucket: Bucket) -> list[Fault]:
     if FORMAT_FILE not in names:
         return [Fault(f"there is no index: {FORMAT_FILE} is missing", Remedy.FIRST)]
     check_format(bucket)
-    if JOURNAL in names:
+    if not names.isdisjoint((JOURNAL, REMOVAL)):
         return [Fault("a publisher was interrupted before it was finished", Remedy.REPAIR)]
     return _faults(bucket, names)
 
@@ -163,7 +164,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "served", "speed", "lock", "beside"} | (
+    given = {"uploaded", "parity", "served", "speed", "sandbox", "lock", "beside"} | (
         {"made"} if found.made == found.uploaded else set()
     )
     for field, value in found.model_dump(exclude=given).items():

@@ -5,17 +5,19 @@ A day's page is small however old the index is, so adding a wheel writes two sma
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 
 from packaging.version import Version
-from pydantic import Field, ValidationError
+from pydantic import Field, StringConstraints, ValidationError
 
-from cpuwheels.core.models import Strict
-from cpuwheels.index.entry import Entry, Speed, TestResult  # noqa: TC001  (pydantic reads the annotations)
-from cpuwheels.index.layout import wheel_path
+from cpuwheels.core.models import Commit, Sha256, Strict
+from cpuwheels.index.entry import Entry, FileName, Moment, Speed, Target, TestResult, VersionText, WheelName  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.layout import FILES, wheel_path
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+
+DayName = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\d$")]
 
 NEWEST = 200
 """Rows of the page of the newest."""
@@ -24,17 +26,17 @@ NEWEST = 200
 class Wheel(Strict):
     """One wheel of a commit."""
 
-    filename: str
-    path: str
+    filename: WheelName
+    path: str = Field(pattern=rf"^{FILES}[0-9a-f]+/[^/]+$")
     """Path below the index's root."""
-    sha256: str
-    size: int
+    sha256: Sha256
+    size: int = Field(ge=0)
     parity: TestResult
     served: TestResult = "not run"
     kernels: str = ""
     """Key of its kernels."""
     speed: Speed | None = None
-    beside: tuple[str, ...]
+    beside: tuple[FileName, ...]
     """Names of the reports in the wheel's folder."""
 
 
@@ -44,20 +46,20 @@ class Missing(Strict):
     state: Literal["failed", "wrong"]
     """It could not be made, or a test of it failed."""
     reason: str
-    tried: str
+    tried: Moment
     """When: ISO 8601, UTC."""
 
 
 class Row(Strict):
     """A commit, or a release whose commit is not known, and its wheels by target."""
 
-    commit: str | None
-    version: str
+    commit: Commit | None
+    version: VersionText | Literal[""]
     """Empty if it has no wheel."""
-    made: str
+    made: Moment
     """When the commit was made: ISO 8601, UTC."""
-    wheels: dict[str, Wheel] = Field(default_factory=dict)
-    missing: dict[str, Missing] = Field(default_factory=dict)
+    wheels: dict[Target, Wheel] = Field(default_factory=dict)
+    missing: dict[Target, Missing] = Field(default_factory=dict)
     """Why a target has no wheel of it, if building one failed."""
 
     @property
@@ -103,7 +105,7 @@ class Commits(Strict):
 
     format: Literal[1] = 1
     newest: tuple[Row, ...] = ()
-    days: tuple[str, ...] = ()
+    days: tuple[DayName, ...] = ()
     """Newest first; each has a page `cpuwheels.index.layout.day_path`."""
 
     def with_row(self, row: Row) -> Commits:

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-import re
-import zipfile
 from datetime import UTC, datetime
-from email.parser import BytesParser
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from packaging.utils import InvalidWheelFilename, parse_wheel_filename
-from pydantic import Field
+from packaging.version import Version
+from pydantic import AfterValidator, Field, StringConstraints
 
-from cpuwheels.audit.validate import metadata_faults, tag_faults
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PublishError
-from cpuwheels.core.models import Strict
+from cpuwheels.core.models import Commit, Sha256, Strict
 from cpuwheels.fetch.git import FULL_HASH
-from cpuwheels.fetch.vllm_wheels import PROJECT
-from cpuwheels.pipeline.provenance import read_note
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.index.wheel_file import PLAIN, read_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,9 +30,9 @@ TestResult = Literal["passed", "failed", "not run"]
 class Speed(Strict):
     """How fast a wheel's kernels are, compared with those of the wheel before it."""
 
-    against: str
+    against: WheelName
     """File name of the other wheel."""
-    ratio: float | None = None
+    ratio: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     """How many times as fast, in the geometric mean of all operators; None if both have the same kernels."""
     slower: tuple[str, ...] = ()
     """Operators whose slowdown is certain."""
@@ -47,34 +41,43 @@ class Speed(Strict):
 class Lock(Strict):
     """The lock that is published next to a wheel (PEP 751)."""
 
-    sha256: str
+    sha256: Sha256
     by_url: bool = False
     """Whether it names the wheel by its URL; otherwise by its path next to the lock."""
 
 
-_PLAIN = re.compile(r"[A-Za-z0-9._+!-]+\.whl")
+_MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+Moment = Annotated[str, _MOMENT]
+"""ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
+
+VersionText = Annotated[str, StringConstraints(max_length=128), AfterValidator(lambda text: str(Version(text)))]
+"""PEP 440; releases have a folder of this name."""
+
+Target = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$", max_length=64)]
+WheelName = Annotated[str, StringConstraints(pattern=rf"^{PLAIN.pattern}$", max_length=255)]
+FileName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-][A-Za-z0-9._-]*$", max_length=255)]
 
 
 class Entry(Strict):
     """One published wheel."""
 
-    filename: str
-    sha256: str
-    size: int
+    filename: WheelName
+    sha256: Sha256
+    size: int = Field(ge=0)
     """Bytes."""
-    metadata_sha256: str
+    metadata_sha256: Sha256
     """Of its ``METADATA``, which is served next to it (PEP 658)."""
     requires_python: str
-    version: str
+    version: VersionText
     """With its local label."""
-    target: str
-    commit: str | None = None
+    target: Target
+    commit: Commit | None = None
     """Full hash of the source, if that is known."""
     kernels: str = ""
     """Key of its kernels."""
-    made: str
+    made: Moment
     """The age of its source: ISO 8601, UTC."""
-    uploaded: str
+    uploaded: Moment
     """When it was published: likewise (PEP 700)."""
     parity: TestResult = "not run"
     """Whether its kernels compute what they should."""
@@ -82,9 +85,11 @@ class Entry(Strict):
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
     """None if it was not measured."""
+    sandbox: Annotated[str, StringConstraints(pattern=r"^[A-Za-z ,-]*$", max_length=80)] = ""
+    """What confined upstream's code, as the build record has it; empty if no record says it."""
     lock: Lock | None = None
     """None if none is published."""
-    beside: tuple[str, ...] = Field(default=())
+    beside: tuple[FileName, ...] = Field(default=())
     """Names of the reports that are served next to it."""
 
 
@@ -104,56 +109,41 @@ def read_entry(
     """
     if not wheel.exists():
         raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
-    if not _PLAIN.fullmatch(wheel.name):
-        raise PublishError(
-            f"{wheel.name!r} is not a name for a wheel in an index",
-            where=wheel,
-            next_step="give the wheel the name that it was built with",
-        )
+    found = read_wheel(wheel)
     try:
-        project, version, _, _ = parse_wheel_filename(wheel.name)
-        with zipfile.ZipFile(wheel) as archive:
-            info = dist_info_of(archive.namelist())
-            metadata, tags = (archive.read(f"{info}/{name}") for name in ("METADATA", "WHEEL"))
-        digest = file_digest(wheel)
-        size = wheel.stat().st_size
-    except (OSError, KeyError, ValueError, zipfile.BadZipFile, InvalidWheelFilename) as error:
-        raise PublishError(f"{wheel.name} is not a wheel: {error}", where=wheel, next_step="build it again") from error
-    try:
-        note = read_note(wheel)
-    except ValueError as error:
-        raise PublishError(
-            f"{wheel.name} cannot be published: {error}", where=wheel, next_step="build it again with this version"
-        ) from error
-    faults = [*tag_faults(wheel.name, tags), *metadata_faults(wheel.name, metadata)]
-    if project != PROJECT:
-        faults.insert(0, f"it is a wheel of {project}")
-    if faults:
-        raise PublishError(
-            f"{wheel.name} cannot be published: {faults[0]}",
-            where=wheel,
-            output="\n".join(faults[1:]),
-            next_step=f"publish wheels of {PROJECT} as they were built",
-        )
+        digest, size = file_digest(wheel), wheel.stat().st_size
+    except OSError as error:
+        raise PublishError(f"{wheel.name} cannot be read: {error.strerror}", where=wheel) from error
+    note = found.note
     published = now or datetime.now(UTC)
     return Entry(
         filename=wheel.name,
         sha256=digest,
         size=size,
-        metadata_sha256=_digest(metadata),
-        requires_python=BytesParser().parsebytes(metadata, headersonly=True).get("Requires-Python", ""),
-        version=str(version),
+        metadata_sha256=_digest(found.metadata),
+        requires_python=found.requires_python,
+        version=str(found.version),
         target=_target(note, target, wheel),
-        commit=_commit(note, commit, wheel, needed=version.is_devrelease),
+        commit=_commit(note, commit, wheel, needed=found.version.is_devrelease),
         kernels=note.kernel_key if note else "",
         uploaded=stamp(published),
-        made=stamp(datetime.fromtimestamp(note.source.epoch, UTC) if note else published),
-    ), metadata
+        made=moment_of(note.source.epoch, published) if note else stamp(published),
+    ), found.metadata
 
 
 def stamp(moment: datetime) -> str:
     """Return a moment as an index writes it (PEP 700: ISO 8601, UTC, ends in ``Z``)."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def moment_of(epoch: int, now: datetime) -> str:
+    """Return a commit's moment as an index writes it; whoever makes a commit chooses it, so one to come is now.
+
+    Args:
+        epoch: Seconds since 1970.
+        now: The latest that it can be.
+    """
+    return stamp(datetime.fromtimestamp(max(0, min(epoch, int(now.timestamp()))), UTC))
 
 
 def _digest(content: bytes) -> str:

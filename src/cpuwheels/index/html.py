@@ -8,6 +8,7 @@ from cpuwheels.core.templates import templates
 from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
 from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
+from cpuwheels.sandbox.mechanism import Mechanism
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML as PARITY
 from cpuwheels.verification.serving.result import SERVE
@@ -73,6 +74,7 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
         templates("cpuwheels.index")
         .get_template("view.html.j2")
         .render(
+            unconfined=Mechanism("none").title,
             newest=newest,
             installs=installs_of(listed, None if newest else view),
             page=lasting_view,

@@ -70,6 +70,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "served": known.served if entry.served == "not run" else entry.served,
         # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
+        "sandbox": known.sandbox or entry.sandbox,
     }
     return entry.model_copy(update=changes)
 

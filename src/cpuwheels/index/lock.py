@@ -8,14 +8,16 @@ wheel by its URL, which both read.
 from __future__ import annotations
 
 import hashlib
-import tomllib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import tomli_w
 from packaging.pylock import Pylock, PylockValidationError
 
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import PublishError, reason
+from cpuwheels.core.parse import parse_toml
+from cpuwheels.core.plain_file import read_plain
+from cpuwheels.core.urls import without_userinfo
 from cpuwheels.index.entry import Lock
 from cpuwheels.index.layout import link, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.index.entry import Entry
+
+LARGEST = 16 << 20
+"""Bytes of a lock; vLLM's have 500 KiB."""
 
 
 def lock_beside(wheel: Path, entry: Entry, address: str | None = None) -> tuple[Lock, bytes] | None:
@@ -45,25 +50,27 @@ def lock_beside(wheel: Path, entry: Entry, address: str | None = None) -> tuple[
         )
     path = wheel.with_name(LOCK)
     try:
-        content = path.read_bytes()
+        content = read_plain(path, LARGEST)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise _unusable(path, str(error)) from error
     try:
-        lock = tomllib.loads(content.decode())
+        lock = parse_toml(content, path)
         Pylock.from_dict(lock).validate()
     except (ValueError, PylockValidationError) as error:
-        raise _unusable(path, str(error)) from error
+        raise _unusable(path, reason(error)) from error
     own = [file for file in _files(lock) if file.get("path") == wheel.name]
     if [file["hashes"].get("sha256") for file in own] != [entry.sha256]:
         raise _unusable(path, f"it is not the lock of {wheel.name} with sha256 {entry.sha256}")
     for file in _files(lock):
+        if without_userinfo(str(file.get("url", ""))) != str(file.get("url", "")):
+            raise _unusable(path, "it has a URL with a user name or a password in it")
         if file is not own[0] and urlsplit(file.get("url", "")).scheme not in {"http", "https"}:
             raise _unusable(path, f"it has {file.get('path') or file.get('url')}, which is on this machine alone")
     if address is not None:
         del own[0]["path"]
-        own[0]["url"] = f"{address.rstrip('/')}/{link('', wheel_path(entry))}"
+        own[0]["url"] = f"{without_userinfo(address).rstrip('/')}/{link('', wheel_path(entry))}"
         content = tomli_w.dumps(lock).encode()
     return Lock(sha256=hashlib.sha256(content).hexdigest(), by_url=address is not None), content
 

@@ -32,6 +32,7 @@ from cpuwheels.index.layout import (
     wheel_path,
 )
 from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
+from cpuwheels.index.removal import finish_removal
 from cpuwheels.index.simple_pages import page_text, view_pages
 from cpuwheels.pipeline.pylock import FILE as LOCK
 
@@ -153,11 +154,12 @@ def _put(bucket: Bucket, path: str, content: bytes | Path) -> bool:
 
 
 def finish(bucket: Bucket) -> Entry | None:
-    """Finish what an interrupted publisher began, and return which wheel it was; the caller holds the index.
+    """Finish what an interrupted publisher began, and return which wheel it published; the caller holds the index.
 
     Raises:
         PublishError: The journal is damaged, or something cannot be written.
     """
+    finish_removal(bucket)
     content = bucket.read(JOURNAL)
     if content is None:
         return None

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from cpuwheels.core.errors import PublishError
-from cpuwheels.index.entry import Speed, read_entry
+from cpuwheels.index.entry import VARIANT, Speed, read_entry
 from cpuwheels.index.lock import lock_beside
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.entry import Entry
     from cpuwheels.index.publish import Published
 
 
@@ -29,8 +32,11 @@ def publish_wheel(
     target: str | None = None,
     nightly: bool = False,
     address: str | None = None,
+    version: str | None = None,
 ) -> Published:
     """Publish a wheel with the lock and the reports next to it.
+
+    All of it is read as data, since whoever made the commit decides on it.
 
     Args:
         bucket: Where the index is kept.
@@ -40,6 +46,8 @@ def publish_wheel(
         target: Target id, if the wheel does not contain it.
         nightly: Whether it becomes the newest of its target.
         address: Where the users of the index reach it, for the lock.
+        version: What was asked to be built, without a label: of the commit, or of a release if no commit is given. A
+            wheel that says something else is refused.
 
     Raises:
         PublishError: It or its lock cannot be listed in an index, a test of it failed, or it cannot be published.
@@ -47,6 +55,8 @@ def publish_wheel(
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)
     matrix.target(entry.target)
+    if version is not None:
+        _require_asked(entry, wheel, commit, version)
     lock, content = lock_beside(wheel, entry, address) or (None, None)
     found = reports_beside(wheel, entry.sha256, also=[LOCK] if lock else [])
     if found.parity == "failed":
@@ -64,6 +74,24 @@ def publish_wheel(
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    known = {"lock": lock, "parity": found.parity, "served": found.served, "speed": speed}
+    known = {"lock": lock, "parity": found.parity, "served": found.served, "speed": speed, "sandbox": found.sandbox}
     entry = entry.model_copy(update={**known, "beside": tuple(sorted(found.files))})
     return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content))
+
+
+def _require_asked(entry: Entry, wheel: Path, commit: str | None, version: str) -> None:
+    """Refuse a wheel that is not the one that was asked for: a commit could name itself as another or as a release.
+
+    Raises:
+        PublishError: It has another commit or version.
+    """
+    label = f"{version}{'.' if '+' in version else '+'}{VARIANT}"
+    if entry.commit == commit and entry.version in {str(Version(version)), str(Version(label))}:
+        return
+    said = f"version {entry.version}" + (f" of commit {entry.commit}" if entry.commit else "")
+    asked = f"version {version}" + (f" of commit {commit}" if commit else "")
+    raise PublishError(
+        f"{wheel.name} is {said}; {asked} was asked for",
+        where=wheel,
+        next_step="do not publish it; read what the commit does to its version",
+    )

@@ -7,22 +7,35 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.options import LEAST_RATIO
-from cpuwheels.core.errors import PublishError, UsageError, WheelError
+from cpuwheels.core.errors import CpuwheelsError, PublishError
+from cpuwheels.core.parse import parse_json
+from cpuwheels.core.places import without_places
+from cpuwheels.core.plain_file import read_plain
+from cpuwheels.core.urls import without_userinfo
 from cpuwheels.index.entry import Speed
 from cpuwheels.pipeline.built_wheel import RECORD
+from cpuwheels.pipeline.recorded_build import OPERATORS
 from cpuwheels.pipeline.report.write import PAGE, published_report
 from cpuwheels.verification.benchmark.result import SPEED
+from cpuwheels.verification.parity.html import parity_page
 from cpuwheels.verification.parity.reports import HTML, JSON
-from cpuwheels.verification.parity.results import read_parity
+from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import SERVE, Served
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.index.entry import TestResult
 
-NAMES = (RECORD, PAGE, "operators.json", JSON, HTML, SPEED, SERVE)
+NAMES = (RECORD, OPERATORS, JSON, SPEED, SERVE)
+"""Those that are data."""
+
+LARGEST = 64 << 20
+"""Bytes of a report; ``parity.json`` of all cases has 10 MiB."""
+
+_NAME = 80
+"""Characters of an operator's name that a page shows."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +47,14 @@ class Reports:
         parity: The result of its parity.
         served: The result of serving it.
         speed: The result of a comparison with another wheel.
+        sandbox: What confined upstream's code when it was built; empty if no record says it.
     """
 
     files: dict[str, bytes]
     parity: TestResult
     served: TestResult
     speed: Speed | None
+    sandbox: str = ""
 
 
 def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
@@ -57,9 +72,10 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
     served: TestResult = "not run"
     speed = None
     try:
-        files = {name: path.read_bytes() for name in NAMES if (path := wheel.with_name(name)).is_file()}
+        files = _read(wheel)
         if JSON in files:
-            found = read_parity(wheel.with_name(JSON))
+            found = Parity.model_validate_json(files[JSON])
+            files[HTML] = parity_page(found).encode()  # that in the folder could hold anything
             if found.sha256 == sha256 and not found.only:
                 parity = "passed" if found.passed else "failed"
             else:
@@ -74,27 +90,62 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
             speed = _speed(files[SPEED], sha256)
             if speed is None:
                 del files[SPEED]
-        if PAGE in files and RECORD in files:
-            files[PAGE] = _page(wheel, files, also)
-    except (OSError, UsageError, ValueError, KeyError, TypeError) as error:
+        sandbox = _take_record(files, sha256)
+        if page := _page(wheel, files, also):
+            files[PAGE] = page
+    except (OSError, CpuwheelsError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    return Reports(files, parity, served, speed)
+    return Reports(files, parity, served, speed, sandbox)
 
 
-def _page(wheel: Path, files: dict[str, bytes], also: Iterable[str]) -> bytes:
-    """Return the build report without links to what is not published; as it is if its record is another version's."""
+def _read(wheel: Path) -> dict[str, bytes]:
+    """Return the data among the reports next to a wheel, as every reader of JSON reads them; pages are made from them.
+
+    Raises:
+        MalformedDataError: One is not JSON.
+        OSError: One cannot be read, is a link, or is too large.
+    """
+    files = {}
+    for name in NAMES:
+        try:
+            content = read_plain(wheel.with_name(name), LARGEST)
+        except FileNotFoundError:
+            continue
+        value = parse_json(content, name)
+        shown = without_places(value)
+        # What others cannot use is left out of it; otherwise it is published as it was written.
+        files[name] = content if shown == value else (json.dumps(shown, indent=1, allow_nan=False) + "\n").encode()
+    return files
+
+
+def _page(wheel: Path, files: Mapping[str, bytes], also: Iterable[str]) -> bytes | None:
+    """Return the build report without links to what is not published; None if the record is not one of this version."""
+    if RECORD not in files:
+        return None
     try:
-        return published_report(wheel.parent, {*files, *also}).encode()
-    except WheelError:
-        return files[PAGE]
+        return without_userinfo(published_report(wheel.parent, {*files, PAGE, *also})).encode()
+    except CpuwheelsError:
+        return None
+
+
+def _take_record(files: dict[str, bytes], sha256: str) -> str:
+    """Return what confined the build, or nothing; take out the record of another wheel, and what belongs to it."""
+    if RECORD not in files:
+        return ""
+    record = parse_json(files[RECORD], RECORD)
+    if record.get("wheel", {}).get("sha256", sha256) == sha256:
+        return str(record.get("sandbox", {}).get("mechanism", ""))
+    for name in (RECORD, OPERATORS):
+        files.pop(name, None)
+    return ""
 
 
 def _speed(report: bytes, sha256: str) -> Speed | None:
     """Return the result of a comparison; None if it is another wheel's, or of only some operators."""
-    found = json.loads(report)
+    found = parse_json(report, SPEED)
     if found["wheel"]["sha256"] != sha256 or found["only"]:
         return None
-    slower = [one["operator"] for one in found["operators"] if one["high"] < LEAST_RATIO]
+    slower = [str(one["operator"])[:_NAME] for one in found["operators"] if one["high"] < LEAST_RATIO]
     return Speed(against=found["against"]["name"], ratio=found["geometric_mean"], slower=tuple(sorted(slower)))

@@ -12,6 +12,7 @@ from cpuwheels.index.html import root_page, view_page
 from cpuwheels.index.layout import COMMITS, DAYS, JSON, NIGHTLY, day_path, files_of, project_folder, wheel_path
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, newest_rows, read_commit_page, read_entries
+from cpuwheels.index.removal import remove_files
 from cpuwheels.index.simple_pages import page_text, view_pages
 
 if TYPE_CHECKING:
@@ -55,11 +56,11 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
         without = _without_wheels(bucket, names, oldest)
         if gone := {day_of(entry) for of in old.values() for entry in of} | {day_of(row) for row in without}:
             _forget(bucket, gone, old.keys() | {row.name for row in without})
+        paths: list[str] = []
         for view, of in old.items():
-            for path in reversed(view_pages(view, of) | view_page(view, of)):
-                bucket.remove(path)
-            for path in (path for one in of for path in files_of(one)):
-                bucket.remove(path)
+            paths += [*reversed(view_pages(view, of) | view_page(view, of))]
+            paths += [path for one in of for path in files_of(one)]
+        remove_files(bucket, paths)
     return sorted(old)
 
 

@@ -176,7 +176,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
                 self.send_error(HTTPStatus.NOT_FOUND)
             elif stat.S_ISDIR(os.fstat(handle).st_mode):
                 self.send_response(HTTPStatus.MOVED_PERMANENTLY)
-                self.send_header("Location", f"{urlsplit(self.path).path}/")
+                self.send_header("Location", f"{self.path.partition('?')[0]}/")
                 self.send_header("Content-Length", "0")
                 self.end_headers()
             else:
@@ -226,11 +226,11 @@ def _is_own(host: str) -> bool:
 
 def _parts(target: str) -> list[str] | None:
     """Return the names of a request's path, that of a folder's page filled in; None if there can be no such file."""
-    try:
-        path = unquote(urlsplit(target).path, errors="strict")
-    except ValueError:
+    if not target.startswith("/"):  # the address of another server, for a proxy
         return None
-    if not path.startswith("/"):
+    try:
+        path = unquote(target.partition("?")[0], errors="strict")
+    except ValueError:
         return None
     parts = path[1:].split("/")
     if not parts[-1]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
+from cpuwheels.core.parse import parse_json
 from cpuwheels.core.templates import templates
 from cpuwheels.fetch.vllm_wheels import PROJECT
 from cpuwheels.index.entry import VARIANT, Entry
@@ -57,7 +58,8 @@ def read_view(page: bytes) -> list[Entry]:
         ValueError: It is not a page that this version writes.
     """
     try:
-        return [Entry.model_validate_json(json.dumps(file[PRIVATE])) for file in json.loads(page)["files"]]
+        files = parse_json(page, "a page of the index")["files"]
+        return [Entry.model_validate_json(json.dumps(file[PRIVATE])) for file in files]
     except (KeyError, TypeError, ValueError) as error:
         raise ValueError(f"it is not a page that this version writes: {error!r}") from error
 

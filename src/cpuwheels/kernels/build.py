@@ -7,13 +7,17 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
+from cpuwheels.kernels.ccache.apart import cache_for
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile_flags import read_flags, write_flags
 from cpuwheels.kernels.configure import configure
+from cpuwheels.kernels.confined import confinement
 from cpuwheels.kernels.depfile import kernels_key, read_files, reads_cache
+from cpuwheels.kernels.executed import counted_files, unreported_reads
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import MemoryUse, gate_session, open_gate
 from cpuwheels.kernels.memory.ledger import LEDGER, read_records
@@ -69,36 +73,46 @@ def get_kernels(
     """
     store = context.store
     if found := _find(request, store):
-        context.reporter.info(f"kernels {found[0]} are in the store; nothing to compile")
-        return _kernels(store, *found, built=False)
+        context.reporter.info(f"kernels {found.key} are in the store; nothing to compile")
+        return found
     build = request.key()
     with store.lock("kernel-build", build):
         if found := _find(request, store):
-            return _kernels(store, *found, built=False)
-        work = store.work(KIND, build)
-        workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
-        memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
-        reads = read_files(request, workspaces)
-        key = kernels_key(request, reads)
+            return found
+        with store.working(KIND, build) as work:
+            workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
+            memory = _build(context, request, workspaces, cap(workspaces[0].gate), cache())
+            if request.key() != build:
+                raise CompileError(
+                    "the source in the store was changed while its kernels were built",
+                    where=request.source.folder,
+                    next_step="do not trust this source; the store makes its copy again",
+                )
+            reads = read_files(request, workspaces, store.root)
+            key = kernels_key(request, reads)
 
-        def fill(folder: Path) -> None:
-            collect(request, workspaces, folder, context.logs / "collect.log")
-            write_flags(workspaces, folder)
-            (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
+            def fill(folder: Path) -> None:
+                collect(request, workspaces, folder, context.logs / "collect.log")
+                write_flags(workspaces, folder)
+                (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-        store.get(KIND, key, fill)
-        reads_cache(request, store).keep(reads)
-        remove_tree(work)
+            folder = store.get(KIND, key, fill)
+            reads_cache(request, store).keep(reads)
+            remove_tree(work)
     report_memory(memory, context.reporter)
-    return _kernels(store, key, reads, built=True)
+    return _kernels(folder, key, reads, built=True)
 
 
-def _find(request: KernelRequest, store: Store) -> tuple[str, Reads] | None:
-    """Return the key of the kernels in the store that this request results in, and what they depend on."""
+def _find(request: KernelRequest, store: Store) -> Kernels | None:
+    """Return the kernels in the store that this request results in."""
+    counted = counted_files(request.source.folder)
     known: dict[str, Reads] = {}
     for reads in reads_cache(request, store).known():
-        known.setdefault(kernels_key(request, reads), reads)
-    return next(((key, reads) for key, reads in known.items() if store.find(KIND, key)), None)
+        known.setdefault(kernels_key(request, reads, counted), reads.with_files(counted))
+    for key, reads in known.items():
+        if folder := store.find(KIND, key):
+            return _kernels(folder, key, reads, built=False)
+    return None
 
 
 def _build(
@@ -115,16 +129,28 @@ def _build(
     first.link_acl(get_acl_library(context, request, plan, cache))
     name = unused_name(request)
     learned = plan.learned.with_name(name)
-    unused = read_unused(learned, plan.seed.with_name(name))
+    unused = read_unused(*(table.with_name(name) for table in reversed(plan.tables())))
     if not first.unused.is_file() or read_unused(first.unused) != unused:
         write_unused(first.unused, unused)
-    launchers = Launchers.of(plan.gate, first.ledger, cache, request)
+    if cache:
+        cache = _own_cache(context, cache, request.source.folder)
+    launchers = replace(
+        Launchers.of(plan.gate, first.ledger, cache, request),
+        confinement=confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl]),
+    )
     used = [_compile(context, request, workspace, launchers, plan) for workspace in workspaces]
     if request.onednn and not read_unused(first.unused):
         write_unused(learned, still_unused(unused, unused_files(first)))
     return replace(
         used[0], peak=max(use.peak for use in used), wrong=tuple(wrong for use in used for wrong in use.wrong)
     )
+
+
+def _own_cache(context: BuildContext, cache: CompilerCache, source: Path) -> CompilerCache | None:
+    if reason := unreported_reads(source):
+        context.reporter.info(f"compiling without the compiler cache: {reason}, and it could not see what that reads")
+        return None
+    return cache_for(cache, context.store, source)
 
 
 def _compile(
@@ -149,8 +175,7 @@ def _compile(
     return session.finished()
 
 
-def _kernels(store: Store, key: str, reads: Reads, *, built: bool) -> Kernels:
-    folder = store.path(KIND, key)
+def _kernels(folder: Path, key: str, reads: Reads, *, built: bool) -> Kernels:
     return Kernels(
         key=key,
         folder=folder,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CommandError, ConfigureError
 from cpuwheels.core.process import run
+from cpuwheels.kernels.confined import require_files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,17 +44,16 @@ def run_cmake(
     Raises:
         ConfigureError: CMake stopped; its output is in the message.
     """
+    command: list[str | Path] = [
+        environment.scripts / "cmake",
+        *("-S", source, "-B", build, "-G", "Ninja"),
+        *("-C", init_cache, "-Wno-dev", "--no-warn-unused-cli"),
+    ]
+    confined = launchers.confined(f"CMake of {title}", command, {**env, **launchers.variables()})
     try:
-        run(
-            [
-                environment.scripts / "cmake",
-                *("-S", source, "-B", build, "-G", "Ninja"),
-                *("-C", init_cache, "-Wno-dev", "--no-warn-unused-cli"),
-            ],
-            log=log,
-            env={**env, **launchers.variables()},
-        )
+        run(confined.argv, log=log, env=confined.env)
     except CommandError as error:
         raise ConfigureError(
             f"CMake could not configure {title}", where=source, log=log, output=error.output, next_step=next_step
         ) from error
+    require_files([build / "compile_commands.json"])

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
+from cpuwheels.kernels.confined import require_files
 from cpuwheels.kernels.request import OPTIMISATION
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def configure(request: KernelRequest, workspace: Workspace, launchers: Launchers
         log=log,
         next_step="read the log; a new upstream version may need another compiler or another patch",
     )
+    require_files([workspace.modules_list, workspace.libraries_list])
     workspace.mark_configured()
 
 

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import os
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator
 
 from cpuwheels.core.capture import capture
-from cpuwheels.core.digests import make_key, text_digest, tree_files
+from cpuwheels.core.digests import make_key, text_digest
 from cpuwheels.core.direct_mode import ABSENT, DirectModeCache, content_digest
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.models import Strict
+from cpuwheels.kernels.executed import counted_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Sequence
 
     from cpuwheels.core.store import Store
     from cpuwheels.kernels.request import KernelRequest
@@ -25,11 +28,22 @@ if TYPE_CHECKING:
 
 KIND = "reads"
 
-CONFIGURED = ("CMakeLists.txt", "cmake")
-"""Read by CMake itself; all of it counts."""
+_MACHINES_OWN = ("/usr/", "/opt/", "/Library/", "/Applications/")
+"""Where a machine's own compilers have their headers."""
 
-GENERATORS = "csrc/**/*.py"
-"""Programs that upstream's CMake runs to write headers."""
+
+def _is_below(name: str) -> bool:
+    path = PurePosixPath(name)
+    return name == str(path) and name.isprintable() and not path.is_absolute() and ".." not in path.parts
+
+
+def _all_below(names: tuple[str, ...]) -> tuple[str, ...]:
+    if wrong := next((name for name in names if not _is_below(name)), None):
+        raise ValueError(f"{wrong!a} is no name of a file in a source")
+    return names
+
+
+_Names = Annotated[tuple[str, ...], AfterValidator(_all_below)]
 
 
 class Reads(Strict):
@@ -39,8 +53,8 @@ class Reads(Strict):
     an ``#include`` now finds first.
     """
 
-    files: tuple[str, ...]
-    folders: tuple[str, ...]
+    files: _Names
+    folders: _Names
 
     def digest(self, source: Path) -> str:
         """Return one digest of these files and names in a tree."""
@@ -50,6 +64,10 @@ class Reads(Strict):
             for name, names in self.names(source).items()
         ]
         return text_digest("\n".join(rows))
+
+    def with_files(self, names: Iterable[str]) -> Reads:
+        """Return these, and some more files."""
+        return Reads(files=tuple(sorted({*self.files, *names})), folders=self.folders)
 
     def contents(self, source: Path) -> dict[str, str]:
         """Return the digest of each file in a tree; what is not there counts as absent."""
@@ -64,21 +82,41 @@ class Reads(Strict):
         }
 
 
-def kernels_key(request: KernelRequest, reads: Reads) -> str:
-    """Return the key of kernels: a digest of what was read for them and of everything apart from the source."""
-    return make_key(beside=request.key_beside_source(), source=reads.digest(request.source.folder))
+def kernels_key(request: KernelRequest, reads: Reads, counted: Sequence[str] | None = None) -> str:
+    """Return the key of kernels: a digest of what was read for them and of everything apart from the source.
+
+    Args:
+        request: Their inputs.
+        reads: What was read for the same kernels or for those of another source.
+        counted: The files of the source that count always, whether or not they are among those read for another one.
+    """
+    source = request.source.folder
+    named = reads.with_files(counted_files(source) if counted is None else counted)
+    return make_key(beside=request.key_beside_source(), source=named.digest(source))
 
 
-def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads:
+def read_files(request: KernelRequest, workspaces: Iterable[Workspace], store: Path) -> Reads:
     """Return what a finished build depended on, from ninja's log of the compilers' dependencies.
 
+    Args:
+        request: What was built.
+        workspaces: Where.
+        store: The stores' root, where toolchains and environments are.
+
     Raises:
-        CompileError: ninja cannot tell.
+        CompileError: ninja cannot tell, or a compiler read a file of this machine that nothing names.
     """
     found: set[str] = set()
+    named = _named_folders(request, store)
     for workspace in workspaces:
         done = capture([request.environment.scripts / "ninja", "-C", workspace.build, "-t", "deps"])
-        read = {path for line in done.output.splitlines() if (path := _below(line, workspace))}
+        paths = {
+            os.path.normpath(workspace.build / line.strip())
+            for line in done.output.splitlines()
+            if line.startswith("    ")
+        }
+        prefix = f"{workspace.source}/"
+        read = {path.removeprefix(prefix) for path in paths if path.startswith(prefix)}
         if done.returncode != 0 or not read:
             raise CompileError(
                 "ninja does not list the files that the compilers read",
@@ -86,11 +124,19 @@ def read_files(request: KernelRequest, workspaces: Iterable[Workspace]) -> Reads
                 output=done.output[-2000:],
                 next_step=f"remove {workspace.folder} and build again",
             )
+        named_here = (f"{workspace.folder}/", *named)
+        # GCC does not escape every blank in a depfile: a path then ends there, and the rest is another one.
+        cut = {folder.partition(" ")[0] for folder in named_here if " " in folder}
+        if other := next((path for path in sorted(paths - cut) if not path.startswith(named_here)), None):
+            raise CompileError(
+                f"a compiler read {other}, which is neither the source's nor the toolchain's",
+                where=workspace.build,
+                next_step="find the #include that names it; kernels with files of this machine in them are not used",
+            )
         found |= read
-    source = request.source.folder
-    configured = {path.relative_to(source).as_posix() for path in _configured(source)}
     folders = {str(PurePosixPath(name).parent) for name in found}
-    return Reads(files=tuple(sorted(found | configured)), folders=tuple(sorted(folders)))
+    reads = Reads(files=tuple(sorted(found)), folders=tuple(sorted(folders)))
+    return reads.with_files(counted_files(request.source.folder))
 
 
 def reads_cache(request: KernelRequest, store: Store) -> DirectModeCache[Reads]:
@@ -98,17 +144,9 @@ def reads_cache(request: KernelRequest, store: Store) -> DirectModeCache[Reads]:
     return DirectModeCache(store, KIND, request.key_beside_source(), Reads)
 
 
-def _below(line: str, workspace: Workspace) -> str | None:
-    """Return the path below the source that a line of ``ninja -t deps`` names, if it does."""
-    if not line.startswith("    "):
-        return None
-    path = os.path.normpath(workspace.build / line.strip())
-    prefix = f"{workspace.source}/"
-    return path.removeprefix(prefix) if path.startswith(prefix) else None
-
-
-def _configured(source: Path) -> Iterator[Path]:
-    for name in CONFIGURED:
-        path = source / name
-        yield from tree_files(path) if path.is_dir() else [path] if path.exists() else []
-    yield from source.glob(GENERATORS)
+def _named_folders(request: KernelRequest, store: Path) -> tuple[str, ...]:
+    """Return the beginnings of paths whose content is named: what is in the stores, and the compilers of a machine."""
+    toolchain, environment = request.toolchain, request.environment
+    folders = [store, environment.site_packages, environment.torch_folder, toolchain.cc.parents[1]]
+    folders += [*toolchain.python_include, *([toolchain.sysroot] if toolchain.sysroot else [])]
+    return (*(f"{folder}/" for folder in dict.fromkeys(folders)), *_MACHINES_OWN)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.boot import is_complete, mark_complete
 from cpuwheels.core.digests import make_key, tree_digest
 from cpuwheels.core.errors import CompileError
-from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.filesystem import empty_folder, remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
+from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
+from cpuwheels.kernels.confined import confinement
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import gate_session
 from cpuwheels.kernels.memory.ledger import LEDGER
@@ -91,20 +93,26 @@ def get_project(
     key = project.key(request)
     kind, store, reporter, logs = f"{project.kind}-built", context.store, context.reporter, context.logs
 
-    def make(folder: Path) -> None:
-        work = _Work(project, store.work(project.kind, key))
+    def fill(folder: Path, work: _Work) -> None:
         work.prepare()
         identity = make_key(toolchain=request.toolchain.digest, project=project.digest)
-        launchers = Launchers.behind(plan.gate, work.ledger, cache, identity)
+        launchers = replace(
+            Launchers.behind(plan.gate, work.ledger, cache, identity),
+            confinement=confinement(context, request, work.folder, plan.gate, cache),
+        )
         env = build_variables(request.environment, work.folder, work.values, {}, launchers)
         work.configure(request, launchers, env, logs / f"{project.kind}-configure.log")
         log = logs / f"{project.kind}-compile.log"
         reporter.info(f"compiling {project.title}; log: {log}")
         ninja = request.environment.scripts / "ninja"
         with gate_session(plan, work.outputs(), work.ledger) as session:
-            run_ninja(ninja, work.build, project.libraries, env, session, reporter, log)
+            run_ninja(ninja, work.build, project.libraries, env, launchers, session, reporter, log)
         work.collect(folder)
         remove_tree(work.folder)
+
+    def make(folder: Path) -> None:
+        with store.working(project.kind, key) as place:
+            fill(folder, _Work(project, place))
 
     return store.get(kind, key, make)
 
@@ -123,16 +131,19 @@ class _Work:
         self._project = project
 
     def prepare(self) -> None:
-        """Copy the sources, unless that was finished before: a project may write among them."""
-        if self._prepared.is_file():
+        """Copy the sources, unless that was finished before, since the machine was started.
+
+        A project may write among them.
+        """
+        if is_complete(self._prepared):
             os.utime(self.folder)  # somebody is going on with it
             return
         with storage_errors(self.folder):
-            remove_tree(self.folder)
-            self.folder.mkdir(parents=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            empty_folder(self.folder)
             ignore = skip_manifest(self._project.source)
             shutil.copytree(self._project.source, self.source, symlinks=True, ignore=ignore)
-            write_atomic(self._prepared, "")
+            mark_complete(self._prepared)
 
     def configure(self, request: KernelRequest, launchers: Launchers, env: Mapping[str, str], log: Path) -> None:
         """Run CMake's configuration; with the same settings as before it finds everything as it was."""
@@ -163,7 +174,8 @@ class _Work:
 
     def outputs(self) -> list[str]:
         """Return the object files that the build can make, relative to the build folder."""
-        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
+        path = self.build / "compile_commands.json"
+        entries = parse_as(list[dict[str, str]], path.read_bytes(), path)
         prefix = f"{self.build}/"
         return sorted({entry["output"].removeprefix(prefix) for entry in entries if "output" in entry})
 

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Self
 from cpuwheels.core.digests import make_key
 from cpuwheels.kernels.ccache.header_shadowing import shadows_digest
 from cpuwheels.kernels.ccache.settings import NOTE
+from cpuwheels.sandbox.confine import Confined
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.kernels.ccache.settings import CompilerCache
+    from cpuwheels.kernels.confined import Confinement
     from cpuwheels.kernels.memory.memgate import GateFolder
     from cpuwheels.kernels.request import KernelRequest
 
@@ -26,11 +28,13 @@ class Launchers:
         compiler: Before compilers.
         linker: Before linkers.
         environment: Variables for both.
+        confinement: Confines CMake and ninja, which start both; they run as they are if there is none.
     """
 
     compiler: Sequence[str] = ()
     linker: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
+    confinement: Confinement | None = None
 
     @classmethod
     def of(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, request: KernelRequest) -> Self:
@@ -57,6 +61,14 @@ class Launchers:
             linker=alone,
             environment=cache.environment(identity),
         )
+
+    def confined(
+        self, name: str, argv: Sequence[str | Path], env: Mapping[str, str], also: Iterable[Path] = ()
+    ) -> Confined:
+        """Return CMake's or ninja's command as it is run; the arguments are those of `Confinement.command`."""
+        if self.confinement is None:
+            return Confined(list(argv), dict(env))
+        return self.confinement.command(name, argv, env, also)
 
     def variables(self) -> dict[str, str]:
         """Return CMake's variables for them, to be set in its cache and in its environment.

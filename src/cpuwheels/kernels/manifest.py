@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from cpuwheels.core.direct_mode import ABSENT
 from cpuwheels.core.models import Strict
 from cpuwheels.kernels.depfile import Reads
+from cpuwheels.kernels.executed import counted_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -67,6 +68,7 @@ class KernelManifest(Strict):
 
     def _changed_files(self, source: Path) -> Iterator[str]:
         reads = Reads(files=tuple(self.files), folders=tuple(self.folders))
+        yield from (f"{name} is new" for name in sorted(set(counted_files(source)) - self.files.keys()))
         for name, digest in reads.contents(source).items():
             if digest != self.files[name]:
                 what = (
@@ -92,14 +94,15 @@ def kernel_manifest(
         tcmalloc: Digest of what the allocator next to them is compiled from.
     """
     source = inputs.source.folder
+    reads = kernels.reads.with_files(counted_files(source))
     return KernelManifest(
         kernels=kernels.key,
         modules=kernels.modules,
         chooser=chooser,
         tcmalloc=tcmalloc,
         beside=inputs.beside_source(),
-        files=kernels.reads.contents(source),
-        folders=kernels.reads.names(source),
+        files=reads.contents(source),
+        folders=reads.names(source),
     )
 
 

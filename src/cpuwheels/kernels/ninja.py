@@ -54,7 +54,8 @@ def compile_modules(
     """
     ninja = request.environment.scripts / "ninja"
     env = build_environment_variables(request, workspace, launchers)
-    run_ninja(ninja, workspace.build, workspace.modules(), env, session, reporter, log)
+    run_ninja(ninja, workspace.build, workspace.modules(), env, launchers, session, reporter, log)
+    workspace.require_files()
 
 
 def run_ninja(
@@ -62,6 +63,7 @@ def run_ninja(
     build: Path,
     targets: Sequence[str],
     env: Mapping[str, str],
+    launchers: Launchers,
     session: Session,
     reporter: Reporter,
     log: Path,
@@ -75,6 +77,7 @@ def run_ninja(
         build: The folder, configured with launchers of the session's gate.
         targets: What to make.
         env: The environment, without the gate's variables.
+        launchers: Confine ninja.
         session: The build behind the gate.
         reporter: Shows progress.
         log: Ninja's output.
@@ -84,10 +87,16 @@ def run_ninja(
         CompileError: A file did not compile or link.
     """
     watch = _Watch(reporter, session, build, targets)
-    command = session.command([ninja, "-C", build, f"-j{session.window}", *targets])
+    # The control group is entered first: what makes the sandbox counts, and a confined process could not enter it.
+    confined = launchers.confined(
+        f"compiling {', '.join(targets)}",
+        [ninja, "-C", build, f"-j{session.window}", *targets],
+        {**env, **session.plan.gate.environment()},
+        [session.held.oom_events] if session.held.oom_events else [],
+    )
     try:
         with in_background(watch.show):
-            run(command, log=log, env={**env, **session.plan.gate.environment()}, on_line=watch.line)
+            run(session.command(confined.argv), log=log, env=confined.env, on_line=watch.line)
     except CommandError as error:
         cap = f"a memory cap of {format_size(session.plan.jobs.cap)}"
         raise explain_failure(watch.failure or error.output.splitlines(), cap, log) from error

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.boot import is_complete, mark_complete
+from cpuwheels.core.filesystem import empty_folder, remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
+from cpuwheels.core.sealed_entry import skip_manifest
+from cpuwheels.kernels.confined import require_files
+from cpuwheels.kernels.executed import check_links
 from cpuwheels.kernels.memory.ledger import LEDGER
+from cpuwheels.kernels.request import KERNEL_INPUTS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,26 +52,33 @@ class Workspace:
         self._configured = own / "configured"
 
     def prepare(self, request: KernelRequest) -> None:
-        """Copy the sources, unless that was finished before.
+        """Copy the sources, unless that was finished before, since the machine was started.
 
         The trees in the store are never built in: upstream's build generates headers among its sources.
         """
         with storage_errors(self.folder):
-            if self._prepared.is_file():
+            if is_complete(self._prepared):
                 os.utime(self.folder)  # somebody is going on with it
             else:
                 self._copy(request)
             write_atomic(self.cpuinfo, self.configuration.cpuinfo)
 
     def _copy(self, request: KernelRequest) -> None:
-        remove_tree(self.folder)
-        self.folder.mkdir(parents=True)
-        copies = {self.source: request.source.folder}
+        check_links(request.source.folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        empty_folder(self.folder)
+        self.source.mkdir()
+        # Nothing else of the source is there to be read or run: its content is in no key of kernels.
+        for part in KERNEL_INPUTS:
+            origin = request.source.folder / part
+            if origin.is_dir():
+                shutil.copytree(origin, self.source / part, symlinks=True)
+            elif origin.is_file():
+                shutil.copy2(origin, self.source / part)
         if request.onednn is not None:
-            copies[self.onednn] = request.onednn.folder
-        for copy, entry in copies.items():
-            shutil.copytree(entry, copy, symlinks=True, ignore=skip_manifest(entry))
-        write_atomic(self._prepared, "")
+            entry = request.onednn.folder
+            shutil.copytree(entry, self.onednn, symlinks=True, ignore=skip_manifest(entry))
+        mark_complete(self._prepared)
 
     def link_acl(self, compiled: Path | None) -> None:
         """Give the compiled Arm Compute Library, if there is one, a place next to the sources."""
@@ -97,6 +108,15 @@ class Workspace:
         self._configured.unlink(missing_ok=True)
         remove_tree(self.build)
 
+    def require_files(self) -> None:
+        """Refuse what a build left where its files should be, before any of it is opened.
+
+        Raises:
+            CompileError: One of them is no plain file.
+        """
+        require_files([self.build / "compile_commands.json", self.modules_list, self.libraries_list, self.ledger])
+        require_files([*self.libraries(), *self.link_maps(), *map(self.module, self.modules())])
+
     def outputs(self) -> list[str]:
         """Return the object files that CMake's build can make, relative to the build folder, as compilers get them."""
         prefix = f"{self.build}/"
@@ -104,8 +124,8 @@ class Workspace:
 
     def compilations(self) -> list[dict[str, str]]:
         """Return CMake's compilation database: ``file`` and ``output`` of every compilation, among others."""
-        entries: list[dict[str, str]] = json.loads((self.build / "compile_commands.json").read_text(encoding="utf-8"))
-        return entries
+        path = self.build / "compile_commands.json"
+        return parse_as(list[dict[str, str]], path.read_bytes(), path)
 
     def defined_modules(self) -> list[str]:
         """Return the extension modules that upstream's CMake defines for this target."""

@@ -15,6 +15,7 @@ from cpuwheels.pipeline.package_wheel import Package, package_wheel
 from cpuwheels.pipeline.pylock import write_pylock
 from cpuwheels.pipeline.report.write import PAGE, refresh_report
 from cpuwheels.pipeline.test_environment import install_environment
+from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.load.install_check import check_install
@@ -106,12 +107,14 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
                 source=assembly.inputs.source,
                 environment=assembly.inputs.environment,
                 made=assembly.record,
+                sandbox=get_sandbox(context).mechanism,
                 wheel=built.as_record(),
                 tried=tried,
                 timings=context.reporter.timings,
                 announcements=context.reporter.announcements,
                 beside=[PAGE, *(path.name for path in staged.iterdir() if path != built.path)],
                 logs=os.path.relpath(context.logs, output),
+                places=context.paths.names,
             )
             refresh_report(staged)
             put_in_place(staged, output)
@@ -191,7 +194,7 @@ def _checked(
         "", installation.features, [installation.loader.python()], environment=needed_variables(installation.onednn)
     )
     cpus = installation.cpus or (own,)
-    chosen = require_chosen(cpus, target, check.site, log)
+    chosen = require_chosen(cpus, target, check.site, log, confine=installation.confine)
     for cpu, name in chosen.items():
         context.reporter.info(f"{target.chooser} loads {name} on {cpu or 'this CPU'}")
     loaded = [library.name for library in check.libraries if not library.not_loaded]

@@ -96,6 +96,7 @@ def build(
     wanted_source(matrix, target, options)
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
+    context = replace(context, store=context.store.trusting(request.trust))
     if plan:
         assembly = _compiled(context, request, known, plan)
     else:

@@ -10,6 +10,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.places import without_places
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.provenance import Provenance
+    from cpuwheels.sandbox.mechanism import Mechanism
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
 
@@ -31,14 +33,18 @@ def write_record(
     source: Source,
     environment: Environment,
     made: Mapping[str, Any],
+    sandbox: Mechanism,
     wheel: Mapping[str, Any],
     tried: Sequence[Mapping[str, object]],
     timings: Mapping[str, float],
     announcements: list[str],
     beside: Iterable[str],
     logs: str = "",
+    places: Mapping[Path, str] | None = None,
 ) -> None:
     """Write ``record.json``.
+
+    It is published with the wheel, so it has no folders of this machine and no credentials of URLs.
 
     Args:
         path: Where.
@@ -47,6 +53,7 @@ def write_record(
         source: For its origin.
         environment: For its tools.
         made: From `compiled_record` or `precompiled_record`.
+        sandbox: What confined upstream's code.
         wheel: File name, sha256, size, tags, moved requirements.
         tried: For each CPU of the install check what was loaded on it, and what the chooser chose; empty if nothing
             here runs the wheel.
@@ -54,12 +61,14 @@ def write_record(
         announcements: What the run announced.
         beside: Names of the files next to the wheel.
         logs: Folder of this run's logs, relative to the wheel's.
+        places: Folders of this run, with what is written for each.
     """
     record = {
         **provenance.as_dict(),
         "wheel_key": wheel_key,
         "origin": {"source": source.origin, "version_from": source.version_from, "torch": environment.torch_from},
         "wheel": dict(wheel),
+        "sandbox": sandbox.as_record(),
         "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
         "tools": environment.tools | {"cpuwheels": version("cpuwheels")},
@@ -75,7 +84,7 @@ def write_record(
         "logs": logs,
         **made,
     }
-    write_atomic(path, json.dumps(record, indent=1) + "\n")
+    write_atomic(path, json.dumps(without_places(record, places), indent=1, allow_nan=False) + "\n")
 
 
 def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from cpuwheels.config.host import check_own_machine, markers
 from cpuwheels.core.errors import UsageError
 from cpuwheels.environment.test_env import install_with_torch, new_environment
 from cpuwheels.environment.torch_environment import torch_environment
+from cpuwheels.fetch.git import Git
 from cpuwheels.pipeline import build
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.source.worktree import check_tree
@@ -58,7 +59,7 @@ def develop(
         The environment's interpreter.
 
     Raises:
-        UsageError: The interpreter is not there.
+        UsageError: The interpreter is not there, or the checkout's commits bring an environment along.
         CpuwheelsError: Any stage's own error.
     """
     target = matrix.buildable(name)
@@ -71,6 +72,8 @@ def develop(
             where="--python",
             next_step="give the path of an environment's python, or leave it out for one in the checkout",
         )
+    if python is None:
+        _check_own(folder)
     apart = replace(paths, dist=paths.dist / "develop")
     built = build.build(apart, matrix, name, replace(options, source=str(folder)), reporter, check=False)
     context = open_context(apart, matrix, target, options, reporter)
@@ -86,3 +89,18 @@ def develop(
         used = python or own
         install_with_torch(environment, wheel, used, context.logs, requirements=requirements)
     return used
+
+
+def _check_own(checkout: Path) -> None:
+    """Refuse an environment that is part of the checkout's commits: the installer would run its interpreter.
+
+    Raises:
+        UsageError: It is.
+    """
+    listed = Git(checkout).ask("ls-files", "--", VENV)
+    if listed.returncode == 0 and listed.output.strip():
+        raise UsageError(
+            f"the checkout's commits have a {VENV} in them, whose programs would be run",
+            where=checkout / VENV,
+            next_step="name an environment of your own with --python, or remove it from the commits",
+        )

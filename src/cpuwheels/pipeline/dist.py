@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import WheelError
-from cpuwheels.core.filesystem import remove_tree, storage_errors, sync_folder
+from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_folder, sync_tree
+from cpuwheels.pipeline.built_wheel import RECORD
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,12 +29,14 @@ def new_logs(paths: Paths, target: str) -> Path:
     """
     folder = paths.dist / "logs" / target
     with storage_errors(paths.dist, next_step="make the output folder writable or pass --dist"):
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folders(folder)
         for old in sorted(path for path in folder.iterdir() if path.is_dir())[: -KEPT_LOGS + 1]:
             remove_tree(old)
-        stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
-        (folder / stamp).mkdir()
-    return folder / stamp
+        while True:  # another run may begin in the same microsecond
+            logs = folder / datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%f")
+            with suppress(FileExistsError):
+                logs.mkdir()
+                return logs
 
 
 @contextmanager
@@ -46,7 +49,7 @@ def staging(paths: Paths, target: str, version: str) -> Iterator[Path]:
     folder = paths.dist / target / f".new-{version}"
     with storage_errors(paths.dist, next_step="make the output folder writable or pass --dist"):
         remove_tree(folder)
-        folder.mkdir(parents=True)
+        make_folders(folder)
     try:
         yield folder
     finally:
@@ -56,8 +59,9 @@ def staging(paths: Paths, target: str, version: str) -> Iterator[Path]:
 def put_in_place(staged: Path, output: Path) -> Path:
     """Move everything staged to the output folder and return the wheel's place there.
 
-    What belongs to the wheel goes first; the wheel follows in one rename; a wheel of another name that an
-    earlier build left there is removed last.
+    What belongs to the wheel goes first, and stays without its record until all of it is there; the wheel follows in
+    one rename; a wheel of another name that an earlier build left there is removed last. So whenever this is cut short,
+    a wheel with a record is the one that the record is about, with all that belongs to it.
 
     Raises:
         WheelError: There is not exactly one wheel staged.
@@ -69,13 +73,15 @@ def put_in_place(staged: Path, output: Path) -> Path:
             f"{len(wheels)} wheels are staged, expected one", where=staged, next_step="remove that folder and run again"
         )
     with storage_errors(output, next_step="make the output folder writable or pass --dist"):
-        output.mkdir(parents=True, exist_ok=True)
-        for item in sorted(staged.iterdir()):
+        make_folders(output)
+        sync_tree(staged)
+        (output / RECORD).unlink(missing_ok=True)
+        sync_folder(output)
+        for item in sorted(staged.iterdir(), key=lambda item: (item.name == RECORD, item.name)):
             if item not in wheels:
-                if item.is_dir():
-                    remove_tree(output / item.name)
-                item.replace(output / item.name)
+                replace_tree(item, output / item.name)
         finished = wheels[0].replace(output / wheels[0].name)
+        sync_folder(output)
         for other in output.glob("*.whl"):
             if other != finished:
                 other.unlink()

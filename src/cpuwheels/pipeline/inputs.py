@@ -11,6 +11,7 @@ from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.errors import OneDnnError
 from cpuwheels.environment.torch_environment import check_torch, torch_environment
 from cpuwheels.kernels.request import KernelInputs, KernelRequest
+from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.source.acl import NAME, choose_acl, get_acl
 from cpuwheels.source.onednn import choose_onednn, get_onednn
 from cpuwheels.source.patched import prepare_source
@@ -124,6 +125,7 @@ def gather(context: BuildContext, found: Upstream, known: Mapping[str, Environme
     """
     reporter = context.reporter
     with reporter.stage("environment", f"Python with torch {found.torch} and the locked build tools"):
+        get_sandbox(context)  # where there is none, it is refused or announced before anything of upstream's runs
         environment = known.get(found.torch) or torch_environment(context, found.torch)
     onednn = acl = None
     if found.onednn is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +13,7 @@ from uv import find_uv_bin
 
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
+from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.process import run
 from cpuwheels.fetch.uv import NEWEST_GLIBC, uv_environment
 from cpuwheels.verification.serving.requirements import APART
@@ -124,10 +124,11 @@ class Resolution:
         output = self.work / "pylock.uv.toml"
         command = [find_uv_bin(), "pip", "compile", "pyproject.toml", "--format", "pylock.toml", *_OPTIONS, *options]
         try:
-            run([*command, "--output-file", output.name], log=self.log, env=uv_environment(), cwd=self.work)
+            env = uv_environment(project=True)
+            run([*command, "--output-file", output.name], log=self.log, env=env, cwd=self.work)
         except CommandError as error:
             raise self._error(f"what it requires cannot be resolved ({self.log})", error.output) from error
-        lock = tomllib.loads(output.read_text(encoding="utf-8"))
+        lock = parse_toml(output.read_bytes(), output)
         output.unlink()
         return lock
 

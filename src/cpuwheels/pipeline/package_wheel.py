@@ -15,6 +15,7 @@ from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.manifest import FILE as MANIFEST
 from cpuwheels.pipeline.provenance import NOTE, wheel_note
+from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
 from cpuwheels.wheel.dist_info_cache import DistInfoCache
@@ -133,6 +134,7 @@ def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tu
             epoch=package.epoch,
             out=work / "raw",
             log=log,
+            sandbox=get_sandbox(context),
             platform=platform,
         )
         kept.keep(raw)

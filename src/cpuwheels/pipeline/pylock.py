@@ -6,7 +6,6 @@ of it; what was not seen there is not in it.
 
 from __future__ import annotations
 
-import tomllib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -19,6 +18,7 @@ from packaging.version import Version
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import BuildEnvironmentError
 from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.parse import parse_toml
 from cpuwheels.environment.torch_index import offered_files, torch_pin
 from cpuwheels.pipeline.lock_resolution import Resolution
 
@@ -55,7 +55,7 @@ def write_pylock(
         reason = error.what if isinstance(error, BuildEnvironmentError) else str(error)
         context.reporter.announce(f"the wheel has no {FILE} next to it: {reason}")
         return None
-    lock = tomllib.loads(resolved.read_text(encoding="utf-8"))
+    lock = parse_toml(resolved.read_bytes(), resolved)
     own = {"name": wheel.path.name, "path": wheel.path.name, "size": wheel.size, "hashes": {"sha256": wheel.sha256}}
     lock["packages"].append({"name": project.name, "version": project.version, "wheels": [own]})
     lock["packages"].sort(key=lambda package: (package["name"], package.get("version", "")))

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.process import relay
-from cpuwheels.core.store import MOVABLE, Store
+from cpuwheels.core.sealed_entry import MOVABLE
+from cpuwheels.core.store import Store
 from cpuwheels.core.verbosity import verbosity_arguments
 
 if TYPE_CHECKING:

@@ -78,6 +78,14 @@ class PrecompiledRecord(_Part):
     sha256: str
 
 
+class SandboxRecord(_Part):
+    """What confined upstream's code."""
+
+    mechanism: str
+    reason: str = ""
+    """Why it was no better one."""
+
+
 class BuildRecord(Provenance):
     """All of a ``record.json``."""
 
@@ -96,6 +104,8 @@ class BuildRecord(Provenance):
     jobs: JobsRecord
     compilers: CompilerRecord | None = None
     memory: MemoryUse | None = None
+    sandbox: SandboxRecord | None = None
+    """None in records of earlier versions."""
     files: tuple[JobRecord, ...] = ()
     precompiled: PrecompiledRecord | None = None
 

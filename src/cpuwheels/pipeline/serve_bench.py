@@ -15,6 +15,7 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.fetch.requested_wheel import requested_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.serving_sandbox import model_places, serving_sandbox
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.source.sdist import DEFAULT_INDEX
 from cpuwheels.verification.onednn_isa import needed_variables
@@ -39,8 +40,8 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.config.serving_options import ServeBenchOptions
     from cpuwheels.core.console import Reporter
+    from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.native_helpers import CpuFeatures
-    from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.serving.environment import ServingEnvironment
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
@@ -94,12 +95,23 @@ def serve_bench(
     require_servable(wheels, target, cpu)
     limit = hold_onednn_back(reporter, cpu)
     began, started = datetime.now(UTC), time.monotonic()
-    with context.store.scratch("wheel") as work, server_variables(work, limit) as env:
+    with (
+        context.store.scratch("wheel") as work,
+        server_variables(work, limit) as env,
+        serving_sandbox(context, work, env) as sandbox,
+    ):
         with reporter.stage("environment", "both wheels, each with torch and everything else it requires"):
-            environments = _environments(context, wheels, work, limit)
+            torches = {wheel.torch: torch_environment(context, wheel.torch) for wheel in wheels}
+            environments = _environments(context, wheels, torches, work)
             sides = _sides(wheels, environments, chosen)
             loads = next((side for side in sides if side.has_command), sides[0])
-            load = Load(loads.environment.python, env, work, context.logs / "serve-bench-load.log")
+            readable = [each.python.parent.parent for each in environments]
+            readable += [torch.debian.folder for torch in torches.values() if torch.debian]
+            readable += [library for side in sides for library in side.preload]
+            confine = sandbox.confine(environments[0].python, [*readable, *model_places(models.values())])
+            for python in dict.fromkeys(each.python for each in environments):
+                require_products(python, needed_variables(limit), context.logs / "preflight.log", confine)
+            load = Load(loads.environment.python, env, work, context.logs / "serve-bench-load.log", confine)
             made = make_bench_models(load, [each for each, folder in models.items() if folder is None])
         cases = [
             BenchCase(model, folder or made[model], speculation, made[DRAFT] if speculation == "draft" else None)
@@ -135,6 +147,7 @@ def serve_bench(
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
         loads=bench_loads(found),
+        sandbox=sandbox.as_record(),
     )
 
 
@@ -238,7 +251,7 @@ def _wheel(context: BuildContext, text: str, option: str) -> KernelWheel:
 
 
 def _environments(
-    context: BuildContext, wheels: Sequence[KernelWheel], work: Path, limit: OnednnLimit | None
+    context: BuildContext, wheels: Sequence[KernelWheel], torches: Mapping[str, Environment], work: Path
 ) -> list[ServingEnvironment]:
     """Make an environment for each wheel; one for both if they are one file."""
     made: dict[str, ServingEnvironment] = {}
@@ -247,10 +260,8 @@ def _environments(
             continue
         folder = work / place
         folder.mkdir()
-        torch = torch_environment(context, wheel.torch)
-        environment = serving_environment(context, torch, wheel, folder, locked=False, relock=False)
-        require_products(environment.python, needed_variables(limit), context.logs / "preflight.log")
-        made[wheel.sha256] = environment
+        torch = torches[wheel.torch]
+        made[wheel.sha256] = serving_environment(context, torch, wheel, folder, locked=False, relock=False)
     return [made[wheel.sha256] for wheel in wheels]
 
 

@@ -12,6 +12,7 @@ from cpuwheels.config.debian_lock import glibc_of, load_lock, python_of
 from cpuwheels.config.host import markers
 from cpuwheels.core.errors import BuildEnvironmentError, UsageError
 from cpuwheels.fetch.wheel_tags import missing_wheels
+from cpuwheels.pipeline.serving_sandbox import model_places, serving_sandbox
 from cpuwheels.pipeline.test_environment import emulated, require_torch
 from cpuwheels.verification.emulation.machine import require_emulated
 from cpuwheels.verification.serving.case import Wanted
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.serving_options import ServeOptions
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.serving.result import Case
     from cpuwheels.wheel.kernel_wheel import KernelWheel
@@ -66,7 +68,11 @@ def serve_emulated(context: BuildContext, wheel: KernelWheel, options: ServeOpti
     models = chosen_models(options.models, MADE)
     require_wheels(context, wheel, relock=options.relock)
     began, started = datetime.now(UTC), time.monotonic()
-    with context.store.scratch("wheel") as work, server_variables(work, None) as env:
+    with (
+        context.store.scratch("wheel") as work,
+        server_variables(work, None) as env,
+        serving_sandbox(context, work, env) as sandbox,
+    ):
         with reporter.stage("environment", f"an emulated machine with {target.machine} and what the wheel requires"):
             machine = emulated(context)
             require_torch(context, wheel, machine)
@@ -75,8 +81,11 @@ def serve_emulated(context: BuildContext, wheel: KernelWheel, options: ServeOpti
             )
             used = {name: next(cpu for cpu in cpus if cpu.tries(name)) for name in options.libraries}
             log = context.logs / "operators.log"
-            operators = _operators(models, used, wheel, environment.site, work / "operators", log)
-        setting = Setting(environment, work, context.logs, memory_share(), {**env, **_VARIABLES}, emulated=True)
+            readable = [work / "venv", *machine.places, *model_places(models.values())]
+            confine = sandbox.confine(environment.python, readable)
+            operators = _operators(models, used, wheel, environment.site, work / "operators", log, confine)
+        variables = {**env, **_VARIABLES}
+        setting = Setting(environment, work, context.logs, memory_share(), variables, emulated=True, confine=confine)
         with reporter.stage("serve", "small models, few tokens, compared with transformers'"):
             cases = []
             for case in _cases(setting, wheel, models, options, target, used, operators):
@@ -97,6 +106,7 @@ def serve_emulated(context: BuildContext, wheel: KernelWheel, options: ServeOpti
         lacks=environment.lacks,
         moved=environment.moved,
         memory_utilization=setting.memory,
+        sandbox=sandbox.as_record(),
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
         cases=tuple(cases),
@@ -171,7 +181,13 @@ def require_wheels(context: BuildContext, wheel: KernelWheel, *, relock: bool) -
 
 
 def _operators(
-    models: Mapping[str, Path | None], used: Mapping[str, Cpu], wheel: KernelWheel, site: Path, work: Path, log: Path
+    models: Mapping[str, Path | None],
+    used: Mapping[str, Cpu],
+    wheel: KernelWheel,
+    site: Path,
+    work: Path,
+    log: Path,
+    confine: Confine,
 ) -> dict[str, frozenset[str]]:
     """Return what each library registers, if a model asks for an operator: importing torch takes half a minute."""
     if not any(MADE.get(name, Model()).operators for name in models):
@@ -179,7 +195,7 @@ def _operators(
     found: dict[str, frozenset[str]] = {}
     for library, cpu in used.items():
         place = {library: wheel.libraries[library]}
-        found |= library_operators(Path(cpu.python[0]), site, place, work / library, log)
+        found |= library_operators(Path(cpu.python[0]), site, place, work / library, log, confine)
     return found
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,9 @@ from cpuwheels.core.errors import CommandError, UsageError
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
+from cpuwheels.pipeline.serving_sandbox import serving_sandbox
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
+from cpuwheels.pipeline.user_places import UserPlaces
 from cpuwheels.verification.serving.case import first_error
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.memory import memory_share
@@ -24,6 +26,8 @@ from cpuwheels.verification.serving.setting import Setting, server_variables
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
@@ -32,6 +36,23 @@ MODEL = "qwen3"
 """The model that is served to a script: one that is made on the spot."""
 
 DTYPE = "bfloat16"
+
+
+@dataclass(frozen=True)
+class ScriptRequest:
+    """A script that asks a server.
+
+    Attributes:
+        script: The script.
+        limit: Seconds that it has; None for no limit.
+        env: Variables that it gets besides; the server does not.
+        places: What of the user's files it sees, which the server does not; the working folder if not given.
+    """
+
+    script: Path
+    limit: float | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    places: UserPlaces | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +85,7 @@ def check_script(script: Path) -> None:
 
 
 def serve_script(
-    paths: Paths, matrix: Matrix, name: str, wheel: Path, script: Path, limit: float | None, reporter: Reporter
+    paths: Paths, matrix: Matrix, name: str, wheel: Path, request: ScriptRequest, reporter: Reporter
 ) -> ScriptResult:
     """Serve a small model, and run a script that asks the server.
 
@@ -77,40 +98,51 @@ def serve_script(
         matrix: The configuration.
         name: Target id.
         wheel: A wheel of that target.
-        script: The script.
-        limit: Seconds that it has; None for no limit.
+        request: The script.
         reporter: Told of every step.
 
     Raises:
         CpuwheelsError: Any stage's own error.
     """
+    script, limit = request.script, request.limit
+    places = request.places or UserPlaces(Path.cwd())
     target = matrix.buildable(name)
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     onednn = hold_onednn_back(reporter, this_cpu(context))
     log = context.logs / "serve-script.log"
-    with context.store.scratch("wheel") as work, server_variables(work, onednn) as env:
+    with (
+        context.store.scratch("wheel") as work,
+        server_variables(work, onednn) as env,
+        serving_sandbox(context, work, env) as sandbox,
+    ):
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=False, relock=False)
-        setting = Setting(environment, work, context.logs, memory_share(), env)
+        readable = [work / "venv", *([torch.debian.folder] if torch.debian else [])]
+        confine = sandbox.confine(environment.python, readable)
+        setting = Setting(environment, work, context.logs, memory_share(), env, confine=confine)
         model = make_models(setting, [MODEL])[MODEL]
         server_log = context.logs / f"serve-{MODEL}.log"
-        request = ServerRequest(environment.python, model, DTYPE, setting.memory, env, server_log)
+        started = ServerRequest(
+            environment.python, model, DTYPE, setting.memory, env, server_log, confine=setting.confine
+        )
         status, last = None, ""
         try:
-            with reporter.stage("serve", f"{script.name} asks a server; log: {log}"), serving(request) as server:
+            with reporter.stage("serve", f"{script.name} asks a server; log: {log}"), serving(started) as server:
                 asked = {
                     **env,
+                    **request.env,
                     "OPENAI_BASE_URL": server.url,
                     "OPENAI_API_KEY": "none",
                     "CPUWHEELS_MODEL": NAME,
                     "CPUWHEELS_PYTHON": str(environment.python),
                 }
                 command = [environment.python, script] if script.suffix == ".py" else [script]
+                confined = sandbox.script(environment.python, [*readable, script], places)(command, asked)
                 with ended_after(limit) as late:
-                    done = run(command, log=log, env=asked, cwd=Path.cwd(), check=False)
+                    done = confined.ended(run(confined.argv, log=log, env=confined.env, cwd=places.folder, check=False))
                 last = next(iter(reversed(done.output.strip().splitlines())), "")
                 if late.is_set():
                     return ScriptResult(None, f"no end within {limit:g} s", last)

@@ -13,6 +13,7 @@ from cpuwheels.core.errors import UsageError
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.serve_emulated import serve_emulated
+from cpuwheels.pipeline.serving_sandbox import model_places, serving_sandbox
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.verification.emulation.cpus import require_runnable
 from cpuwheels.verification.onednn_isa import needed_variables
@@ -79,21 +80,39 @@ def serve_wheel(
         require_runnable(library, {each.name: each.needs for each in target.libraries}, cpu.features)
     limit = hold_onednn_back(reporter, cpu)
     began, started = datetime.now(UTC), time.monotonic()
-    with context.store.scratch("wheel") as work, server_variables(work, limit) as env:
+    with (
+        context.store.scratch("wheel") as work,
+        server_variables(work, limit) as env,
+        serving_sandbox(context, work, env) as sandbox,
+    ):
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
-            require_products(environment.python, needed_variables(limit), context.logs / "preflight.log")
+            readable = [work / "venv", *([torch.debian.folder] if torch.debian else []), *model_places(models.values())]
+            confine = sandbox.confine(environment.python, readable)
+            require_products(environment.python, needed_variables(limit), context.logs / "preflight.log", confine)
             compiler = ""
-            if "compile" in options.modes and (why := lacking_headers(environment.python)):
+            if "compile" in options.modes and (why := lacking_headers(environment.python, confine)):
                 options = _without_compile(options, asked, why, reporter)
             if "compile" in options.modes:
-                variables, compiler = compiler_variables(context, work)
+                variables, compiler, places = compiler_variables(context, work)
                 env.update(variables)
+                confine = sandbox.confine(environment.python, [*readable, *places])
             loadable = {name: place for name, place in found.libraries.items() if runs(name, target, cpu)}
             log = context.logs / "operators.log"
-            operators = library_operators(environment.python, environment.site, loadable, work / "operators", log)
-        setting = Setting(environment, work, context.logs, memory_share(), env, compiler, options.level == "full")
+            operators = library_operators(
+                environment.python, environment.site, loadable, work / "operators", log, confine
+            )
+        setting = Setting(
+            environment,
+            work,
+            context.logs,
+            memory_share(),
+            env,
+            compiler,
+            figures=options.level == "full",
+            confine=confine,
+        )
         with reporter.stage("serve", "small models, greedy answers, compared with transformers'"):
             cases = []
             for case in _cases(setting, found, models, options, target, cpu, limit, operators):
@@ -115,6 +134,7 @@ def serve_wheel(
         memory_utilization=setting.memory,
         onednn_limit=limit.isa if limit else "",
         onednn_reason=limit.reason if limit else "",
+        sandbox=sandbox.as_record(),
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
         cases=tuple(cases),

@@ -16,14 +16,18 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.sandbox.confine import unconfined
+from cpuwheels.sandbox.prepare import confine_as, get_sandbox
+from cpuwheels.sandbox.steps import load, parity
 from cpuwheels.toolchain.helper_toolchain import native_helpers
 from cpuwheels.toolchain.native_helpers import cpu_at_hand, probe
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.emulation.machine import emulated_machine
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.verification.load.cpu_loaders import CpuLoaders
-from cpuwheels.verification.load.loader import Loader
+from cpuwheels.verification.load.loader import PROBES, Loader
 from cpuwheels.verification.onednn_isa import needed_variables, onednn_limit
+from cpuwheels.verification.parity.preflight import SCRIPTS
 from cpuwheels.verification.parity.run import ParityEnvironment, Trial
 
 if TYPE_CHECKING:
@@ -33,6 +37,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ParityOptions
     from cpuwheels.core.console import Reporter
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.emulation.machine import EmulatedMachine
     from cpuwheels.verification.onednn_isa import OnednnLimit
@@ -48,12 +53,14 @@ class InstallEnvironment:
         cpus: Those CPUs, with interpreters that find the installed wheel; none if only this machine's own is there.
         features: What they have.
         onednn: How far oneDNN may go with this machine's own; None if it finds out itself.
+        confine: Confines a command of the interpreters.
     """
 
     loader: Loader | CpuLoaders
     cpus: tuple[Cpu, ...]
     features: frozenset[str]
     onednn: OnednnLimit | None = None
+    confine: Confine = unconfined
 
 
 def emulated(context: BuildContext) -> EmulatedMachine:
@@ -83,18 +90,31 @@ def install_environment(
     if not is_foreign(context.target):
         cpu = cpu_at_hand(context.store)
         limit = hold_onednn_back(context.reporter, cpu) if cpu else None
+        confine = _confined_loading(context, environment, work)
         loader = Loader(
             lambda: layered_environment(environment, work / "venv", context.logs),
             work / "check",
             log,
             needed_variables(limit),
+            confine,
         )
-        return InstallEnvironment(loader, (), features, limit)
+        return InstallEnvironment(loader, (), features, limit, confine)
     if context.target.root is None:
         return None
-    cpus = emulated(context).environment(work / "venv")
+    machine = emulated(context)
+    cpus = machine.environment(work / "venv")
+    packages = [work / "venv", *machine.places]
+    confine = confine_as(context, lambda python: load(python, packages, PROBES, work / "check"))
     emulated_features = frozenset[str]().union(*(cpu.features for cpu in cpus))
-    return InstallEnvironment(CpuLoaders(cpus, work / "check", log), cpus, emulated_features)
+    loaders = CpuLoaders(cpus, work / "check", log, confine)
+    return InstallEnvironment(loaders, cpus, emulated_features, confine=confine)
+
+
+def _confined_loading(context: BuildContext, environment: Environment, work: Path) -> Confine:
+    """Return what confines commands of the environment that a wheel is installed in."""
+    packages = [work / "venv", environment.python.absolute().parent.parent]
+    packages += [environment.debian.folder] if environment.debian else []
+    return confine_as(context, lambda python: load(python, packages, PROBES, work / "check"))
 
 
 def parity_environment(
@@ -141,28 +161,33 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
     limit = hold_onednn_back(context.reporter, here)
     own = Cpu("", here.features, [python], environment=needed_variables(limit))
+    packages = [work / "venv", PROBES, SCRIPTS, *([environment.debian.folder] if environment.debian else [])]
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.
     if wanted and options.emulation and options.level != "smoke":
         emulator = find_emulator(context, context.target.machine)
         users = limit.environment() if limit and limit.from_user else {}
+        packages.append(emulator.parents[2])
         for library in wanted:
             name = str(library.emulated)
             program = environment.debian.command(python) if environment.debian else [python]
             command: list[str | Path] = [emulator, "-cpu", name, *program]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
+    tests = context.root / "tests" / "parity"
     return ParityEnvironment(
         trials=tuple(trials),
         site=site,
         torch=environment.runs_torch,
-        tests=context.root / "tests" / "parity",
+        tests=tests,
         work=work,
         logs=context.logs,
         machine=here.model,
         threads=trials[0].threads,
         onednn=limit,
+        confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
+        sandbox=get_sandbox(context).mechanism.as_record(),
     )
 
 
@@ -179,18 +204,21 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         require_torch(context, wheel, machine)
         cpus = machine.environment(work / "venv")
         site = install_wheel(wheel.path, work / "venv" / "bin" / "python", None, context.logs)
-    threads = options.threads or 1
+    packages = [work / "venv", PROBES, *machine.places]
+    threads, tests = options.threads or 1, context.root / "tests" / "parity"
     return ParityEnvironment(
         trials=tuple(Trial(cpu, options.level, threads) for cpu in cpus),
         site=site,
         torch=machine.torch_version,
-        tests=context.root / "tests" / "parity",
+        tests=tests,
         work=work,
         logs=context.logs,
         machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})",
         threads=threads,
         emulated=True,
         at_once=usable_cpus().count,
+        confine=confine_as(context, lambda python: parity(python, packages, tests, work)),
+        sandbox=get_sandbox(context).mechanism.as_record(),
     )
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_own_machine, markers
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.test_env import separate_environment
 from cpuwheels.environment.torch_environment import torch_environment
@@ -13,11 +14,13 @@ from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.test_environment import hold_onednn_back, parity_environment, this_cpu
+from cpuwheels.sandbox.prepare import confine_as, get_sandbox
+from cpuwheels.sandbox.steps import timing
 from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest, compare_wheels, require_comparable
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.onednn_isa import needed_variables
-from cpuwheels.verification.parity.preflight import require_products
+from cpuwheels.verification.parity.preflight import SCRIPTS, require_products
 from cpuwheels.verification.parity.run import ParityRequest, run_parity
 from cpuwheels.wheel.kernel_wheel import read_wheel
 
@@ -61,11 +64,12 @@ def check_wheel(
         with reporter.stage("parity", f"the kernels of {wheel.name}, {options.level}"):
             if target.chooser is not None and target.chooser not in found.libraries:
                 cpus = [trial.cpu for trial in environment.trials]
-                loaded = require_chosen(cpus, target, environment.site, context.logs / "chooser.log")
+                log, confine = context.logs / "chooser.log", environment.confine
+                loaded = require_chosen(cpus, target, environment.site, log, confine=confine)
                 for cpu, library in loaded.items():
                     reporter.info(f"{target.chooser} loads {library} on {cpu or environment.machine}")
             for own in (trial.cpu for trial in environment.trials if not trial.cpu.name):
-                require_products(own.python[0], own.environment, context.logs / "preflight.log")
+                require_products(own.python[0], own.environment, context.logs / "preflight.log", environment.confine)
             return run_parity(ParityRequest(found, target, options.operators), environment, reporter)
 
 
@@ -101,15 +105,29 @@ def compare_speed(
                 for each, place in zip(wheels, ("wheel", "against"), strict=True)
             ]
             for side in {side.wheel.torch: side for side in (own, other)}.values():
-                require_products(side.python, side.env, context.logs / "preflight.log")
+                require_products(side.python, side.env, context.logs / "preflight.log", side.confine)
         with reporter.stage("kernel speed", f"{library}, {options.rounds} rounds"):
             script = paths.root / "tests" / "parity" / "time_cases.py"
             found = compare_wheels(request, own, other, script=script, logs=context.logs, reporter=reporter)
-    return SpeedResult(request, own, other, tuple(found.speeds()), tuple(found.left_out), cpu.model, limit)
+    return SpeedResult(
+        request,
+        own,
+        other,
+        tuple(found.speeds()),
+        tuple(found.left_out),
+        cpu.model,
+        limit,
+        get_sandbox(context).mechanism.as_record(),
+    )
 
 
 def _side(context: BuildContext, wheel: KernelWheel, folder: Path, limit: OnednnLimit | None) -> Side:
     environment = torch_environment(context, wheel.torch)
-    python = separate_environment(environment, folder, context.lock(TOOLS_LOCK), context.logs)
+    python = separate_environment(environment, folder / "venv", context.lock(TOOLS_LOCK), context.logs)
     site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
-    return Side(wheel, python, site, needed_variables(limit))
+    packages = [folder / "venv", SCRIPTS, *([environment.debian.folder] if environment.debian else [])]
+    own, tests = folder / "temporary", context.root / "tests" / "parity"
+    with storage_errors(own):
+        own.mkdir(parents=True)
+    confine = confine_as(context, lambda _: timing(python, packages, tests, own))
+    return Side(wheel, python, site, needed_variables(limit), confine)

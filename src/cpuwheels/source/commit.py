@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from pydantic import ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.parse import LONGEST
+from cpuwheels.core.plain_file import read_plain
+from cpuwheels.core.sealed_entry import sealed_digests
+from cpuwheels.core.trust import Trust
 from cpuwheels.source.clone import open_repository
 from cpuwheels.source.result import KIND
 from cpuwheels.source.snapshot import Known, take_snapshot
@@ -47,6 +50,7 @@ class CommitRequest:
     revision: str
     clone: Path | None
     remotes: tuple[str, ...]
+    trust: ClassVar = Trust.COMMIT
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Take a snapshot of the commit into the store.
@@ -56,6 +60,11 @@ class CommitRequest:
         """
         repository = open_repository(self.clone, self.remotes, [self.revision], store=store, reporter=reporter)
         commit = repository.commit(self.revision)
+        if self.clone is None and not repository.publishes(commit):
+            reporter.announce(
+                f"commit {commit} is on no branch and below no tag of {repository.name}: it may be of a pull request "
+                "or of anybody's fork"
+            )
         return commit_source(repository, commit, store=store, reporter=reporter)
 
 
@@ -131,7 +140,7 @@ def _earlier(repository: Repository, commit: str, store: Store) -> Iterator[_Ear
         if not repository.has(path.stem):
             continue
         try:
-            record = _Record.model_validate_json(path.read_bytes())
+            record = _Record.model_validate_json(read_plain(path, LONGEST))
         except (OSError, ValidationError):
             continue  # removed meanwhile, or damaged
         if folder := store.find(KIND, record.source):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.filesystem import link_or_copy, write_atomic
-from cpuwheels.core.store import skip_manifest
+from cpuwheels.core.sealed_entry import skip_manifest
 from cpuwheels.source.patches import AppliedPatch, apply_series
 
 if TYPE_CHECKING:

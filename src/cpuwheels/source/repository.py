@@ -95,6 +95,14 @@ class Repository:
         """Return whether a commit is there, by its hash or a reference's full name."""
         return self.git.ask("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
+    def publishes(self, commit: str) -> bool:
+        """Return whether a commit is on one of the repository's branches or below one of its tags.
+
+        Servers such as GitHub's also give the commits of every fork when they are asked for by their hash.
+        """
+        beyond = self.git.ask("rev-list", "--max-count=1", commit, "--not", "--branches", "--remotes", "--tags")
+        return beyond.returncode == 0 and not beyond.output.strip()
+
     def objects(self, commit: str, *parts: str) -> dict[str, str]:
         """Return mode and object name of each of a commit's files and links, by their sorted paths.
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.errors import LockedError, SourceError
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, local_repository
@@ -36,6 +37,10 @@ _NUMBERED = re.compile(r"v?[0-9]+\.")
 
 class SourceRequest(Protocol):
     """Something that can be turned into a source tree."""
+
+    @property
+    def trust(self) -> Trust:
+        """Who vouches for the source."""
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Return the source, fetching it if needed."""
@@ -132,7 +137,8 @@ def _release(version: str, sha256: str | None, matrix: Matrix) -> SdistRequest:
             where="--sha256",
             next_step="leave --sha256 out, or correct matrix.yaml if the pin is wrong",
         )
-    return SdistRequest(version, release.sdist.sha256, release.sdist.size, release.sdist.urls, "pinned in matrix.yaml")
+    pinned = release.sdist
+    return SdistRequest(version, pinned.sha256, pinned.size, pinned.urls, "pinned in matrix.yaml", Trust.RELEASE)
 
 
 def _refuse(sha256: str | None, what: str) -> None:

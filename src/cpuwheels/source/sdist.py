@@ -13,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from cpuwheels.core.digests import make_key, tree_names
 from cpuwheels.core.errors import DownloadError, SourceError
 from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.download import Pinned, fetch
 from cpuwheels.fetch.simple_index import index_files
 from cpuwheels.fetch.tarball import unpack_tar
@@ -41,6 +42,7 @@ class SdistRequest:
         size: Its bytes, if known.
         urls: Where it is; looked up on the index when empty.
         pinned_by: For people: who vouches for the digest.
+        trust: Who does, for the stores.
     """
 
     version: str
@@ -48,6 +50,7 @@ class SdistRequest:
     size: int | None
     urls: tuple[str, ...]
     pinned_by: str
+    trust: Trust = Trust.LOCAL
 
     @property
     def key(self) -> str:

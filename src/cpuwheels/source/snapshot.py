@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import digest_of_entries, entry_digest, make_key, text_digest
 from cpuwheels.core.errors import SourceError
-from cpuwheels.core.store import sealed_digests
+from cpuwheels.core.sealed_entry import sealed_digests
 from cpuwheels.source.result import KIND, Source
 from cpuwheels.source.tree_check import check_links, check_names
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from packaging.requirements import InvalidRequirement, Requirement
+from packaging.requirements import Requirement
 from packaging.version import Version
 
 from cpuwheels.core.errors import UnsuitableSourceError
+from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-_DECLARE = re.compile(r"FetchContent_Declare\s*\(\s*oneDNN\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
-_POPULATE = re.compile(r"FetchContent_Populate\s*\(\s*arm_compute\b(?P<body>.*?)\n\s*\)", re.DOTALL | re.IGNORECASE)
+_DECLARE = re.compile(r"FetchContent_Declare\s*\(\s*oneDNN\b", re.IGNORECASE)
+_POPULATE = re.compile(r"FetchContent_Populate\s*\(\s*arm_compute\b", re.IGNORECASE)
+_END = re.compile(r"^[ \t]*\)", re.MULTILINE)
+_LONGEST, _LONGEST_LINE = 4 << 20, 4096
 _TAG = re.compile(r"\bGIT_TAG\s+(?P<tag>\S+)")
 
 
@@ -59,27 +63,40 @@ def read_pins(folder: Path, markers: Mapping[str, str]) -> SourcePins:
 
 
 def _tags(fetched: re.Pattern[str], text: str) -> tuple[str, ...]:
-    found = [match["tag"] for call in fetched.finditer(text) if (match := _TAG.search(call["body"]))]
+    found, place = [], 0
+    # From call to call, so that a text without an end is read once and not once for each call.
+    while (call := fetched.search(text, place)) and (end := _END.search(text, call.end())):
+        if match := _TAG.search(text, call.end(), end.start()):
+            found.append(match["tag"])
+        place = end.end()
     return tuple(dict.fromkeys(found))
 
 
 def _torch_pin(text: str, markers: Mapping[str, str]) -> str | None:
     for line in text.splitlines():
+        if len(line) > _LONGEST_LINE:
+            continue
         try:
             requirement = Requirement(line.split(" #")[0].strip())
-        except InvalidRequirement:
-            continue  # comments, options and includes
-        applies = requirement.marker is None or requirement.marker.evaluate(dict(markers))
-        exact = [spec.version for spec in requirement.specifier if spec.operator == "==" and "*" not in spec.version]
-        if requirement.name == "torch" and applies and exact:
-            return Version(exact[0]).public
+            if requirement.name != "torch" or not (
+                requirement.marker is None or requirement.marker.evaluate({**markers})
+            ):
+                continue
+            exact = [
+                spec.version for spec in requirement.specifier if spec.operator == "==" and "*" not in spec.version
+            ]
+            if exact:
+                return Version(exact[0]).public
+        except ValueError:
+            continue  # comments, options and includes; markers that this environment does not have
     return None
 
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
+        return read_plain(os.path.realpath(path), _LONGEST).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
         raise UnsuitableSourceError(
-            f"cannot read {path.name} of the source: {error.strerror}", where=path, next_step="give a whole vLLM source"
+            f"cannot read {path.name} of the source: {why}", where=path, next_step="give a whole vLLM source"
         ) from error

@@ -24,7 +24,7 @@ NO_TAG = "0.0"
 
 _NODE_DIGITS = 9
 """As many as setuptools-scm writes."""
-_DESCRIBED = re.compile(r"(?:(?P<tag>.+)-(?P<distance>\d+)-g)?(?P<node>[0-9a-f]{40,64})(?P<dirty>-dirty)?")
+_DESCRIBED = re.compile(r"(?:(?P<tag>.+)-(?P<distance>\d+)-g)?(?P<node>[0-9a-f]{40,64})")
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def describe(git: Git, commit: str | None = None) -> Described:
     from setuptools_scm.version import format_version, meta  # noqa: PLC0415
     from vcs_versioning import VcsEnvironment  # noqa: PLC0415
 
-    asked = git.ask(*DESCRIBE, commit or "--dirty")
+    asked = git.ask(*DESCRIBE, commit or "HEAD")
     match = _DESCRIBED.fullmatch(asked.output.strip()) if asked.returncode == 0 else None
     if match is None:
         raise _unknown(git, asked.output)
-    node, dirty = match["node"], match["dirty"] is not None
-    how = f"git describe: {match[0]}"
+    node, dirty = match["node"], commit is None and is_changed(git)
+    how = f"git describe: {match[0]}{'-dirty' if dirty else ''}"
     tag, distance = match["tag"], int(match["distance"] or 0)
     if tag is None:
         counted = git.ask("rev-list", "--count", node)
@@ -84,6 +84,19 @@ def describe(git: Git, commit: str | None = None) -> Described:
     if dirty:
         return Described(f"{version}+g{node[:_NODE_DIGITS]}.dirty", how)
     return Described(version, how, node)
+
+
+def is_changed(git: Git) -> bool:
+    """Return whether files of a work tree differ from its commit; those of submodules belong to no source.
+
+    Raises:
+        SourceError: git cannot tell.
+    """
+    # With its submodules, git would run what they configure.
+    asked = git.ask("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all")
+    if asked.returncode != 0:
+        raise _unknown(git, asked.output)
+    return bool(asked.output.strip())
 
 
 def newest_release(repository: Repository) -> str:

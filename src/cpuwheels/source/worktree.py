@@ -6,11 +6,12 @@ import contextlib
 import os
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.errors import SourceError, UnsuitableSourceError
+from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git import Git
 from cpuwheels.source.repository import Repository
 from cpuwheels.source.result import epoch_of
@@ -39,6 +40,7 @@ class TreeRequest:
     """
 
     folder: Path
+    trust: ClassVar = Trust.LOCAL
 
     def get(self, store: Store, reporter: Reporter) -> Source:
         """Take a snapshot of the tree into the store.

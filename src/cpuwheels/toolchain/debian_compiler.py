@@ -18,17 +18,20 @@ from cpuwheels.core.capture import capture
 from cpuwheels.core.elf import is_elf
 from cpuwheels.core.errors import ToolchainError
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
-from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.fetch.debian.root import root_key, unpacked_root
 from cpuwheels.toolchain.probe import Compiler, RefusedError, probe, unusable
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.matrix import Target
+    from cpuwheels.core.store import Store
 
 KIND = "toolchains"
 RECIPE = 1
 """Increased when relocation changes what the compiler makes or where it looks."""
+
+_FINISHED = f"relocation {RECIPE}"
 
 
 def unpacked_compiler(context: BuildContext, lock: DebianLock) -> tuple[Compiler, Path]:
@@ -70,8 +73,14 @@ def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Pat
         store=context.store,
         reporter=context.reporter,
         finish=relocate,
-        finish_key=f"relocation {RECIPE}",
+        finish_key=_FINISHED,
     )
+
+
+def stored_programs(lock: DebianLock, kind: str, store: Store) -> Path | None:
+    """Return the folder of `unpacked_programs` if the store has it; nothing is fetched, or read back."""
+    folder = store.path(kind, root_key(lock, _FINISHED))
+    return folder if folder.is_dir() else None
 
 
 def require_runnable(lock: DebianLock, target: Target) -> None:

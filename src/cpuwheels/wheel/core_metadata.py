@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from packaging.metadata import parse_email
-from packaging.specifiers import SpecifierSet
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
 from cpuwheels.core.errors import WheelError
 from cpuwheels.wheel.requirements import MovedRequirement, sort_requirements
@@ -121,7 +121,7 @@ def read_project(metadata: bytes, entry_points: str = "") -> Project:
         summary=fields.get("summary", ""),
         readme=fields.get("description", "").strip("\n"),
         readme_type=fields.get("description_content_type", "text/plain"),
-        requires_python=str(SpecifierSet(fields.get("requires_python", ""))),
+        requires_python=_specifiers(fields.get("requires_python", "")),
         license_expression=fields.get("license_expression", ""),
         license_text=fields.get("license", ""),
         license_files=tuple(fields.get("license_files", ())),
@@ -137,8 +137,19 @@ def read_project(metadata: bytes, entry_points: str = "") -> Project:
     )
 
 
+def _specifiers(text: str) -> str:
+    try:
+        return str(SpecifierSet(text))
+    except InvalidSpecifier as error:
+        raise WheelError(f"metadata with a Requires-Python that is none: {error}", where="METADATA") from error
+
+
 def read_entry_points(text: str) -> tuple[tuple[str, Pairs], ...]:
-    """Return the groups of an ``entry_points.txt``, sorted."""
+    """Return the groups of an ``entry_points.txt``, sorted.
+
+    Raises:
+        WheelError: They cannot be read.
+    """
     parser = configparser.RawConfigParser(delimiters=("=",), strict=True)
     parser.optionxform = str  # type: ignore[assignment,method-assign]  # names are case-sensitive
     try:

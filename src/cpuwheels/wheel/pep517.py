@@ -9,12 +9,14 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CommandError, WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
+from cpuwheels.sandbox.steps import pep517_hook
 from cpuwheels.wheel.core_metadata import Project, differences, read_project
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.sandbox.confine import Sandbox
     from cpuwheels.wheel.overlay import Overlay
 
 # The umask is set in the child: this process may have other threads that write files. And this wheel is packed
@@ -26,7 +28,7 @@ _HOOK = (
 
 
 def build_overlay(
-    overlay: Overlay, *, python: Path, epoch: int, out: Path, log: Path, platform: str | None = None
+    overlay: Overlay, *, python: Path, epoch: int, out: Path, log: Path, sandbox: Sandbox, platform: str | None = None
 ) -> Path:
     """Call the overlay's PEP 517 hook and return the wheel it wrote.
 
@@ -36,6 +38,7 @@ def build_overlay(
         epoch: ``SOURCE_DATE_EPOCH``, seconds since 1970.
         out: Emptied, then holds the wheel alone.
         log: Log file of the step.
+        sandbox: Confines the hook: names of files, and licence files, are upstream's.
         platform: What Python takes for its platform, and the wheel's tag names; this machine's if not given.
 
     Raises:
@@ -48,8 +51,11 @@ def build_overlay(
     # The variable is CPython's own for cross builds (Lib/sysconfig, get_platform).
     host = {"_PYTHON_HOST_PLATFORM": platform} if platform else {}
     env = closed_environment({"SOURCE_DATE_EPOCH": str(epoch)} | host, path_first=[python.parent])
+    step = pep517_hook(python, python.parent.parent, overlay.folder, out)
+    # -P: files of the overlay are upstream's, and none is a module for the hook.
+    confined = sandbox.confine(step, [python, "-P", "-c", _HOOK, out], env, log.parent)
     try:
-        run([python, "-c", _HOOK, out], log=log, env=env, cwd=overlay.folder)
+        run(confined.argv, log=log, env=confined.env)
     except CommandError as error:
         raise WheelError(
             "the wheel cannot be built from its overlay project",
@@ -59,7 +65,7 @@ def build_overlay(
             next_step=f"try it by hand: uv build --wheel --no-build-isolation {overlay.folder}",
         ) from error
     wheels = sorted(out.glob("*.whl"))
-    if len(wheels) != 1:
+    if len(wheels) != 1 or wheels[0].is_symlink() or not wheels[0].is_file():
         raise WheelError(f"the build left {len(wheels)} wheels, expected one", where=out, log=log)
     return wheels[0]
 

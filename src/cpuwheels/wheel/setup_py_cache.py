@@ -1,9 +1,8 @@
 """The answers of a source's ``setup.py``, kept for sources that would get the same answers.
 
 Asking takes longer than everything else in making a wheel, and the answers rarely change: metadata, which files are
-packed, and the few that ``setup.py`` writes itself. They depend on the files that it reads and on the names of all
-files, not on the content of files that setuptools only copies. So they are looked up by the files that were read for
-earlier answers (`cpuwheels.core.direct_mode`).
+packed, and the few that ``setup.py`` writes itself. Their key names all that ``setup.py`` was shown
+(`cpuwheels.wheel.source_view`). What it was not shown it can only have copied, and a copy is taken from the source.
 """
 
 from __future__ import annotations
@@ -14,46 +13,28 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.digests import code_digest, make_key, text_digest, tree_names
-from cpuwheels.core.direct_mode import DirectModeCache, content_digest
+from cpuwheels.core.digests import code_digest, make_key, tree_names
 from cpuwheels.core.models import Strict
-from cpuwheels.core.store import MANIFEST
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.core.store import Store
+    from cpuwheels.wheel.setup_py_run import Asked
+    from cpuwheels.wheel.source_view import SourceView
 
 KIND = "packages"
-READS = "setup-reads"
 
-_LAYOUT = 1
+_LAYOUT = 2
 _COPIED = "copied.json"
 _METADATA = "metadata"
 _OWN = "own"
-
-
-class Notes(Strict):
-    """What asking one question did; see `cpuwheels.wheel.resources.setup_py_probe`."""
-
-    read: tuple[str, ...]
-    """Files of the source, besides those that were only copied."""
-    written: tuple[str, ...]
-    """Absolute paths."""
-    copied: dict[str, str]
-    """Absolute paths: the copy → what setuptools copied."""
-    against: tuple[str, ...]
-    """Reasons why the answers depend on more than can be noted."""
-
-
-class _Reads(Strict):
-    files: tuple[str, ...]
+_INSUFFICIENT = "insufficient.txt"
 
 
 class _Copied(Strict):
-    files: dict[str, tuple[str, bool]]
-    """Name in the package → name in the source, and whether it is executable in the package."""
+    files: dict[str, bool]
+    """Name in the package, which is that in the source → whether it is executable in the package."""
 
 
 @dataclass(frozen=True)
@@ -70,22 +51,25 @@ class Answers:
 
 
 class SetupPyCache:
-    """The answers for one source, if they were kept, and the place to keep them.
+    """The answers for one view of a source, if they were kept, and the place to keep them.
+
+    The key is formed here, before ``setup.py`` runs: what it may have changed afterwards is in no key.
 
     Args:
-        source: The prepared source.
+        view: What ``setup.py`` is shown.
         beside: Names everything else that the answers depend on: environment, version, device.
         store: Where answers are kept.
-        names: The source's files that are in the copy that is asked.
     """
 
-    def __init__(self, source: Path, beside: str, store: Store, names: Iterable[str]) -> None:
-        self._source = source
+    def __init__(self, view: SourceView, beside: str, store: Store) -> None:
+        self._view = view
         self._store = store
-        self._names = sorted(set(names) - {MANIFEST})
-        self._beside = make_key(layout=_LAYOUT, beside=beside, code=code_digest())
-        self._reads = DirectModeCache(store, READS, self._beside, _Reads)
-        self._listing = text_digest("\n".join(f"{name}\0{_kind(f'{source}/{name}')}" for name in self._names))
+        self._shown = view.key()
+        self._key = make_key(layout=_LAYOUT, beside=beside, code=code_digest(), view=self._shown)
+
+    def is_unchanged(self) -> bool:
+        """Return whether the source is still what the key names."""
+        return self._view.key() == self._shown
 
     def find(self, work: Path) -> Answers | None:
         """Return the answers if they were kept.
@@ -93,61 +77,65 @@ class SetupPyCache:
         Args:
             work: For files whose permissions in the package are others than in the source.
         """
-        keys = dict.fromkeys(self._key(reads) for reads in self._reads.known())
-        entry = next((found for key in keys if (found := self._store.find(KIND, key))), None)
-        if entry is None:
+        entry = self._store.find(KIND, self._key)
+        if entry is None or (entry / _INSUFFICIENT).is_file():
             return None
-        files = {name: entry / _OWN / name for name in tree_names(entry / _OWN)}
-        for name, (origin, executable) in _Copied.model_validate_json((entry / _COPIED).read_bytes()).files.items():
-            files[name] = self._with_mode(origin, work / name, executable=executable)
-        return Answers(entry / _METADATA, files)
+        copied = _Copied.model_validate_json((entry / _COPIED).read_bytes()).files
+        own = {name: entry / _OWN / name for name in tree_names(entry / _OWN)}
+        return self._answers(entry / _METADATA, own, copied, work)
 
-    def keep(self, answers: Answers, copy: Path, notes: Iterable[Notes]) -> str:
-        """Keep answers for sources like this one, and return why not if they cannot be kept.
+    def is_insufficient(self) -> bool:
+        """Return whether it was noted before that ``setup.py`` needs to be shown more."""
+        entry = self._store.find(KIND, self._key)
+        return entry is not None and (entry / _INSUFFICIENT).is_file()
 
-        Args:
-            answers: The answers of ``setup.py``.
-            copy: The private copy that was asked; its content may have been changed.
-            notes: What asking did.
+    def note_insufficient(self, reason: str) -> None:
+        """Note that ``setup.py`` needs to be shown more, so that the next source like this one is asked only once.
 
         Raises:
             StoreError: The store cannot be written.
         """
-        together = list(notes)
-        if against := sorted({reason for one in together for reason in one.against}):
-            return ", ".join(against)
-        reads = _Reads(files=tuple(sorted({name for one in together for name in one.read})))
-        written = {path for one in together for path in one.written}
-        copies = {path: source for one in together for path, source in one.copied.items()}
-        copied: dict[str, tuple[str, bool]] = {}
-        for name, path in answers.files.items():
-            origin = copies.get(str(path), "")
-            below = origin.removeprefix(f"{copy}/")
-            if origin != below and origin not in written and str(path) not in written and self._same(below, path):
-                copied[name] = (below, os.access(path, os.X_OK))
+        self._store.get(KIND, self._key, lambda folder: _write(folder / _INSUFFICIENT, f"{reason}\n"))
+
+    def take(self, asked: Asked, work: Path, *, keep: bool) -> Answers:
+        """Return what was asked now as answers, and keep it.
+
+        Args:
+            asked: What ``setup.py`` left.
+            work: As in `find`.
+            keep: Whether it is kept.
+
+        Raises:
+            StoreError: The store cannot be written.
+        """
+        own = {name: asked.package_folder / name for name in asked.packages}
+        copied = {name: os.access(path, os.X_OK) for name, path in own.items() if self._is_copy(name, path)}
+        own = {name: path for name, path in own.items() if name not in copied}
 
         def make(folder: Path) -> None:
-            (folder / _COPIED).write_text(_Copied(files=copied).model_dump_json(indent=1) + "\n")
-            shutil.copytree(answers.metadata, folder / _METADATA)
-            for name in answers.files.keys() - copied.keys():
+            _write(folder / _COPIED, _Copied(files=copied).model_dump_json(indent=1) + "\n")
+            shutil.copytree(asked.metadata, folder / _METADATA)
+            for name, path in own.items():
                 (folder / _OWN / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(answers.files[name], folder / _OWN / name)
+                shutil.copy2(path, folder / _OWN / name)
 
-        self._store.get(KIND, self._key(reads), make)
-        self._reads.keep(reads)
-        return ""
+        if keep:
+            self._store.get(KIND, self._key, make)
+        return self._answers(asked.metadata, own, copied, work)
 
-    def _key(self, reads: _Reads) -> str:
-        rows = (f"{name}\0{content_digest(self._source / name)}" for name in reads.files)
-        return make_key(beside=self._beside, names=self._listing, read=text_digest("\n".join(rows)))
+    def _is_copy(self, name: str, path: Path) -> bool:
+        """Return whether a package file is what the view has under its name."""
+        if self._view.is_emptied(name):
+            return path.stat().st_size == 0
+        return self._view.is_file(name) and filecmp.cmp(self._view.source / name, path, shallow=False)
 
-    def _same(self, name: str, path: Path) -> bool:
-        origin = self._source / name
-        return origin.is_file() and not origin.is_symlink() and filecmp.cmp(origin, path, shallow=False)
+    def _answers(self, metadata: Path, own: dict[str, Path], copied: dict[str, bool], work: Path) -> Answers:
+        files = {name: self._with_mode(name, work / name, executable=mode) for name, mode in copied.items()}
+        return Answers(metadata, own | files)
 
-    def _with_mode(self, origin: str, copy: Path, *, executable: bool) -> Path:
-        path = self._source / origin
-        if os.access(path, os.X_OK) == executable:
+    def _with_mode(self, name: str, copy: Path, *, executable: bool) -> Path:
+        path = self._view.source / name
+        if self._view.is_executable(name) == executable:
             return path
         copy.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, copy)
@@ -155,10 +143,30 @@ class SetupPyCache:
         return copy
 
 
-def _kind(path: str) -> str:
-    """Return what can be seen of a file without opening it: its kind, and whether it is executable.
+def insufficiency(view: SourceView, asked: Asked, copy: Path) -> str:
+    """Return why answers to a view may be others than those to the whole source; nothing if they are not.
 
-    All files of a source are asked for each wheel; making a `Path` of each would take twice as long.
+    These are the process's own notes. An honest one tells when an empty file misled it. One that lies spoils answers
+    that are only found by whoever shows it the same files again.
+
+    Args:
+        view: What ``setup.py`` was shown.
+        asked: What it left.
+        copy: The folder that it ran in.
     """
-    mode = os.lstat(path).st_mode
-    return f"{mode & 0o170000:o} {'x' if mode & 0o100 else '-'}"
+    place = f"{copy}/"
+    for notes in asked.notes:
+        touched = [*notes.read, *(path.removeprefix(place) for path in notes.written if path.startswith(place))]
+        if found := next(filter(view.is_emptied, touched), None):
+            return f"it uses {found}"
+        for target, origin in notes.copied.items():
+            name = origin.removeprefix(place)
+            if view.is_emptied(name) and target != f"{asked.left}/{name}":
+                return f"it copies {name} to another place"
+        if notes.against:
+            return notes.against[0]
+    return ""
+
+
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8")

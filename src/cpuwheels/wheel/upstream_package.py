@@ -7,34 +7,40 @@ files through setuptools' ``build_py``. Neither builds an extension.
 
 from __future__ import annotations
 
-import shutil
-import tomllib
+import re
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
 
 from cpuwheels.core.digests import make_key, tree_files, tree_names
 from cpuwheels.core.environ import closed_environment
-from cpuwheels.core.errors import CommandError, WheelError
+from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
-from cpuwheels.core.process import run
+from cpuwheels.core.parse import parse_toml
+from cpuwheels.core.plain_file import read_plain
+from cpuwheels.sandbox.prepare import get_sandbox
+from cpuwheels.sandbox.steps import setup_py
 from cpuwheels.wheel.core_metadata import Project, read_project
 from cpuwheels.wheel.placeholder_version import placeholder_for, with_version
-from cpuwheels.wheel.setup_py_cache import Answers, Notes, SetupPyCache
+from cpuwheels.wheel.setup_py_cache import SetupPyCache, insufficiency
+from cpuwheels.wheel.setup_py_run import PROBE, ask_setup_py
+from cpuwheels.wheel.source_view import view_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.sandbox.confine import Confined, Sandbox
+    from cpuwheels.wheel.setup_py_cache import Answers
+    from cpuwheels.wheel.setup_py_run import Asked, Confine
+    from cpuwheels.wheel.source_view import SourceView
 
-_PROBE = Path(__file__).parent / "resources" / "setup_py_probe.py"
 _LEFT_OUT_PARTS = {".git", "__pycache__"}
-_LEFT_OUT = shutil.ignore_patterns(*_LEFT_OUT_PARTS, "*.pyc")
 
 
 @dataclass(frozen=True)
@@ -78,7 +84,16 @@ def upstream_package(
     with storage_errors(work):
         remove_tree(work)
         work.mkdir(parents=True)
-    ask = partial(_answers, source, names=_names(source), device=device, environment=environment, store=store, log=log)
+    ask = partial(
+        _answers,
+        source,
+        names=_names(source),
+        device=device,
+        environment=environment,
+        store=store,
+        log=log,
+        sandbox=get_sandbox(context),
+    )
     stated = placeholder_for(version)
     answers = ask(version=stated, work=work / "asked")
     if stated != version:
@@ -112,44 +127,82 @@ def _answers(
     store: Store,
     work: Path,
     log: Path,
+    sandbox: Sandbox,
 ) -> Answers:
     """Return what ``setup.py`` says where the version is given, from the store or asked now."""
     # It adds the device's label itself, so vllm/_version.py says what upstream's own builds say.
-    asked = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
-    kept = SetupPyCache(source, make_key(environment=environment.key(), asked=asked), store, names)
-    with storage_errors(work), log.open("a", encoding="utf-8") as stream:
-        found = kept.find(work / "modes")
-        if found is not None:
-            stream.write(f"setup.py would say what {found.metadata.parent} has of it\n")
-            return found
+    variables = {"VLLM_TARGET_DEVICE": device, "SETUPTOOLS_SCM_PRETEND_VERSION": version}
     python = environment.python.absolute()
-    return _ask(source, kept, closed_environment(asked, path_first=[python.parent]), python, work, log)
+    env = closed_environment(variables, path_first=[python.parent])
+
+    def confine(argv: Sequence[str | Path], place: Path) -> Confined:
+        packages = [python.parent.parent, environment.torch_folder]
+        return sandbox.confine(setup_py(python, packages, PROBE, place), argv, env, log.parent)
+
+    beside = make_key(environment=environment.key(), asked=variables)
+    view = view_of(source, names)
+    if not view.is_whole:
+        place = work / "view"
+        kept = SetupPyCache(view, beside, store)
+        if found := _found(kept, place, log):
+            return found
+        if not kept.is_insufficient():
+            try:
+                asked = _ask(view, place, python, confine, log)
+                reason = insufficiency(view, asked, place / "source")
+            except WheelError as error:
+                reason = error.what
+            _check_unchanged(kept, source, log)
+            if not reason:
+                return _taken(kept, asked, place, log, against="")
+            kept.note_insufficient(reason)
+            _write_log(log, f"setup.py has to be shown the whole source: {reason}")
+        view = view_of(source, names, whole=True)
+    kept = SetupPyCache(view, beside, store)
+    if found := _found(kept, work, log):
+        return found
+    asked = _ask(view, work, python, confine, log)
+    _check_unchanged(kept, source, log)
+    outside = f"{view.outside} leads out of the source" if view.outside else ""
+    return _taken(kept, asked, work, log, against=outside or insufficiency(view, asked, work / "source"))
 
 
-def _ask(source: Path, kept: SetupPyCache, env: Mapping[str, str], python: Path, work: Path, log: Path) -> Answers:
-    copy, answered = work / "source", work / "answers"
+def _found(kept: SetupPyCache, work: Path, log: Path) -> Answers | None:
     with storage_errors(work):
-        (answered / "metadata").mkdir(parents=True)
-        shutil.copytree(source, copy, symlinks=True, ignore=_LEFT_OUT)
+        found = kept.find(work / "modes")
+    if found:
+        _write_log(log, f"setup.py would say what {found.metadata.parent} has of it")
+    return found
+
+
+def _ask(view: SourceView, work: Path, python: Path, confine: Confine, log: Path) -> Asked:
+    copy = work / "source"
+    with storage_errors(work):
+        view.lay(copy)
         _list_files(copy)
-    try:
-        # -P: the probe's own folder holds modules of ours.
-        run([python, "-P", _PROBE, answered], log=log, env=env, cwd=copy)
-    except CommandError as error:
+    return ask_setup_py(copy, work, python=python, confine=confine, source=view.source, log=log)
+
+
+def _check_unchanged(kept: SetupPyCache, source: Path, log: Path) -> None:
+    if not kept.is_unchanged():
         raise WheelError(
-            "the source's setup.py does not give its metadata and package files",
-            where=source / "setup.py",
+            "the source in the store was changed while its setup.py ran",
+            where=source,
             log=log,
-            output=error.output,
-            next_step="read the log; a missing module belongs into the locked build environment",
-        ) from error
-    packages = answered / "packages"
-    answers = Answers(answered / "metadata", {name: packages / name for name in tree_names(packages)})
-    notes = [Notes.model_validate_json((answered / f"{name}.json").read_bytes()) for name in ("metadata", "packages")]
-    reason = kept.keep(answers, copy, notes)
-    with storage_errors(log.parent), log.open("a", encoding="utf-8") as stream:
-        stream.write(f"the answers were {f'not kept: {reason}' if reason else 'kept'}\n")
+            next_step="do not trust this source; the store makes its copy again",
+        )
+
+
+def _taken(kept: SetupPyCache, asked: Asked, work: Path, log: Path, *, against: str) -> Answers:
+    with storage_errors(work):
+        answers = kept.take(asked, work / "modes", keep=not against)
+    _write_log(log, f"the answers were {f'not kept: {against}' if against else 'kept'}")
     return answers
+
+
+def _write_log(log: Path, line: str) -> None:
+    with storage_errors(log.parent), log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write(f"{line}\n")
 
 
 def _names(source: Path) -> list[str]:
@@ -159,14 +212,25 @@ def _names(source: Path) -> list[str]:
     ]
 
 
+_LONGEST = 4 << 20
+_PROJECT_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,98}[A-Za-z0-9])?")
+
+
 def _list_files(copy: Path) -> None:
     """Give a tree that is not an sdist the list of files that an sdist of it would bring along.
 
     setuptools takes package data from that list; without it, only what ``package_data`` names would be
     packaged, and a commit's wheel would miss files that the release's wheel has.
     """
-    table = tomllib.loads((copy / "pyproject.toml").read_text(encoding="utf-8"))
-    listing = copy / f"{table['project']['name'].replace('-', '_')}.egg-info" / "SOURCES.txt"
+    path = copy / "pyproject.toml"
+    try:
+        project = parse_toml(read_plain(path, _LONGEST), path).get("project")
+    except OSError as error:
+        raise WheelError(f"the source's {path.name} cannot be read: {error.strerror}", where=path) from error
+    name = project.get("name") if isinstance(project, dict) else None
+    if not isinstance(name, str) or not _PROJECT_NAME.fullmatch(name):
+        raise WheelError(f"the source's {path.name} names no project", where=path, next_step="give a whole vLLM source")
+    listing = copy / f"{name.replace('-', '_')}.egg-info" / "SOURCES.txt"
     if listing.is_file():
         return
     names = (path.relative_to(copy).as_posix() for path in tree_files(copy) if path.suffix != ".so")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import zipfile
-from email.parser import BytesParser
 from typing import TYPE_CHECKING
 
 from packaging.markers import default_environment
@@ -11,6 +10,7 @@ from packaging.requirements import Requirement
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from cpuwheels.core.errors import UnusableWheelError, WheelError
+from cpuwheels.core.text import parse_headers
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def read_metadata(wheel: Path) -> Message:
     except (OSError, KeyError, zipfile.BadZipFile, InvalidWheelFilename, WheelError) as error:
         why = "is not a wheel" if wheel.exists() else "is not there"
         raise UnusableWheelError(f"{wheel} {why}", where=wheel, next_step="give the path of a wheel") from error
-    return BytesParser().parsebytes(text, headersonly=True)
+    return parse_headers(text)
 
 
 def required_torch(requirements: Iterable[str], wheel: str) -> str:

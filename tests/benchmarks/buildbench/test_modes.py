@@ -8,7 +8,19 @@ from types import SimpleNamespace
 import pytest
 from buildbench import modes
 from buildbench.modes import MODES, Bench, estimate
-from buildbench.results import EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, UNSTEERED, Measured, Results
+from buildbench.results import (
+    EDIT,
+    EDIT_OPEN,
+    EDIT_UNSTEERED,
+    NOOP,
+    OPEN,
+    OURS,
+    PYTHON,
+    PYTHON_OPEN,
+    UNSTEERED,
+    Measured,
+    Results,
+)
 
 from bench_results import GIB, results, run
 from cpuwheels.core.errors import CommandError
@@ -54,9 +66,11 @@ class Trial:
     def __init__(self, tmp: Path, reporter: object, monkeypatch: pytest.MonkeyPatch) -> None:
         self.done: list[str] = []
         self.saved: list[Results] = []
-        self.sides = {name: Side(name, self.done) for name in ("unsteered", "ours")}
+        self.sides = {name: Side(name, self.done) for name in ("unsteered", "ours", "unsandboxed")}
         monkeypatch.setattr(modes, "Unsteered", lambda _: self.sides["unsteered"])
-        monkeypatch.setattr(modes, "Ours", lambda *_: self.sides["ours"])
+        monkeypatch.setattr(
+            modes, "Ours", lambda *_, sandboxed=True: self.sides["ours" if sandboxed else "unsandboxed"]
+        )
         self.setting = SimpleNamespace(logs=tmp, reporter=reporter, cpus=2, expected_cpu=lambda: 2300.0)
 
     def bench(self, before: Results | None = None) -> Bench:
@@ -78,16 +92,27 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
         "edit ours",
         "python ours",
         "noop ours",
+        "cold unsandboxed",
+        "edit unsandboxed",
+        "python unsandboxed",
         "cap 4G ours",
         "cap 8G ours",
     ]
-    assert [len(found.runs) for found in trial.saved] == list(range(1, 9))
+    assert [len(found.runs) for found in trial.saved] == list(range(1, 12))
     assert bench.results.sizes.model_dump() == {
         "unsteered": {"_C": 2},
         "stripped": {"_C": 1},
         "ours": {"_C": 2},
         "wheel": 3,
     }
+
+
+def test_the_sandbox_is_measured_on_three_builds_with_and_without(trial: Trial) -> None:
+    bench = trial.bench()
+    bench.run(["sandbox"], [], 1)
+    confined = ["cold ours", "edit ours", "python ours"]
+    assert trial.done == [*confined, "cold unsandboxed", "edit unsandboxed", "python unsandboxed"]
+    assert set(bench.results.runs) == {OURS, EDIT, PYTHON, OPEN, EDIT_OPEN, PYTHON_OPEN}
 
 
 def test_modes_run_in_their_own_order(trial: Trial) -> None:

@@ -26,6 +26,7 @@ from ledger_records import job
 RECORD = {
     "jobs": {"at_once": 2, "compiled_in_this_run": True},
     "memory": {"cap": 100, "how": "a watch", "peak": 90, "jobs": 2},
+    "sandbox": {"mechanism": "a namespace", "reason": ""},
     "seconds": {"kernels": 12.5},
     "files": [job("a.o", 0, 1, user=1.0, system=0.5, peak=7).model_dump()],
     "else": 1,

@@ -11,8 +11,9 @@ from bench_results import GIB, results, run, whole
 
 def test_every_limit_is_within_reach() -> None:
     found = verdicts(whole())
-    assert [verdict.met for verdict in found] == [True] * 8
-    assert [round(verdict.value or 0, 3) for verdict in found] == [0.4, 0.1, 10, 3, 1, 0.75, 1.1, 33_000_000]
+    assert [verdict.met for verdict in found] == [True] * 11
+    values = [0.4, 0.1, 10, 3, 1, 0.5, 0.3, 1, 0.75, 1.1, 33_000_000]
+    assert [round(verdict.value or 0, 3) for verdict in found] == values
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,9 @@ def test_every_limit_is_within_reach() -> None:
         ("edit", run(241, 125), "edited"),
         ("python", run(12, 10.1), "Python-only"),
         ("noop", run(2, 3.1), "nothing changed"),
+        ("open", run(2352, 1205), "cold: CPU seconds, of the same without a sandbox"),
+        ("edit_open", run(239, 124.4), "edited: wall, more than without a sandbox"),
+        ("python_open", run(11, 9.4), "Python-only change: wall, more than without a sandbox"),
         ("caps/4G", run(2400, 1325, cap=4 * GIB, peak=4 * GIB + 1), "cap 4G: never passed"),
         ("caps/8G", run(2400, 1211, cap=8 * GIB, gate_peak=8 * GIB + 1), "cap 8G: never passed"),
         ("caps/4G", run(2400, 1326.5, cap=4 * GIB, peak=4 * GIB), "cap 4 GiB: wall"),

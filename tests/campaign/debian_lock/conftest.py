@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pinned_root import pinned_root
-from signed_mirror import LOCK, Mirror
+from signed_mirror import FILES, LOCK, Mirror
 
 
 @pytest.fixture(scope="session")
@@ -25,6 +25,8 @@ def mirror(tmp_path: Path, gpgv: Path, monkeypatch: pytest.MonkeyPatch) -> Mirro
     lock = tmp_path / "locks" / "root.yaml"
     lock.parent.mkdir()
     lock.write_text(LOCK)
-    made = Mirror(tmp_path / "mirror", lock)
+    keyring = tmp_path / "keyring.gpg"
+    keyring.write_bytes(FILES["keyring.gpg"])
+    made = Mirror(tmp_path / "mirror", lock, keyring)
     made.serve("good")
     return made

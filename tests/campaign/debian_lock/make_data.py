@@ -1,4 +1,4 @@
-"""Writes the signed lists in data/: python tests/campaign/debian_lock/make_data.py
+"""Writes the signed lists of data.json, each file in base64: python tests/campaign/debian_lock/make_data.py
 
 Needs gpg (Debian's gnupg). The keys are made for this and thrown away, so a second run gives other bytes. All times are
 given, and long past: gpgv compares them with the clock of whoever runs the tests.
@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import lzma
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-DATA = Path(__file__).with_name("data")
+DATA = Path(__file__).with_name("data.json")
 MADE, SIGNED = "20250101T000000", "20250601T000000"
 DATE, UNTIL = "Sun, 01 Jun 2025 00:00:00 UTC", "Sun, 08 Jun 2025 00:00:00 UTC"
 NAME = "main/binary-amd64/Packages"
@@ -89,8 +89,6 @@ def spliced(one: bytes, other: bytes) -> bytes:
 
 def main() -> None:
     """Write everything."""
-    shutil.rmtree(DATA, ignore_errors=True)
-    DATA.mkdir()
     good = STANZA.format(
         package="libc6", version="2.41", path="pool/main/libc6.deb", digest=hashlib.sha256(b"0123456789").hexdigest()
     ).encode()
@@ -98,8 +96,7 @@ def main() -> None:
     indexes = {"Packages": good, "outside": outside, "bomb": good}
     packed = {name: lzma.compress(text) for name, text in indexes.items()}
     packed["bomb"] = lzma.compress(good + bytes(BOMB))
-    for name, data in packed.items():
-        (DATA / f"{name}.xz").write_bytes(data)
+    files = {f"{name}.xz": data for name, data in packed.items()}
     usual = stated(listing(good, packed["Packages"]))
     with tempfile.TemporaryDirectory(prefix="k-", dir="/tmp") as home:
         keys = Keys(Path(home))
@@ -124,11 +121,12 @@ def main() -> None:
         signed["binary"] = keys.gpg("--local-user", first, "--sign", text=usual.encode())
         signed["release"] = usual.encode()
         keys.revoke(revoked)
-        (DATA / "keyring.gpg").write_bytes(keys.gpg("--export", first, second, revoked, expired, weak))
-        (DATA / "signers.txt").write_text(f"{first}\n{second}\n")
+        files["keyring.gpg"] = keys.gpg("--export", first, second, revoked, expired, weak)
+        files["signers.txt"] = f"{first}\n{second}\n".encode()
         subprocess.run(["gpgconf", "--homedir", home, "--kill", "all"], check=True)
-    for name, data in signed.items():
-        (DATA / f"{name}.InRelease").write_bytes(data)
+    files |= {f"{name}.InRelease": data for name, data in signed.items()}
+    coded = {name: base64.b64encode(data).decode() for name, data in sorted(files.items())}
+    DATA.write_text(json.dumps(coded, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

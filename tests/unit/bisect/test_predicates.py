@@ -11,30 +11,33 @@ from typing import TYPE_CHECKING
 import pytest
 from rich.console import Console
 
-from cpuwheels.bisect.predicates import CommandPredicate, Judgement
+from cpuwheels.bisect.command_environment import command_environment
+from cpuwheels.bisect.predicates import CommandPredicate, Installed, Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BisectError
+from cpuwheels.sandbox.confine import Confined, unconfined
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.bisect.predicates import Predicate
+    from cpuwheels.sandbox.confine import Confine
 
 
 def judge(
-    command: str, cwd: Path, *, limit: float | None = None, **environ: str
+    command: str, cwd: Path, *, limit: float | None = None, confine: Confine = unconfined, **environ: str
 ) -> Callable[[Path, str, Path], Judgement]:
-    def install(wheel: Path, folder: Path, reporter: Reporter) -> tuple[Path, dict[str, str]]:
+    def install(wheel: Path, folder: Path, reporter: Reporter) -> Installed:
         reporter.info("installing")
         (folder / "bin").mkdir(parents=True)
         python = folder / "bin" / "python"
         python.write_text(f"#!/bin/sh\necho the python for {wheel.name}\n")
         python.chmod(0o755)
-        return python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
+        return Installed(python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, confine)
 
-    asked: Predicate = CommandPredicate(command, limit, install, os.environ | environ, cwd)
+    asked: Predicate = CommandPredicate(command, limit, install, environ or {"PATH": os.defpath}, cwd)
     return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
 
 
@@ -50,7 +53,10 @@ def test_the_command_gets_the_wheel_its_commit_and_its_python(tmp_path: Path) ->
 
 def test_nothing_else_gets_in_the_place_of_the_wheel(tmp_path: Path) -> None:
     asks = 'test -z "$PYTHONPATH" && test "$MINE" = kept && test "$ONEDNN_MAX_CPU_ISA" = AVX512_CORE'
-    found = judge(asks, tmp_path, PYTHONPATH="/elsewhere", MINE="kept")(tmp_path / "a.whl", "c", tmp_path / "probe")
+    users = {"PYTHONPATH": "/elsewhere", "MINE": "kept", "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    found = judge(asks, tmp_path, **command_environment(os.environ | users, ["MINE", "ONEDNN_MAX_CPU_ISA"]))(
+        tmp_path / "a.whl", "c", tmp_path / "probe"
+    )
     assert found.verdict is Verdict.GOOD
 
 
@@ -76,3 +82,23 @@ def test_what_ends_in_time_is_not_ended(tmp_path: Path) -> None:
 def test_a_crash_stops_the_search(tmp_path: Path) -> None:
     with pytest.raises(BisectError, match="SIGSEGV, which is no verdict"):
         judge("kill -SEGV $$", tmp_path)(tmp_path / "a.whl", "c", tmp_path / "probe")
+
+
+@pytest.mark.parametrize(("command", "verdict"), [("exit 3", "bad"), ("exit 125", "skip"), ("exit 0", "good")])
+def test_it_is_confined_and_its_exit_status_is_still_the_verdict(tmp_path: Path, command: str, verdict: str) -> None:
+    seen = []
+
+    def confine(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+        seen.append((list(argv), env["CPUWHEELS_COMMIT"]))
+        return Confined([*argv], {**env}, by_bubblewrap=True)
+
+    assert judge(command, tmp_path, confine=confine)(tmp_path / "a.whl", "c", tmp_path / "probe").verdict == verdict
+    assert seen == [(["sh", "-c", command], "c")]
+
+
+def test_a_crash_that_bubblewrap_tells_stops_the_search(tmp_path: Path) -> None:
+    def confine(argv: Sequence[str | Path], env: Mapping[str, str]) -> Confined:
+        return Confined([*argv], {**env}, by_bubblewrap=True)
+
+    with pytest.raises(BisectError, match="ended with -11, SIGSEGV, which is no verdict"):
+        judge("exit 139", tmp_path, confine=confine)(tmp_path / "a.whl", "c", tmp_path / "probe")

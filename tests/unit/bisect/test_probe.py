@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +26,7 @@ from cpuwheels.config.options import BisectOptions, BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, DownloadError
 from cpuwheels.core.store import Store
+from cpuwheels.pipeline.user_places import UserPlaces
 from fake_builds import Builds
 
 COMMIT, OTHER, LAST = "c" * 40, "d" * 40, "e" * 40
@@ -150,11 +153,13 @@ def test_a_server_decides(wheels: Wheels, builds: Builds, reporter: Reporter) ->
     assert builds.sources == [OTHER]
 
 
-def test_a_script_decides(wheels: Wheels, tmp_path: Path) -> None:
+def test_a_script_decides(wheels: Wheels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     script = tmp_path / "ask.py"
     script.touch()
-    found = predicate(wheels, serve=str(script), timeout=5.0)
-    assert found == ScriptPredicate(script, 5.0, wheels.paths, wheels.matrix, "x86")
+    monkeypatch.setenv("MINE", "1")
+    found = predicate(wheels, serve=str(script), timeout=5.0, env=("MINE",))
+    places = UserPlaces(Path.cwd(), (script,))
+    assert found == ScriptPredicate(script, 5.0, wheels.paths, wheels.matrix, "x86", {"MINE": "1"}, places)
 
 
 @pytest.mark.parametrize("requirements", [True, False])
@@ -171,8 +176,8 @@ def test_a_command_gets_an_environment_of_its_own(
     done: list[tuple[object, ...]] = []
     limit = SimpleNamespace(environment=lambda: {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
 
-    def complete(environment: object, wheel: Path, folder: Path, _logs: Path, cache: Path) -> Path:
-        done.append(("complete", environment, wheel.name, folder, cache))
+    def complete(environment: object, wheel: Path, folder: Path, _logs: Path, cache: Path, *, sdists: bool) -> Path:
+        done.append(("complete", environment, wheel.name, folder, cache, sdists))
         return folder / "bin" / "python"
 
     def layered(environment: object, folder: Path, _logs: Path) -> Path:
@@ -182,24 +187,38 @@ def test_a_command_gets_an_environment_of_its_own(
     def install(wheel: Path, python: Path, lock: Path | None, _logs: Path, cache: Path) -> None:
         done.append(("install", wheel.name, python, lock, cache))
 
+    monkeypatch.setenv("MINE", "1")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s")
     monkeypatch.setattr(module, "read_wheel", lambda *_: SimpleNamespace(torch="2.13.0"))
-    monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
+    monkeypatch.setattr(module, "refuse_startup_code", lambda wheel: looked.append((wheel.name, list(done))))
+    looked: list[tuple[str, list[object]]] = []
+    built = SimpleNamespace(python=tmp_path / "built" / "bin" / "python", debian=None)
+    monkeypatch.setattr(module, "torch_environment", lambda _, torch: built if torch == "2.13.0" else None)
     monkeypatch.setattr(module, "is_foreign", lambda _: foreign)
     monkeypatch.setattr(module, "this_cpu", lambda _: None)
     monkeypatch.setattr(module, "hold_onednn_back", lambda *_: limit)
     monkeypatch.setattr(module, "complete_environment", complete)
     monkeypatch.setattr(module, "layered_environment", layered)
     monkeypatch.setattr(module, "install_wheel", install)
-    found = predicate(wheels, run="true", timeout=5.0, requirements=requirements)
+    found = predicate(wheels, run="true", timeout=5.0, requirements=requirements, allow_sdists=True, env=("MINE",))
     assert isinstance(found, CommandPredicate)
     assert (found.command, found.limit, found.cwd) == ("true", 5.0, Path.cwd())
+    assert (found.environ["MINE"], found.environ["PATH"]) == ("1", os.environ["PATH"])
+    assert "AWS_SECRET_ACCESS_KEY" not in found.environ
     folder = tmp_path / "out" / COMMIT[:12] / "venv"
-    python, needed = found.install(tmp_path / "a.whl", folder, reporter)
+    installed = found.install(tmp_path / "a.whl", folder, reporter)
+    assert looked == [("a.whl", [])], "before anything is installed"
+    python, needed = installed.python, installed.variables
+    (folder / "bin").mkdir(parents=True)
+    confined = installed.confine(["sh"], {})
+    assert confined.env["HOME"] == str(folder.parent / "temporary" / "home")
+    plan = json.loads(Path(confined.argv[confined.argv.index("--") - 1]).read_text())
+    assert (plan["step"], plan["folder"]) == ("the command", str(Path.cwd()))
     assert python == folder / "bin" / "python"
     assert needed == ({} if foreign else {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"})
     cache = tmp_path / "out" / "unpacked"
     if requirements:
-        assert done == [("complete", "with torch 2.13.0", "a.whl", folder, cache)]
+        assert done == [("complete", built, "a.whl", folder, cache, True)]
     else:
-        assert done == [("layered", "with torch 2.13.0", folder), ("install", "a.whl", python, None, cache)]
+        assert done == [("layered", built, folder), ("install", "a.whl", python, None, cache)]
     assert list((folder.parent / "logs").glob("x86*"))

@@ -54,6 +54,26 @@ def test_anything_else_is_refused(given: dict[str, Any], words: str) -> None:
         check_options(options(**given))
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"run": "true", "env": ("ABSENT",)}, "the variable ABSENT is not set"),
+        ({"run": "true", "env": ("PYTHONPATH",)}, "PYTHONPATH would replace what is tested"),
+        ({"parity": "a", "env": ("MINE",)}, "only a command or a script gets variables"),
+        ({"serve": "opt", "env": ("MINE",)}, "only a command or a script gets variables"),
+        ({"parity": "a", "allow_sdists": True}, "nothing is installed that could be a source distribution"),
+        ({"run": "true", "requirements": False, "allow_sdists": True}, "nothing is installed that could be"),
+    ],
+)
+def test_variables_and_source_distributions_are_for_commands(
+    given: dict[str, Any], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINE", "1")
+    check_options(options(run="true", env=("MINE",), allow_sdists=True))
+    with pytest.raises(UsageError, match=words):
+        check_options(options(**given))
+
+
 def test_a_program_that_cannot_be_run_is_refused(tmp_path: Path) -> None:
     (tmp_path / "check").write_text("#!/bin/sh\n")
     with pytest.raises(UsageError, match="cannot be run"):
@@ -90,6 +110,14 @@ def test_another_script_is_another_question(tmp_path: Path) -> None:
         (
             {"run": "true", "timeout": 5.0, "requirements": False},
             {"run": "true", "timeout": 5.0, "requirements": "none"},
+        ),
+        (
+            {"run": "true", "readable": (Path("/b c"), Path("/a")), "writable": (Path("/d"),), "unconfined": True},
+            {"run": "true", "readable": "/a '/b c'", "writable": "/d", "unconfined": "yes"},
+        ),
+        (
+            {"run": "true", "env": ("B", "A", "B"), "allow_sdists": True},
+            {"run": "true", "env": "A B", "sdists": "allowed"},
         ),
         ({"parity": "a", "level": "full"}, {"parity": "a", "level": "full"}),
         ({"bench": "a"}, {"bench": "a", "slower": 1.2, "library": "_C"}),

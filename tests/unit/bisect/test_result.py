@@ -7,6 +7,7 @@ import json
 import re
 import shlex
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -46,7 +47,17 @@ def outcome(folder: Path, verdicts: dict[int, Verdict], judge: dict[str, str | f
         bad=names[8],
         first_parent=True,
         repository=str(tree),
-        judge=judge or {"run": "test -e 'a b'", "timeout": 60.0, "requirements": "none"},
+        judge=judge
+        or {
+            "readable": "/a '/b c'",
+            "writable": "/d",
+            "unconfined": "yes",
+            "run": "test -e 'a b'",
+            "timeout": 60.0,
+            "requirements": "none",
+            "env": "A B",
+            "sdists": "allowed",
+        },
     )
     state = State(question=question)
     for number, verdict in verdicts.items():
@@ -103,7 +114,10 @@ def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> 
     assert options["--good"] == git(tree, "rev-parse", f"main~{8 - int(good)}")
     assert options["--bad"] == git(tree, "rev-parse", f"main~{8 - int(bad)}")
     assert (options["--run"], options["--timeout"]) == ("test -e 'a b'", "60")
-    assert "--no-requirements" in words
+    assert {"--no-requirements", "--allow-sdists", "--unconfined"} < set(words)
+    pairs = list(pairwise(words))
+    assert {("--readable", "/a"), ("--readable", "/b c"), ("--writable", "/d")} < set(pairs)
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--env"] == ["A", "B"]
     assert str(tree) in words
 
 

@@ -15,7 +15,7 @@ from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.paths import Paths
 from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
 from cpuwheels.core.console import Reporter
-from cpuwheels.pipeline.serve_script import ScriptResult
+from cpuwheels.pipeline.serve_script import ScriptRequest, ScriptResult
 from cpuwheels.verification.benchmark.ratio import Ratio
 from sample_results import answered, serving
 
@@ -154,8 +154,10 @@ def test_a_script_decides_by_its_status(
     asked = []
     monkeypatch.setattr("cpuwheels.pipeline.serve_script.serve_script", lambda *given: asked.append(given) or result)
     paths = Paths(servers.folder, servers.folder, servers.folder)
-    predicate = ScriptPredicate(Path("ask.py"), 5.0, lambda _: paths, servers.matrix, "x86")
+    predicate = ScriptPredicate(Path("ask.py"), 5.0, lambda _: paths, servers.matrix, "x86", {"A": "1"})
     wheel, waits = servers.folder / "a.whl", []
     assert predicate(wheel, COMMIT, servers.folder, servers.reporter, lambda: waits.append(1)) == judgement
-    assert asked == [(paths, servers.matrix, "x86", wheel, Path("ask.py"), 5.0, servers.reporter)]
+    assert asked == [
+        (paths, servers.matrix, "x86", wheel, ScriptRequest(Path("ask.py"), 5.0, {"A": "1"}), servers.reporter)
+    ]
     assert waits == [1]

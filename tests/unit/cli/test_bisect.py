@@ -69,7 +69,8 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "memory": "8G",
     }
     words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    flags = ["--all-parents", "--no-requirements", "--locked", "--target", "x86"]
+    flags = ["--all-parents", "--no-requirements", "--locked", "--allow-sdists", "--env", "TOKEN", "--target", "x86"]
+    flags += ["--allow-unsandboxed", "--unconfined", "--readable", "a", "--readable", "b", "--writable", "c"]
     assert run(project_root, *words, *flags) == 0
     ((_, name, options),) = asked
     expected = BisectOptions(
@@ -78,6 +79,12 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         all_parents=True,
         requirements=False,
         locked=True,
+        allow_sdists=True,
+        env=("TOKEN",),
+        readable=(Path("a"), Path("b")),
+        writable=(Path("c"),),
+        unconfined=True,
+        allow_unsandboxed=True,
         **given,  # type: ignore[arg-type]
     )
     assert (name, options) == ("x86", expected)

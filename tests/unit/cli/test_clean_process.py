@@ -126,7 +126,8 @@ def test_a_call_from_python_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["build", "check", "serve", "verify", "bisect", "develop", "kernel-bench", "serve-bench", "image"]
+    "name",
+    ["build", "check", "serve", "verify", "bisect", "develop", "kernel-bench", "serve-bench", "image", "nightly"],
 )
 def test_every_command_that_runs_upstreams_code_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decorator is the first thing that runs: the command itself is never reached."""
@@ -144,6 +145,7 @@ def test_every_command_that_runs_upstreams_code_does(name: str, monkeypatch: pyt
         "kernel-bench": ["x86", "--against", "a.whl"],
         "serve-bench": ["x86", "--against", "a.whl"],
         "image": ["x86", "--check"],
+        "nightly": [],
     }
     with pytest.raises(StartedError):
         cli.main([name, *arguments.get(name, ["x86"])], standalone_mode=False, obj=Folders(may_start_anew=True))

@@ -12,7 +12,7 @@ from commit_wheels import wheel
 from cpuwheels.cli import main
 from cpuwheels.config.options import NightlyOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import NightlyError, PostponedError, PublishError
+from cpuwheels.core.errors import NightlyError, PostponedError, PublishError, UsageError
 from cpuwheels.index.nightly.summary import Outcome, State, Summary
 
 A, B = "a" * 40, "b" * 40
@@ -105,6 +105,27 @@ def test_options_reach_the_job(nights: Nights) -> None:
         locked=True,
     )
     assert [(name, options) for _, name, options in nights.asked] == [(index, expected)]
+
+
+@pytest.mark.parametrize("part", ["build", "publish"])
+def test_a_part_of_a_job(nights: Nights, part: str) -> None:
+    given = ["--wheels", "here"] if part == "publish" else []
+    assert nights.run(f"--{part}", "--commit", A, *given) == 0
+    ((_, _, options),) = nights.asked
+    assert (options.part, options.commit, options.wheels) == (part, A, Path("here") if given else None)
+
+
+@pytest.mark.parametrize("part", [[], ["--build"]])
+def test_what_builds_has_no_bucket(nights: Nights, capsys: pytest.CaptureFixture[str], part: list[str]) -> None:
+    assert nights.run(*part, "--index", "s3://wheels/x") == UsageError.exit_code
+    assert nights.asked == []
+    assert "then nightly --publish" in capsys.readouterr().err
+
+
+def test_a_build_reads_an_index_at_its_address(nights: Nights) -> None:
+    assert nights.run("--build", "--index", "https://wheels.example.org") == 0
+    assert nights.asked[0][1] == "https://wheels.example.org"
+    assert nights.run("--index", "https://wheels.example.org") == PublishError.exit_code
 
 
 def test_githubs_page_keeps_what_other_steps_wrote(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

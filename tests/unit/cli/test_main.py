@@ -274,7 +274,7 @@ def fetching(server: Server, tmp_path: Path, project_root: Path) -> Iterator[sub
     child = subprocess.Popen([str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         deadline = time.monotonic() + 60
-        while not list((tmp_path / "cache").glob("downloads/.new-*/.*.part")):
+        while not list((tmp_path / "cache").glob("downloads/.new-*/.part-*/part")):
             assert child.poll() is None
             assert time.monotonic() < deadline
             time.sleep(0.02)

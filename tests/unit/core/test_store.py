@@ -11,7 +11,8 @@ import pytest
 from cpuwheels.core.digests import entry_digest
 from cpuwheels.core.errors import DiskFullError, StoreError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
-from cpuwheels.core.store import MANIFEST, STALE_DAYS, Store, check_entry
+from cpuwheels.core.sealed_entry import MANIFEST, check_entry
+from cpuwheels.core.store import STALE_DAYS, Store
 
 
 def fill(folder: Path) -> None:
@@ -97,7 +98,7 @@ def test_second_names_have_the_digests_of_the_first(store: Store, monkeypatch: p
     assert check_entry(second) == []
     read: list[str] = []
     monkeypatch.setattr(
-        "cpuwheels.core.store.entry_digest", lambda path: read.append(path.rpartition("/")[2]) or "another"
+        "cpuwheels.core.sealed_entry.entry_digest", lambda path: read.append(path.rpartition("/")[2]) or "another"
     )
     assert check_entry(second, of=first) == ["b has other bytes"]
     assert read == ["b"]
@@ -244,7 +245,9 @@ def test_second_names_of_what_was_found_whole_are_not_read_if_that_is_enough(
     store = Store(tmp_path, check_once=True)
     assert store.find("kind", "first") == first
     read: list[str] = []
-    monkeypatch.setattr("cpuwheels.core.store.entry_digest", lambda path: read.append(path) or entry_digest(path))
+    monkeypatch.setattr(
+        "cpuwheels.core.sealed_entry.entry_digest", lambda path: read.append(path) or entry_digest(path)
+    )
     assert store.find("kind", "second") == second
     assert read == [f"{second}/b"]
     (second / "b").write_text("B")

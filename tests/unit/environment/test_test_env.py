@@ -12,6 +12,7 @@ from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.test_env import complete_environment, layered_environment, separate_environment
 from cpuwheels.fetch.uv import install_alone, uv_environment
+from small_sdists import list_files, write_sdist
 from small_wheels import write_wheel
 
 if TYPE_CHECKING:
@@ -75,6 +76,34 @@ def test_a_complete_environment_has_what_the_wheel_requires_and_the_same_torch(
     complete_environment(made, wheel, tmp_path / "run", logs)
     installed = {path.name for path in (tmp_path / "run").glob("lib/python3*/site-packages/*.dist-info")}
     assert installed >= {"vllm-1.0+cpu.dist-info", "torch-2.13.0+cpu.dist-info", "cmake-4.0.0.dist-info"}
+
+
+def test_a_source_distribution_is_installed_only_if_that_is_allowed(
+    made: Environment, logs: Path, tmp_path: Path
+) -> None:
+    mark = tmp_path / "mark"
+    sdist = write_sdist(tmp_path / "sdists", "hostile", "1.0", mark)
+    list_files(tmp_path / "index", "hostile", [sdist])
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, "hostile")
+    with pytest.raises(BuildEnvironmentError, match="test the wheel in") as raised:
+        complete_environment(made, wheel, tmp_path / "run", logs)
+    assert "--allow-sdists" in raised.value.next_step
+    assert not mark.exists()
+    complete_environment(made, wheel, tmp_path / "run", logs, sdists=True)
+    assert mark.exists()
+
+
+@pytest.mark.parametrize("sdists", [False, True])
+def test_nothing_is_installed_from_an_address_that_the_wheel_names(
+    made: Environment, logs: Path, tmp_path: Path, *, sdists: bool
+) -> None:
+    mark = tmp_path / "mark"
+    sdist = write_sdist(tmp_path / "sdists", "hostile", "1.0", mark)
+    need = f"hostile @ {sdist.as_uri()}"
+    wheel = write_wheel(tmp_path / "more", "vllm", "1.0+cpu", {"vllm/__init__.py": ""}, need)
+    with pytest.raises(BuildEnvironmentError, match="test the wheel in"):
+        complete_environment(made, wheel, tmp_path / "run", logs, sdists=sdists)
+    assert not mark.exists()
 
 
 def test_what_a_wheel_requires_and_is_nowhere_is_told(made: Environment, logs: Path, tmp_path: Path) -> None:

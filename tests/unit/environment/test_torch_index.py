@@ -239,5 +239,5 @@ def test_what_a_server_lists(server: Server) -> None:
 
 @pytest.mark.parametrize("location", [DEAD, "http://[::oops"])
 def test_a_place_that_does_not_answer_is_an_os_error(location: str) -> None:
-    with pytest.raises(OSError, match=r"ConnectError|InvalidURL"):
+    with pytest.raises(OSError, match=r"no connection|not a URL"):
         offered_files(TorchOffer("index", location, "x"))

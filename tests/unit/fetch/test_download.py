@@ -184,6 +184,8 @@ def test_a_full_disk_is_told_as_that(server: Server, store: Store, monkeypatch: 
         with open("/dev/full", "wb", buffering=0) as full:  # noqa: PTH123  (what the system says of a full disk)
             full.write(b"x")
 
+    (store.root / "downloads").mkdir(parents=True)
+    (store.root / "locks").mkdir()
     monkeypatch.setattr("os.fsync", fsync)
     with pytest.raises(DiskFullError) as raised:
         fetch(pinned(server.serve("/f", Answer(GOOD)), server.serve("/g", Answer(GOOD))), store)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import re
+from collections.abc import Iterator
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
 from cpuwheels.core.errors import DownloadError
+from cpuwheels.fetch.file_names import is_file_name
 from cpuwheels.fetch.simple_index import IndexFile, fragment_digest, index_files
 from loopback import DEAD, Answer, Server
 
@@ -75,3 +81,44 @@ def test_what_is_no_page_is_told_with_the_setting(server: Server, answer: Answer
 )
 def test_a_fragment_says_the_digest(url: str, digest: str | None) -> None:
     assert fragment_digest(url) == digest
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.floats()
+    | st.text(max_size=5)
+    | st.sampled_from([NAME, DIGEST, "../x", "file:///x"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["files", "filename", "url", "hashes", "sha256"]), inner, max_size=4)
+    ),
+    max_leaves=12,
+)
+PAGES = st.one_of(
+    st.binary(max_size=300),
+    JSON_VALUES.map(lambda value: json.dumps({"files": value}).encode()),
+    st.lists(st.sampled_from(["<a ", "href=", '"', "x.whl", "%2F", "..", ">", "<!--", "#sha256=", DIGEST, "&#47;"]))
+    .map("".join)
+    .map(str.encode),
+)  # fmt: skip
+TYPES = ["text/html", "application/json", "text/html; charset=hex", "text/html; charset=latin-1", "x/y; charset=", ""]
+
+
+@pytest.fixture(scope="module")
+def one_server() -> Iterator[Server]:
+    with Server() as running:
+        yield running
+
+
+@settings(max_examples=150)
+@given(PAGES, st.sampled_from(TYPES))
+def test_whatever_the_page_there_are_files_or_the_one_error(one_server: Server, body: bytes, kind: str) -> None:
+    page = one_server.serve("/simple/vllm/", Answer(body, headers={"Content-Type": kind}))
+    files: list[IndexFile] = []
+    with contextlib.suppress(DownloadError):
+        files = index_files(page, setting="--index") or []
+    for file in files:
+        assert is_file_name(file.name)
+        assert file.url.startswith("http://")
+        assert file.sha256 is None or re.fullmatch("[0-9a-f]{64}", file.sha256)

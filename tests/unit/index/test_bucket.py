@@ -252,6 +252,7 @@ class TestPowerCut:
         bucket.write("nightly/index.html", b"page")
         bucket.write("nightly/index.html", b"page two")
         assert calls == [
+            f"sync folder {tmp_path.name}",
             *("sync file", "sync folder index", "sync folder files", "rename a.whl", "sync folder aa"),
             *("sync file", "sync folder index", "rename index.html", "sync folder nightly"),
             *("sync file", "rename index.html", "sync folder nightly"),

@@ -157,11 +157,11 @@ def test_an_interrupted_publication_and_no_index(root: Path, tmp_path: Path) -> 
 class TestByHand:
     def test_a_wheel_with_its_reports(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")
-        path.with_name("report.html").write_text("<p>")
+        path.with_name("report.html").write_text("<script>")
         path.with_name("secret.txt").write_text("no report")
         found = publish_wheel(Folder(tmp_path / "index"), path, matrix)
         assert found.new
-        assert found.entry.beside == ("record.json", "report.html")
+        assert found.entry.beside == ("record.json",)  # no page can be made from this one, and none is believed
         assert not list((tmp_path / "index").rglob("secret.txt"))
 
     def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
@@ -224,6 +224,32 @@ class TestByHand:
         assert (entry.served, entry.beside) == ("passed", ("record.json", "serve.json"))
         assert check_index(Folder(tmp_path / "index")) == []
 
+    def test_a_record_of_another_wheel_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        record = {"wheel": {"sha256": "0" * 64}, "sandbox": {"mechanism": "another one"}}
+        path.with_name("record.json").write_text(json.dumps(record))
+        path.with_name("operators.json").write_text("{}")
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.beside, entry.sandbox) == ((), "")
+
+    @pytest.mark.parametrize(
+        ("content", "said"),
+        [
+            ({"wheel": {"sha256": ""}, "sandbox": {"mechanism": "not sandboxed", "reason": "a test"}}, "not sandboxed"),
+            ({"wheel": {"sha256": ""}}, ""),
+        ],
+    )
+    def test_what_confined_the_build_is_listed(
+        self, tmp_path: Path, matrix: Matrix, content: dict[str, Any], said: str
+    ) -> None:
+        path = wheel(tmp_path / "dist")
+        content["wheel"]["sha256"] = content["wheel"]["sha256"] or file_digest(path)
+        path.with_name("record.json").write_text(json.dumps(content))
+        assert publish_wheel(Folder(tmp_path / "index"), path, matrix).entry.sandbox == said
+        assert check_index(Folder(tmp_path / "index")) == []
+        path.with_name("record.json").unlink()
+        assert publish_wheel(Folder(tmp_path / "index"), path, matrix).entry.sandbox == said, "it stays"
+
     def test_a_wheel_that_does_not_serve_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")
         self.serve(path, right=False)
@@ -236,6 +262,23 @@ class TestByHand:
         self.serve(path, right=False, sha256="0" * 64)
         entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert (entry.served, entry.beside) == ("not run", ("record.json",))
+
+    @pytest.mark.parametrize("name", ["parity.json", "speed.json", "serve.json"])
+    def test_a_report_that_is_not_json_as_all_read_it(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name(name).write_text('{"ratio": NaN}')
+        with pytest.raises(PublishError, match="NaN is no number"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+    @pytest.mark.parametrize("name", ["record.json", "parity.json", "speed.json", "serve.json", "operators.json"])
+    def test_a_report_that_is_a_link(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
+        path = wheel(tmp_path / "dist")
+        path.with_name("record.json").unlink()
+        (tmp_path / "secret").write_text('{"a": "the user\'s"}')
+        path.with_name(name).symlink_to(tmp_path / "secret")
+        with pytest.raises(PublishError, match="symbolic link"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert list((tmp_path / "index").iterdir()) == []
 
     @pytest.mark.parametrize("name", ["parity.json", "speed.json", "serve.json"])
     def test_a_damaged_report(self, tmp_path: Path, matrix: Matrix, name: str) -> None:
@@ -254,6 +297,15 @@ class TestByHand:
             "operators": operators,
         }
         path.with_name("speed.json").write_text(json.dumps(report))
+
+    def test_places_and_passwords_are_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        record = {"files": [{"source": "/home/me/.cache/a/b.cpp"}], "url": "https://me:geheim@example.org/simple"}
+        path.with_name("record.json").write_text(json.dumps(record))
+        publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        (published,) = (tmp_path / "index").glob("files/*/record.json")
+        text = published.read_text()
+        assert json.loads(text) == {"files": [{"source": "…/b.cpp"}], "url": "https://example.org/simple"}
 
     def test_its_speed_is_said(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")

@@ -11,7 +11,7 @@ import pytest
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import read_entry, stamp
 from wheel_notes import wheel_note
-from wheel_writer import write_raw
+from wheel_writer import with_record, write_raw
 
 NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
 INFO = "vllm-0.32.0+cpu.dist-info"
@@ -26,7 +26,7 @@ def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
         "cpuwheels.json": wheel_note(commit=COMMIT, epoch=1_700_000_000, kernel_key="key").render(),
     } | {key.replace("_json", ".json"): value for key, value in changes.items()}
     members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
-    return write_raw(folder / name, {"vllm/_C.abi3.so": b"", **members})
+    return write_raw(folder / name, with_record({"vllm/_C.abi3.so": b"", **members}, INFO))
 
 
 def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:

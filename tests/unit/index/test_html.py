@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 
+import pytest
+from pydantic import ValidationError
+
 from cpuwheels.index.commit_pages import Commits, Missing, Row, row_of
 from cpuwheels.index.entry import Speed
 from cpuwheels.index.html import root_page, speed_words, view_page
@@ -42,7 +45,11 @@ def test_nothing_is_asked_of_another_server() -> None:
 
 
 def test_what_others_wrote_is_escaped() -> None:
-    ((_, page),) = view_page("v", [entry(beside=("<b>.html",))]).items()
+    with pytest.raises(ValidationError, match="beside"):
+        entry(beside=("<b>.html",))
+    measured = Speed(against="before.whl", ratio=0.9, slower=("<b>",))
+    ((_, page),) = view_page("v", [entry(speed=measured)]).items()
+    assert "&lt;b&gt;" in page
     assert "<b>" not in page
 
 
@@ -81,6 +88,15 @@ def test_the_root_shows_what_could_not_be_made() -> None:
     assert f'href="{COMMIT}/"' in page
     assert "✗ not built" in page
     assert "✗ wrong results" not in page
+
+
+def test_what_confined_the_build() -> None:
+    ((_, page),) = view_page("v", [entry(sandbox="not sandboxed")]).items()
+    assert 'Built in a sandbox: <span class="failed">no</span>' in page
+    ((_, page),) = view_page("v", [entry(sandbox="bubblewrap with a user namespace")]).items()
+    assert 'Built in a sandbox: <span class="passed">bubblewrap with a user namespace</span>' in page
+    ((_, page),) = view_page("v", [entry()]).items()
+    assert "sandbox" not in page
 
 
 def test_the_speed_in_words() -> None:

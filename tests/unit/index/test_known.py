@@ -27,7 +27,7 @@ from cpuwheels.index.reading import read_entries
 from cpuwheels.pipeline.provenance import read_note
 from index_publications import Dying, DyingError, check_links
 from wheel_notes import wheel_note
-from wheel_writer import write_raw
+from wheel_writer import with_record, write_raw
 
 COMMIT, OTHER = "c" * 40, "d" * 40
 EPOCH = 1_790_000_000
@@ -45,7 +45,7 @@ def wheel(
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         **({f"{info}/cpuwheels.json": wheel_note(target=target, epoch=epoch).render()} if epoch else {}),
     }
-    path = write_raw(folder / target / f"vllm-{version}-{build}{tag}.whl", members)
+    path = write_raw(folder / target / f"vllm-{version}-{build}{tag}.whl", with_record(members, info))
     path.with_name("record.json").write_text("{}")
     return path
 

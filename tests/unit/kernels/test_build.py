@@ -40,6 +40,9 @@ TWO = TARGET.model_copy(
 COMPILATIONS = [{"command": "g++ -O3 -c a.cpp", "output": "CMakeFiles/_C.dir/a.cpp.o"}]
 
 
+READS = Reads(files=("CMakeLists.txt", "cmake/cpu_extension.cmake", "csrc/cpu/ops.cpp"), folders=("csrc/cpu",))
+
+
 class Steps:
     """Stands for the parts of the stage: each does what the next one needs, and notes that it was done."""
 
@@ -61,8 +64,9 @@ class Steps:
             "open_gate": lambda _: None,
             "gate_session": self._session,
             "get_acl_library": lambda *_: self.acl,
-            "read_files": lambda *_: Reads(files=("csrc/cpu/ops.cpp",), folders=("csrc/cpu",)),
+            "read_files": lambda *_: READS,
             "collect": self._collect,
+            "confinement": lambda *_, **__: None,
         }
         for name, step in steps.items():
             monkeypatch.setattr(module, name, step)
@@ -131,13 +135,12 @@ class Stage:
     def learned(self, request: KernelRequest) -> Path:
         return self.base / "cache" / "measured" / unused_name(request)
 
-    def get(self, request: KernelRequest) -> Kernels:
-        return get_kernels(
-            self.context,
-            request,
-            cap=self.plan,
-            cache=lambda: self.asked.append("cache"),  # type: ignore[func-returns-value]
-        )
+    def get(self, request: KernelRequest, cache: Any = None) -> Kernels:
+        def chosen() -> Any:
+            self.asked.append("cache")
+            return cache
+
+        return get_kernels(self.context, request, cap=self.plan, cache=chosen)
 
 
 @pytest.fixture
@@ -164,6 +167,68 @@ def test_kernels_are_built_once_and_no_folder_stays(stage: Stage, steps: Steps, 
     assert len(steps.done) == 2
     assert stage.asked == ["cap", "cache"]
     assert f"kernels {first.key} are in the store; nothing to compile" in story.getvalue()
+
+
+NOTHING = Reads(files=(), folders=())
+
+
+@pytest.mark.parametrize(
+    "name", ["CMakeLists.txt", "cmake/more.cmake", "csrc/CMakeLists.txt", "csrc/gpu/generate.py", "csrc/cpu/run.sh"]
+)
+@pytest.mark.usefixtures("steps")
+def test_a_build_that_reports_no_reads_serves_no_other_source(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    # What may run is hostile: ninja's log and every depfile say what it wants.
+    monkeypatch.setattr(module, "read_files", lambda *_: NOTHING)
+    clean = stage.request()
+    place = clean.source.folder / name
+    before = place.read_text() if place.exists() else None
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("evil")
+    evil = stage.get(clean)
+    if before is None:
+        place.unlink()
+    else:
+        place.write_text(before)
+    again = stage.get(clean)
+    assert evil.built
+    assert again.built
+    assert again.key != evil.key
+
+
+@pytest.mark.usefixtures("steps")
+def test_kernels_of_a_source_that_changed_while_they_were_built_are_not_kept(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    request = stage.request()
+
+    def change(*_: object) -> None:
+        (request.source.folder / "CMakeLists.txt").write_text("that of a clean source")
+
+    monkeypatch.setattr(module, "configure", change)
+    with pytest.raises(CompileError, match="was changed while its kernels were built"):
+        stage.get(request)
+    assert not (stage.base / "cache" / "kernels").exists()
+    assert not (stage.base / "cache" / "reads").exists()
+
+
+@pytest.mark.parametrize("text", ["", 'asm(".incbin \\"/etc/hostname\\"");'])
+@pytest.mark.usefixtures("steps")
+def test_the_compiler_cache_is_used_for_what_it_can_see(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    caches: list[object] = []
+
+    def launchers(*given: object) -> Launchers:
+        caches.append(given[2])
+        return Launchers()
+
+    monkeypatch.setattr(Launchers, "of", launchers)
+    request = stage.request()
+    (request.source.folder / "csrc/cpu/ops.cpp").write_text(text)
+    stage.get(request, cache="the cache")
+    assert caches == [None if text else "the cache"]
 
 
 def test_only_what_was_read_makes_them_anew(stage: Stage, steps: Steps) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -115,3 +116,20 @@ def test_what_cannot_be_stripped_is_an_error(request_: KernelRequest, tmp_path: 
     with pytest.raises(CommandError, match="strip failed with status 1") as raised:
         collect(request_, spaces, tmp_path / "kept", tmp_path / "log")
     assert shlex.quote(str(spaces[0].module("_C"))) in raised.value.where
+
+
+@pytest.mark.parametrize("name", ["_C.abi3.so", "libcpuwheels_dnnl.so", "jobs.jsonl"])
+@pytest.mark.parametrize("how", ["link", "pipe"])
+def test_what_is_no_regular_file_is_refused(request_: KernelRequest, tmp_path: Path, name: str, how: str) -> None:
+    spaces = built(request_, tmp_path, "_C", "_C_AVX2", libraries=("cpuwheels_dnnl",))
+    spaces[0].ledger.write_text("a job\n")
+    path = spaces[0].ledger if name == "jobs.jsonl" else spaces[0].build / name
+    path.unlink()
+    if how == "link":
+        (tmp_path / "secret").write_text("secret")
+        path.symlink_to(tmp_path / "secret")
+    else:
+        os.mkfifo(path)
+    with pytest.raises(CompileError, match="left something that is not taken over"):
+        collect(request_, spaces, tmp_path / "kept", tmp_path / "log")
+    assert "secret" not in kept(tmp_path).values()

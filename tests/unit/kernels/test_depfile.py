@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -53,12 +54,31 @@ def test_a_file_that_goes_changes_the_key(request_: KernelRequest):
     assert kernels_key(request_, READS) != before
 
 
-@pytest.mark.parametrize("name", ["csrc/gpu/attention.cu", "csrc/gpu/new.cu", "vllm/engine.py", "cmake/new.cmake"])
+@pytest.mark.parametrize("name", ["csrc/gpu/attention.cu", "csrc/gpu/new.cu", "vllm/engine.py", "csrc/gpu/README.md"])
 def test_what_was_not_read_leaves_the_key_alone(request_: KernelRequest, name: str):
     before = kernels_key(request_, READS)
     (request_.source.folder / name).parent.mkdir(exist_ok=True)
     (request_.source.folder / name).write_text("other\n")
     assert kernels_key(request_, READS) == before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "cmake/new.cmake",
+        "cmake/cpu.cmake",
+        "csrc/gpu/CMakeLists.txt",
+        "csrc/gpu/more.cmake",
+        "csrc/cpu/generate.py",
+        "csrc/gpu/run",
+        "csrc/template.h.in",
+    ],
+)
+def test_what_a_build_may_run_changes_the_key_whatever_was_read(request_: KernelRequest, name: str):
+    before = kernels_key(request_, READS)
+    (request_.source.folder / name).parent.mkdir(exist_ok=True)
+    (request_.source.folder / name).write_text("other\n")
+    assert kernels_key(request_, READS) != before
 
 
 def test_what_stands_beside_the_source_changes_the_key(tmp_path: Path):
@@ -83,7 +103,7 @@ cmake_pch.hxx.gch: #deps 1, deps mtime 1 (VALID)
     cmake_pch.hxx
 """,
     )
-    reads = read_files(request_, [workspace])
+    reads = read_files(request_, [workspace], tmp_path / "store")
     assert set(reads.files) >= {
         "csrc/cpu/norm.cpp",
         "csrc/cpu/types.hpp",
@@ -96,13 +116,49 @@ cmake_pch.hxx.gch: #deps 1, deps mtime 1 (VALID)
     assert reads.folders == ("csrc/cpu",)
 
 
+@pytest.mark.parametrize("path", ["/etc/hostname", "/root/.ssh/id_rsa", "../../../secret", "/usr/../etc/passwd"])
+def test_a_file_of_the_machine_that_a_compiler_read_is_refused(request_: KernelRequest, tmp_path: Path, path: str):
+    workspace = Workspace(tmp_path / "store" / "work" / "kernels", FIRST)
+    workspace.build.mkdir(parents=True)
+    own = f"{workspace.source}/csrc/cpu/norm.cpp"
+    says(request_, f"norm.cpp.o: #deps 3, deps mtime 1 (VALID)\n    {own}\n    /usr/include/stdio.h\n")
+    read_files(request_, [workspace], tmp_path / "store")
+    outside = "../" * 9 + "secret" if path.startswith("..") else path
+    says(request_, f"norm.cpp.o: #deps 2, deps mtime 1 (VALID)\n    {own}\n    {outside}\n")
+    with pytest.raises(CompileError, match=r"a compiler read /.*neither the source's nor the toolchain's"):
+        read_files(request_, [workspace], tmp_path / "store")
+
+
+def test_a_path_that_ends_at_a_blank_is_that_of_the_build(request_: KernelRequest, tmp_path: Path):
+    workspace = Workspace(tmp_path / "other cache" / "work" / "kernels", FIRST)
+    workspace.build.mkdir(parents=True)
+    own = f"{workspace.source}/csrc/cpu/norm.cpp"
+    cut = f"norm.cpp.o: #deps 3, deps mtime 1 (VALID)\n    {own}\n    {tmp_path}/other\n    cache/work/kernels/x.gch\n"
+    says(request_, cut)
+    assert "csrc/cpu/norm.cpp" in read_files(request_, [workspace], tmp_path / "other cache").files
+    says(request_, cut.replace("/other\n", "/others\n"))
+    with pytest.raises(CompileError, match="a compiler read"):
+        read_files(request_, [workspace], tmp_path / "other cache")
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../other", "a/../../b", "a\nb", "./a", "a//b"])
+def test_forged_reads_are_passed_over(request_: KernelRequest, tmp_path: Path, name: str):
+    store = Store(tmp_path / "store")
+    reads_cache(request_, store).keep(READS)
+    (path,) = (store.root / KIND).rglob("*.json")
+    for field in ("files", "folders"):
+        other = {"files": [], "folders": []} | {field: [name]}
+        path.with_name(f"{field}.json").write_text(json.dumps(other))
+    assert list(reads_cache(request_, store).known()) == [READS]
+
+
 @pytest.mark.parametrize(("text", "status"), [("", 0), ("ninja: error: loading deps\n", 1)])
 def test_a_log_that_says_nothing_is_a_fault(request_: KernelRequest, tmp_path: Path, text: str, status: int):
     workspace = Workspace(tmp_path / "work", FIRST)
     workspace.build.mkdir(parents=True)
     says(request_, text, status)
     with pytest.raises(CompileError, match="files that the compilers read"):
-        read_files(request_, [workspace])
+        read_files(request_, [workspace], tmp_path / "store")
 
 
 def test_reads_are_kept_and_the_latest_comes_first(request_: KernelRequest, tmp_path: Path):

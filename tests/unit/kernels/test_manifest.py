@@ -58,13 +58,28 @@ def test_each_difference_is_named(request_: KernelRequest) -> None:
     (folder / "late.h").write_text("\n")
     (folder / "beside.h").rename(folder / "renamed.h")
     assert before.differences(request_, None, None) == [
-        "csrc/cpu/ops.cpp has other content",
         "csrc/cpu/late.h is new",
+        "csrc/cpu/ops.cpp has other content",
         "csrc/cpu/renamed.h is new, where headers were looked for",
         "csrc/cpu/beside.h is gone, where headers were looked for",
     ]
     (folder / "ops.cpp").unlink()
-    assert before.differences(request_, None, None)[0] == "csrc/cpu/ops.cpp is gone"
+    assert before.differences(request_, None, None)[1] == "csrc/cpu/ops.cpp is gone"
+
+
+@pytest.mark.parametrize("name", ["cmake/new.cmake", "csrc/cpu/generate.py"])
+def test_a_manifest_that_leaves_out_what_a_build_may_run_fits_no_source_with_it(
+    request_: KernelRequest, name: str
+) -> None:
+    before = said(request_)
+    assert "cmake/cpu_extension.cmake" in before.files  # whatever the build reported
+    forged = before.model_copy(update={"files": {"csrc/cpu/ops.cpp": before.files["csrc/cpu/ops.cpp"]}})
+    assert forged.differences(request_, None, None)[-2:] == [
+        "CMakeLists.txt is new",
+        "cmake/cpu_extension.cmake is new",
+    ]
+    (request_.source.folder / name).write_text("other")
+    assert before.differences(request_, None, None)[0] == f"{name} is new"
 
 
 def test_files_that_no_compiler_reads_do_not_count(request_: KernelRequest) -> None:

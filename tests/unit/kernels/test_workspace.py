@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.core.store import MANIFEST
+from cpuwheels.core.errors import CompileError
+from cpuwheels.core.filesystem import holding
+from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.kernels.workspace import Workspace
 from kernel_request import FIRST, kernel_request
 
@@ -19,7 +21,7 @@ def request_(tmp_path: Path) -> KernelRequest:
     request = kernel_request(tmp_path)
     for folder in (request.source.folder, request.onednn.folder):
         (folder / MANIFEST).write_text("{}")
-    (request.source.folder / "link").symlink_to("setup.py")
+    (request.source.folder / "csrc" / "link").symlink_to("cpu/ops.cpp")
     return request
 
 
@@ -31,12 +33,24 @@ def workspace(tmp_path: Path) -> Workspace:
 def test_sources_are_copied_and_the_stores_own_stay_as_they_are(workspace: Workspace, request_: KernelRequest) -> None:
     workspace.prepare(request_)
     assert (workspace.source / "csrc" / "cpu" / "ops.cpp").is_file()
-    assert (workspace.source / "link").is_symlink()
+    assert (workspace.source / "csrc" / "link").is_symlink()
+    assert (workspace.source / "CMakeLists.txt").is_file()
+    # What no key of kernels names is not there to be run.
+    assert {path.name for path in workspace.source.iterdir()} == {"CMakeLists.txt", "cmake", "csrc"}
     assert (workspace.onednn / "CMakeLists.txt").is_file()
     assert workspace.cpuinfo.read_text() == "x86-64"
     assert not (workspace.source / MANIFEST).exists()
-    (workspace.source / "setup.py").write_text("generated")
-    assert (request_.source.folder / "setup.py").read_text() == ""
+    before = (request_.source.folder / "csrc/cpu/ops.cpp").read_text()
+    (workspace.source / "csrc/cpu/ops.cpp").write_text("generated")
+    assert (request_.source.folder / "csrc/cpu/ops.cpp").read_text() == before
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../../setup.py", "../nowhere", "/"])
+def test_a_link_to_what_no_key_names_is_refused(workspace: Workspace, request_: KernelRequest, target: str) -> None:
+    (request_.source.folder / "csrc" / "cpu" / "secret.h").symlink_to(target)
+    with pytest.raises(CompileError, match=r"csrc/cpu/secret\.h is a symbolic link to"):
+        workspace.prepare(request_)
+    assert not workspace.source.exists()
 
 
 def test_a_finished_preparation_is_gone_on_from(workspace: Workspace, request_: KernelRequest) -> None:
@@ -45,6 +59,17 @@ def test_a_finished_preparation_is_gone_on_from(workspace: Workspace, request_: 
     (workspace.build / "object.o").write_text("")
     Workspace(workspace.folder, FIRST).prepare(request_)
     assert (workspace.build / "object.o").exists()
+
+
+def test_who_holds_the_folder_holds_it_after_its_preparation(workspace: Workspace, request_: KernelRequest) -> None:
+    workspace.folder.mkdir()
+    (workspace.folder / "half").write_text("")
+    with holding(workspace.folder) as held:
+        assert held
+        workspace.prepare(request_)
+        assert not (workspace.folder / "half").exists()
+        with holding(workspace.folder) as free:
+            assert not free
 
 
 def test_a_preparation_that_was_cut_short_starts_over(workspace: Workspace, request_: KernelRequest) -> None:

@@ -24,6 +24,7 @@ from cpuwheels.pipeline.built_wheel import BuiltWheel
 from cpuwheels.pipeline.inputs import Inputs
 from cpuwheels.pipeline.package_wheel import Package, PackagedWheel
 from cpuwheels.pipeline.test_environment import InstallEnvironment
+from cpuwheels.sandbox.confine import Confine
 from cpuwheels.source.patched import PreparedSource
 from cpuwheels.source.result import Source
 from cpuwheels.verification.emulation.cpus import Cpu
@@ -125,7 +126,8 @@ class Steps:
         ]
         return SimpleNamespace(libraries=libraries, site="the site")
 
-    def _chosen(self, cpus: Any, _target: object, site: str, _log: Path) -> dict[str, str]:
+    def _chosen(self, cpus: Any, _target: object, site: str, _log: Path, *, confine: Confine) -> dict[str, str]:
+        assert confine is self.installation.confine
         assert site == "the site"
         self.cpus.append(list(cpus))
         return {cpu.name: next(one.name for one in LIBRARIES if not cpu.lacks(one.needs)) for cpu in cpus}

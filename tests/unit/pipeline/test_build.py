@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +18,7 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.memory.limits import JobPlan
@@ -48,6 +49,16 @@ COMPONENT = Component(name="acl", version="", license="MIT", digest="d", librari
 MEMORY = MemoryUse(jobs=2, cap=1000, where="--memory 1000", room=800, how="a group", peak=540)
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """Stands for a request of a source."""
+
+    trust: Trust
+
+    def __str__(self) -> str:
+        return "the source"
+
+
 class Stages:
     """Stands for the stages; the assembly that they end with is kept."""
 
@@ -57,6 +68,7 @@ class Stages:
         self.assembly: Any = None
         self.more: dict[str, Any] = {}
         self.context: Any = None
+        self.trust = Trust.RELEASE
         self.toolchain = toolchain(library_folders=(Path("/sysroot/lib"),))
         self.fingerprints: list[tuple[Any, ...]] = []
         tree = write_tree(base / "source")
@@ -76,7 +88,7 @@ class Stages:
         stages: dict[str, Callable[..., Any]] = {
             "check_choice": lambda *_: self.done.append("choice"),
             "plan_jobs": lambda *_: self._step("plan", JobPlan(2, "CPUs", 1000, "--memory")),
-            "wanted_source": lambda *_: self._step("wanted", "the source"),
+            "wanted_source": lambda *_: self._step("wanted", Wanted(self.trust)),
             "with_default_source": lambda context: self._step("release", (context, {"2.0": "known"})),
             "upstream": lambda _, request: self._step("upstream", f"{request} and its pins"),
             "compiler": lambda _: self._step("compiler", (self.toolchain, SimpleNamespace(memgate="m", isaprobe="i"))),
@@ -226,3 +238,12 @@ def test_an_open_store_is_shared(stages: Stages, tmp_path: Path) -> None:
     stages.run(check=False, store=store)
     assert stages.context.store is store
     assert stages.more == {"check": False}
+
+
+@pytest.mark.parametrize("trust", [Trust.COMMIT, Trust.LOCAL])
+def test_what_a_source_is_made_into_is_apart_from_releases(stages: Stages, tmp_path: Path, trust: Trust) -> None:
+    store = Store(tmp_path / "cache")
+    stages.trust = trust
+    stages.run(store=store)
+    assert stages.context.store.trust is trust
+    assert store.trust is Trust.RELEASE

@@ -9,6 +9,7 @@ from cpuwheels.kernels.memory.costs import WrongPrediction
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.pipeline.build_record import compiled_record, precompiled_record, write_record
+from cpuwheels.sandbox.mechanism import Mechanism
 from cpuwheels.source.result import Source
 from kernel_request import environment, toolchain
 from ledger_records import job
@@ -37,6 +38,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
             KERNELS,
             JobPlan(2, "CPUs", 8 << 30, "physical memory"),
         ),
+        sandbox=Mechanism("landlock", "no namespaces"),
         wheel={"file": "a.whl", "sha256": "w" * 64},
         tried=[{"cpu": "max", "chosen": "_C_BF16"}],
         timings={"kernels": 1.23456},
@@ -54,6 +56,7 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     assert record["notes"] == ["NOTE"]
     assert record["beside"] == ["operators.json", "report.html"]
     assert record["memory"]["peak"] == 3 << 30
+    assert record["sandbox"] == {"mechanism": "Landlock and a filter of system calls", "reason": "no namespaces"}
     assert record["tools"]["cmake"] == "4.0.0"
     assert [job["output"] for job in record["files"]] == ["a.o", "b.o"]
     assert record["built"].endswith("+00:00")
@@ -67,6 +70,7 @@ def test_the_record_of_precompiled_kernels_names_their_wheel(tmp_path: Path) -> 
         source=SOURCE,
         environment=environment(),
         made=precompiled_record("https://example.org/a.whl", "a.whl", "d" * 64),
+        sandbox=Mechanism("none", "too old"),
         wheel={"file": "b.whl"},
         tried=[],
         timings={},

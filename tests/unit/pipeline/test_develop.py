@@ -17,7 +17,7 @@ from cpuwheels.core.errors import TargetNotBuiltError, UnsuitableSourceError, Us
 from cpuwheels.pipeline import develop as module
 from cpuwheels.pipeline.develop import develop
 from fake_builds import PLACE, Builds
-from sample_source import write_tree
+from sample_source import commit, write_tree
 
 PYTHON = Path(sys.executable)
 
@@ -68,6 +68,24 @@ def install(tmp_path: Path, project_root: Path, checkout: Path, reporter: Report
         return develop(paths, load_matrix(project_root), name, folder, chosen, reporter, **more)
 
     return install
+
+
+@pytest.mark.usefixtures("plain_git")
+@pytest.mark.parametrize("link", [True, False])
+def test_an_environment_that_a_commit_brings_along_is_refused(
+    install: Install, steps: Steps, checkout: Path, tmp_path: Path, *, link: bool
+) -> None:
+    """uv would run its interpreter."""
+    program = (tmp_path if link else checkout / ".venv") / "bin" / "python"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\n")
+    if link:
+        (checkout / ".venv").symlink_to(tmp_path)
+    commit(checkout, "hostile")
+    with pytest.raises(UsageError, match=r"the checkout's commits have a \.venv in them"):
+        install()
+    assert steps.builds.asked == steps.installed == []
+    assert install(python=PYTHON) == PYTHON
 
 
 def test_the_checkout_gets_an_environment_and_kernels_that_are_not_loaded(

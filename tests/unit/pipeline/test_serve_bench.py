@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -55,9 +56,9 @@ class Steps:
             "this_cpu": lambda _: self.cpu,
             "hold_onednn_back": lambda *_: limit,
             "server_variables": self._variables,
-            "torch_environment": lambda _, torch: torch,
+            "torch_environment": lambda _, torch: SimpleNamespace(version=torch, debian=None),
             "serving_environment": self._environment,
-            "require_products": lambda _python, env, _log: self.products.append(env),
+            "require_products": lambda _python, env, _log, _confine: self.products.append(env),
             "make_bench_models": self._models,
             "compare_servers": self._compare,
         }
@@ -71,8 +72,8 @@ class Steps:
     def _variables(self, _work: Path, limit: OnednnLimit) -> Iterator[dict[str, str]]:
         yield {"ONEDNN_MAX_CPU_ISA": limit.isa}
 
-    def _environment(self, _context: object, torch: str, wheel: KernelWheel, work: Path, **given: bool) -> Any:
-        assert (torch, given) == ("2.13.0", {"locked": False, "relock": False})
+    def _environment(self, _context: object, torch: Any, wheel: KernelWheel, work: Path, **given: bool) -> Any:
+        assert (torch.version, given) == ("2.13.0", {"locked": False, "relock": False})
         self.made.append(work.name)
         site = work / "venv" / "site"
         (site / f"{self.names[wheel.path.name]}-1.0.dist-info").mkdir(parents=True)

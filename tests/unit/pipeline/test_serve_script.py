@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from cpuwheels.config.matrix import Matrix, load_matrix
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline import serve_script as module
-from cpuwheels.pipeline.serve_script import ScriptResult, serve_script
+from cpuwheels.pipeline.serve_script import ScriptRequest, ScriptResult, serve_script
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest
 
 URL = "http://127.0.0.1:9/v1"
@@ -30,7 +31,9 @@ class Servers:
         self.requests: list[ServerRequest] = []
         self.ended = 0
         self.start_fault = self.end_fault = ""
-        context = SimpleNamespace(store=Store(base / "cache"), logs=base, reporter=reporter, target=None)
+        context = SimpleNamespace(
+            store=Store(base / "cache"), logs=base, reporter=reporter, target=None, options=BuildOptions()
+        )
         wheel = SimpleNamespace(torch="2.13.0")
         environment = SimpleNamespace(python=Path(sys.executable))
         steps: dict[str, Any] = {
@@ -39,7 +42,7 @@ class Servers:
             "open_context": lambda *_: context,
             "this_cpu": lambda _: None,
             "hold_onednn_back": lambda *_: None,
-            "torch_environment": lambda *_: None,
+            "torch_environment": lambda *_: SimpleNamespace(debian=None),
             "serving_environment": lambda *_, **__: environment,
             "make_models": lambda *_: {"qwen3": base / "models" / "qwen3"},
             "serving": self._serving,
@@ -59,12 +62,14 @@ class Servers:
         if self.end_fault:
             raise ServerError(self.end_fault)
 
-    def run(self, text: str, name: str = "ask.py", limit: float | None = None) -> ScriptResult:
+    def run(self, text: str, name: str = "ask.py", limit: float | None = None, **env: str) -> ScriptResult:
         script = self.base / name
         script.write_text(text)
         script.chmod(0o755)
         paths = Paths(self.base, self.base / "cache", self.base / "dist")
-        return serve_script(paths, self.matrix, "x86", self.base / "a.whl", script, limit, self.reporter)
+        return serve_script(
+            paths, self.matrix, "x86", self.base / "a.whl", ScriptRequest(script, limit, env), self.reporter
+        )
 
 
 @pytest.fixture
@@ -85,6 +90,15 @@ def test_it_finds_the_server_as_openais_client_does(servers: Servers, monkeypatc
     (request,) = servers.requests
     assert (request.dtype, request.model) == ("bfloat16", servers.base / "models" / "qwen3")
     assert servers.ended == 1
+
+
+def test_what_the_user_names_reaches_the_script_and_not_the_server(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET_TOKEN", "s")
+    asks = "import os\nprint(os.environ.get('SECRET_TOKEN'), os.environ['MINE'], os.environ['OPENAI_API_KEY'])\n"
+    assert servers.run(asks, MINE="1", OPENAI_API_KEY="2").last == "None 1 none"
+    assert not {"SECRET_TOKEN", "MINE"} & servers.requests[0].env.keys()
 
 
 def test_another_program_is_run_as_it_is(servers: Servers) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import TargetNotBuiltError, UsageError
 from cpuwheels.kernels.memory.limits import CpuLimit
 from cpuwheels.pipeline import test_wheel as module
+from cpuwheels.sandbox.confine import Confined
 from cpuwheels.toolchain.native_helpers import CpuFeatures
 from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import SpeedRequest
@@ -28,6 +30,12 @@ from kernel_request import TARGET
 
 HERE = CpuFeatures(architecture="x86_64", vendor="", model="A CPU", features=frozenset({"avx2"}), xcr0=None, amx=None)
 LIBRARIES = {name: f"vllm/{name}.abi3.so" for name in ("_C_AVX512", "_C_AVX2")}
+
+
+def plan_of(confined: Confined) -> dict[str, Any]:
+    """Return what the sandbox is told."""
+    plan: dict[str, Any] = json.loads(Path(confined.argv[confined.argv.index("--") - 1]).read_text())
+    return plan
 
 
 @pytest.fixture
@@ -60,12 +68,12 @@ class Steps:
             "read_wheel": self._read,
             "parity_environment": self._parity_environment,
             "require_chosen": self._chosen,
-            "require_products": lambda python, env, _: self.done.append(("products", python, dict(env))),
+            "require_products": self._products,
             "run_parity": lambda request, environment, _: self.done.append(("parity", request)) or environment.site,
             "this_cpu": lambda _: HERE,
             "hold_onednn_back": lambda *_: self.limit,
             "usable_cpus": lambda: CpuLimit(6, "CPUs"),
-            "torch_environment": lambda _, torch: f"with torch {torch}",
+            "torch_environment": lambda _, torch: SimpleNamespace(name=f"with torch {torch}", debian=None),
             "separate_environment": self._separate,
             "install_wheel": self._install,
             "compare_wheels": self._compare,
@@ -85,18 +93,26 @@ class Steps:
         assert work.is_dir()
         self.done.append(("environment", wheel.path.name, options))
         trials = tuple(SimpleNamespace(cpu=cpu) for cpu in self.trials)
-        return SimpleNamespace(trials=trials, site="the site", machine="A CPU")
+        return SimpleNamespace(trials=trials, site="the site", machine="A CPU", confine="a sandbox")
 
-    def _chosen(self, cpus: list[Cpu], target: Any, site: object, _log: Path) -> dict[str, str]:
+    def _products(self, python: Path, env: Any, _log: Path, confine: Any) -> None:
+        if confine != "a sandbox":
+            plan = plan_of(confine([python], {}))
+            assert plan["folder"] == str(python.parent.parent / "temporary")
+        self.done.append(("products", python, dict(env)))
+
+    def _chosen(self, cpus: list[Cpu], target: Any, site: object, _log: Path, *, confine: object) -> dict[str, str]:
+        assert confine == "a sandbox"
         self.done.append(("chosen", [cpu.name for cpu in cpus], target.chooser, site))
         return {"": "_C_AVX2", "max": "_C_AVX512"}
 
-    def _separate(self, environment: str, folder: Path, lock: Path, _logs: Path) -> Path:
-        self.done.append(("separate", environment, folder.name, lock.name))
-        return self.base / folder.name / "python"
+    def _separate(self, environment: Any, folder: Path, lock: Path, _logs: Path) -> Path:
+        assert folder.name == "venv"
+        self.done.append(("separate", environment.name, folder.parent.name, lock.name))
+        return folder / "python"
 
     def _install(self, wheel: Path, python: Path, lock: Path, _logs: Path) -> Path:
-        self.done.append(("install", wheel.name, python.parent.name, lock.name))
+        self.done.append(("install", wheel.name, python.parent.parent.name, lock.name))
         return python.parent / "site"
 
     def _compare(self, request: SpeedRequest, own: Any, other: Any, *, script: Path, **_: object) -> Any:
@@ -165,15 +181,16 @@ def test_each_wheel_has_its_own_environment(
     ]
     _, request, own, other, script = steps.done[-1]
     assert request == SpeedRequest("_C_AVX2", ("scale",), 27, 3, 6)
-    assert (own.wheel.path.name, own.site, own.env) == (
+    assert (own.wheel.path.name, own.site.parts[-3:], own.env) == (
         "a.whl",
-        steps.base / "wheel" / "site",
+        ("wheel", "venv", "site"),
         {"ONEDNN_MAX_CPU_ISA": "AVX2"},
     )
-    assert (other.wheel.path.name, other.site) == ("b.whl", steps.base / "against" / "site")
+    assert (other.wheel.path.name, other.site.parts[-3:]) == ("b.whl", ("against", "venv", "site"))
     assert script == project_root / "tests" / "parity" / "time_cases.py"
     assert script.is_file()
-    expected: Any = SpeedResult(request, own, other, ("a speed",), ("left out",), "A CPU", steps.limit)  # type: ignore[arg-type]
+    sandbox = {"mechanism": "not sandboxed", "reason": "a test"}
+    expected: Any = SpeedResult(request, own, other, ("a speed",), ("left out",), "A CPU", steps.limit, sandbox)  # type: ignore[arg-type]
     assert result == expected
 
 

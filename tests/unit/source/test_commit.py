@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.errors import SourceError
-from cpuwheels.core.store import Store, check_entry, sealed_digests
+from cpuwheels.core.sealed_entry import check_entry, sealed_digests
+from cpuwheels.core.store import Store
 from cpuwheels.source.commit import CommitRequest
 from cpuwheels.source.repository import Repository
 from cpuwheels.source.worktree import TreeRequest

@@ -9,7 +9,7 @@ from contexts import build_context
 from cpuwheels.config.patch_series import Patch, load_series
 from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.errors import PatchError
-from cpuwheels.core.store import MANIFEST, check_entry
+from cpuwheels.core.sealed_entry import MANIFEST, check_entry
 from cpuwheels.source.patched import prepare_source
 from cpuwheels.source.result import Source
 from sample_source import CPUINFO, EPOCH, write_tree

@@ -6,6 +6,7 @@ import pytest
 
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import LockedError, SourceError
+from cpuwheels.core.trust import Trust
 from cpuwheels.source.commit import CommitRequest
 from cpuwheels.source.request import request_source
 from cpuwheels.source.sdist import SdistRequest, check_sha256
@@ -34,6 +35,7 @@ def test_a_pinned_version(matrix: Matrix, text: str | None, version: str) -> Non
     release = matrix.release(version)
     assert release is not None
     assert isinstance(request, SdistRequest)
+    assert request.trust is Trust.RELEASE
     assert (request.sha256, request.size, request.urls) == (
         release.sdist.sha256,
         release.sdist.size,
@@ -56,6 +58,7 @@ def test_another_version_needs_a_digest(matrix: Matrix, text: str) -> None:
     request = request_source(text, A, matrix)
     assert isinstance(request, SdistRequest)
     assert (request.version, request.sha256, request.urls) == (text, A, ())
+    assert request.trust is Trust.LOCAL  # nobody but the user vouches for it
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,7 @@ def test_anything_else_is_a_commit(matrix: Matrix, text: str) -> None:
     named = {"CPUWHEELS_VLLM_REPO": "/a/clone"}
     request = request_source(text, None, matrix, environ=named)
     assert request == CommitRequest(text, None, ("/a/clone", *matrix.repositories))
+    assert request.trust is Trust.COMMIT
 
 
 def test_a_clone_is_asked_for_whatever_is_named(matrix: Matrix, tmp_path: Path) -> None:
@@ -122,6 +126,7 @@ def test_a_path_is_a_tree(matrix: Matrix, tmp_path: Path, monkeypatch: pytest.Mo
     assert request_source(str(folder), None, matrix) == TreeRequest(folder)
     monkeypatch.chdir(folder)
     assert request_source(".", None, matrix) == TreeRequest(folder)
+    assert request_source(".", None, matrix).trust is Trust.LOCAL
     assert request_source("../vllm", None, matrix) == TreeRequest(folder)
     monkeypatch.chdir(tmp_path)
     assert request_source("vllm", None, matrix) == TreeRequest(folder)

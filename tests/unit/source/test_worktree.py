@@ -9,7 +9,7 @@ import pytest
 from packaging.version import Version
 
 from cpuwheels.core.errors import SourceError, UnsuitableSourceError
-from cpuwheels.core.store import MANIFEST, check_entry
+from cpuwheels.core.sealed_entry import MANIFEST, check_entry
 from cpuwheels.source.version import Described
 from cpuwheels.source.worktree import TreeRequest, check_tree, tree_version
 from sample_source import EPOCH, commit, git, write_tree

@@ -10,6 +10,7 @@ from cpuwheels.core.errors import WheelError
 from cpuwheels.wheel.core_metadata import read_project
 from cpuwheels.wheel.overlay import Overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete
+from unconfined import UNCONFINED
 
 PROJECT = read_project(ww.METADATA.encode())
 FILES = frozenset({"demo/__init__.py", "demo/_C.abi3.so"})
@@ -24,10 +25,12 @@ def fake_python(folder: Path, script: str) -> Path:
 
 
 def test_the_hook_gets_the_epoch_and_runs_in_the_overlay(tmp_path: Path) -> None:
-    python = fake_python(tmp_path, 'echo "$SOURCE_DATE_EPOCH $PWD" > "$3/demo-1.0.whl"')
+    python = fake_python(tmp_path, 'echo "$SOURCE_DATE_EPOCH $PWD" > "$4/demo-1.0.whl"')
     folder = tmp_path / "overlay"
     (folder / "build").mkdir(parents=True)
-    wheel = build_overlay(Overlay(folder, FILES), python=python, epoch=17, out=tmp_path / "raw", log=tmp_path / "log")
+    wheel = build_overlay(
+        Overlay(folder, FILES), python=python, epoch=17, out=tmp_path / "raw", log=tmp_path / "log", sandbox=UNCONFINED
+    )
     assert wheel.read_text() == f"17 {folder}\n"
     assert not (folder / "build").exists()
 
@@ -44,6 +47,7 @@ def test_a_failing_hook_is_told(tmp_path: Path, script: str, message: str) -> No
             epoch=17,
             out=tmp_path / "raw",
             log=tmp_path / "log",
+            sandbox=UNCONFINED,
         )
     assert caught.value.log == tmp_path / "log"
 

@@ -6,13 +6,12 @@ with a null pointer. The linker leaves a relocation for each pointer, so the tab
 
 from __future__ import annotations
 
-import struct
 from typing import IO, TYPE_CHECKING
 
-from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 from elftools.elf.relocation import RelocationSection
 
+from cpuwheels.core.elf import elf_errors
 from cpuwheels.core.models import Strict
 
 if TYPE_CHECKING:
@@ -39,14 +38,12 @@ def read_table(stream: IO[bytes], module: str) -> tuple[Choosable, ...]:
     Raises:
         ValueError: It is not a readable ELF file.
     """
-    try:
+    with elf_errors():
         elf = ELFFile(stream)
         if elf.elfclass != _POINTER * 8:
             return ()
         pointers = dict(_pointers(elf))
         memory = _Memory(elf)
-    except (ELFError, UnicodeDecodeError, struct.error) as error:
-        raise ValueError(f"not a readable ELF file: {error}") from error
     found = []
     for place in sorted(pointers):
         name, needs = memory.text(pointers[place]), pointers.get(place + _POINTER)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any, Literal
 
-from cpuwheels.core.errors import UsageError
-from cpuwheels.core.models import Strict
+from cpuwheels.core.errors import UsageError, reason
+from cpuwheels.core.models import Strict, parse_as
+from cpuwheels.core.parse import parse_json
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -83,9 +83,9 @@ def read_model(place: Path) -> Model:
     path = place / CONFIG if place.is_dir() else place
     step = "name a model's folder, or its config.json"
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = parse_json(path.read_bytes(), path)
     except (OSError, ValueError) as error:
-        raise UsageError(f"{path} cannot be read: {error}", where="--model", next_step=step) from error
+        raise UsageError(f"{path} cannot be read: {reason(error)}", where="--model", next_step=step) from error
     config = {**whole, **(whole.get("text_config") or {})} if isinstance(whole, dict) else {}
     try:
         return _model(path, config)
@@ -151,9 +151,10 @@ def _measure(folder: Path) -> int | None:
     """Return the bytes of the weights next to a configuration."""
     index = folder / _INDEX
     if index.is_file():
-        total = json.loads(index.read_text(encoding="utf-8")).get("metadata", {}).get("total_size")
-        if total:
-            return int(total)
+        found = parse_as(dict[str, Any], index.read_bytes(), index).get("metadata")
+        total = found.get("total_size") if isinstance(found, dict) else None
+        if isinstance(total, int) and total > 0:
+            return total
     return sum(path.stat().st_size for path in folder.glob("*.safetensors")) or None
 
 

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import ast
 import io
-import json
 import re
 import zipfile
 from email.parser import HeaderParser
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from cpuwheels.core.errors import UsageError
-from cpuwheels.core.models import Strict
+from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
 from cpuwheels.kernels.tcmalloc import PRELOADED
 from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
@@ -30,7 +29,7 @@ AMX_PATCH = "amx-of-the-machine"
 """Part of the name of this project's patch that makes a library see to AMX itself."""
 
 _MODULE = re.compile(r"vllm/(_C\w*)(?:\.abi3|\.cpython-[\w-]+)?\.so")
-_HEADS = re.compile(r"def get_supported_head_sizes.*?return \[([\d, ]+)\]", re.DOTALL)
+_HEADS = re.compile(r"def get_supported_head_sizes.{0,4000}?return \[([\d, ]+)\]", re.DOTALL)
 _STEP = "name a wheel of vLLM, or an environment that it is installed in"
 
 
@@ -177,7 +176,7 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
     modules = {match[1]: one for one in names if (match := _MODULE.fullmatch(one))}
     chooser = _chooser(files, modules)
     libraries = tuple(sorted(modules if not chooser else set(modules) - {"_C"}))
-    notes = json.loads(text(f"{info}/cpuwheels.json") or "{}")
+    notes = parse_as(dict[str, Any], text(f"{info}/cpuwheels.json") or "{}", name)
     return Package(
         name=name,
         version=metadata["Version"] or "",

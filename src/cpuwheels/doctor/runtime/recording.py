@@ -6,12 +6,13 @@ import json
 import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.doctor.runtime.machine import Probe
 from cpuwheels.doctor.runtime.reading import CPUINFO, CPUS, MEMINFO, NODES, STATUS, TRANSPARENT, read_machine
 from cpuwheels.kernels.memory.cgroups import ROOT, Group, groups, read_or_nothing
@@ -153,7 +154,7 @@ def read_record(path: Path) -> Machine:
 
 
 def _probe(text: str) -> Probe:
-    data = json.loads(text)
+    data = parse_as(dict[str, Any], text, PROBE)
     if "cpu" in data:
         data["cpu"]["features"] = data["cpu"]["features"].split()
     return Probe.model_validate(data)

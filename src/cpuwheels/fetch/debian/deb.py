@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import io
-import lzma
 import os
-import zlib
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
-from debian.arfile import ArError
-from debian.debfile import DebFile
-
-from cpuwheels.core.compat import tarfile
+from cpuwheels.core.compressed import DamagedError
 from cpuwheels.core.errors import ToolchainError, UnsafeArchiveError
+from cpuwheels.core.limits import DEBIAN_PACKAGE, TEXT
+from cpuwheels.core.tar_archive import Place, UnsafeMemberError, content, members, unpack
+from cpuwheels.core.text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
+
+    from typing_extensions import Buffer
+
+    from cpuwheels.core.compat import tarfile
+    from cpuwheels.core.limits import ArchiveLimits
 
 UNUSED = tuple(
     f"usr/share/{name}/*" for name in ("bug", "doc", "doc-base", "gdb", "info", "lintian", "locale", "man", "pixmaps")
 )
 """What no compilation reads; a third of what a compiler's packages hold."""
 
+_AR = b"!<arch>\n"
+_AR_HEADER = 60
+_MOST_PARTS = 16
 _REFUSED_NEXT = "do not use this package; run `nox -s lock` against a mirror you trust"
 
 
-def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = (), keep: Sequence[str] = ()) -> None:
+def unpack_deb(
+    package: Path,
+    root: Path,
+    leave_out: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    limits: ArchiveLimits = DEBIAN_PACKAGE,
+) -> None:
     """Unpack a package's files over what ``root`` already holds.
 
     Owners, special permission bits and maintainer scripts are ignored. Absolute links become relative
@@ -39,45 +52,47 @@ def unpack_deb(package: Path, root: Path, leave_out: Sequence[str] = (), keep: S
         root: Folder that stands for ``/``.
         leave_out: Glob patterns of paths below the root, besides `UNUSED`.
         keep: Glob patterns of paths that are unpacked all the same.
+        limits: What the package may hold.
 
     Raises:
-        UnsafeArchiveError: A member would leave the root, or is a device.
+        UnsafeArchiveError: A member would leave the root, or is a device, or there is more than ``limits`` allow.
         ToolchainError: It is not a whole Debian package.
     """
     patterns = (*UNUSED, *leave_out)
-    try:
-        with tarfile.open(fileobj=io.BytesIO(_data(package))) as tar:
-            for member in tar:
-                path = inner_path(member.name, package)
-                if path.parts and (_matches(path, keep) or not _matches(path, patterns)):
-                    tar.extract(placed(member, path, package), root, filter="data")
-    except tarfile.FilterError as error:
-        raise UnsafeArchiveError(
-            f"{package.name} holds a member that may not be unpacked: {error}", where=package, next_step=_REFUSED_NEXT
-        ) from error
-    except (ArError, tarfile.TarError, lzma.LZMAError, EOFError, zlib.error) as error:
-        raise _damaged(package, error) from error
+
+    def place(member: tarfile.TarInfo) -> Place | None:
+        # A path that is absolute or goes upwards is refused, also where a pattern leaves it out.
+        path = PurePosixPath(member.name)
+        plain = not path.is_absolute() and ".." not in path.parts
+        if plain and _matches(path, patterns) and not _matches(path, keep):
+            return None
+        link = member.linkname
+        if member.issym() and link.startswith("/"):
+            link = os.path.relpath(link.lstrip("/") or ".", path.parent)
+        return Place(member.name, link)
+
+    with _faults(package), package.open("rb") as stream:
+        unpack(_data(stream), root, limits, place)
 
 
-def read_member(package: Path, name: str) -> bytes:
+def read_member(package: Path, name: str, most: int = TEXT) -> bytes:
     """Return the content of one regular file in a package.
 
     Args:
         package: A ``.deb`` file.
         name: Path below the root.
+        most: Bytes that it may have.
 
     Raises:
+        UnsafeArchiveError: It has more, or the package is not one that would be unpacked.
         ToolchainError: It is not a whole Debian package, or has no such file.
     """
-    try:
-        with tarfile.open(fileobj=io.BytesIO(_data(package))) as tar:
-            for member in tar:
-                if member.isreg() and str(inner_path(member.name, package)) == name:
-                    stream = tar.extractfile(member)
-                    assert stream is not None  # noqa: S101  (a regular file has content)
-                    return stream.read()
-    except (ArError, tarfile.TarError, lzma.LZMAError, EOFError, zlib.error) as error:
-        raise _damaged(package, error) from error
+    with _faults(package), package.open("rb") as stream:
+        for tar, member in members(_data(stream), DEBIAN_PACKAGE):
+            if member.isreg() and str(PurePosixPath(member.name)) == name:
+                if member.size > most:
+                    raise UnsafeMemberError(f"{name} has {member.size} bytes; {most} are the limit")
+                return b"".join(content(tar, member))
     raise ToolchainError(
         f"{package.name} has no {name}",
         where=package,
@@ -85,53 +100,71 @@ def read_member(package: Path, name: str) -> bytes:
     )
 
 
-def _damaged(package: Path, error: Exception) -> ToolchainError:
-    return ToolchainError(
-        f"{package.name} is not a whole Debian package: {error}",
-        where=package,
-        next_step="remove it there, so that it is fetched again",
-    )
-
-
-def _data(package: Path) -> bytes:
+@contextlib.contextmanager
+def _faults(package: Path) -> Iterator[None]:
     try:
-        with DebFile(str(package)) as deb:
-            name = next(name for name in deb.getnames() if name.startswith("data.tar"))
-            return bytes(deb.getmember(name).read())
-    except OSError as error:  # what python-debian also raises for a header that is cut off
-        raise ArError(str(error)) from error
-
-
-def inner_path(name: str, package: Path) -> PurePosixPath:
-    """Return a member's path below the root.
-
-    Raises:
-        UnsafeArchiveError: It is absolute or goes upwards.
-    """
-    path = PurePosixPath(name)
-    if path.is_absolute() or ".." in path.parts:
+        yield
+    except UnsafeMemberError as fault:
         raise UnsafeArchiveError(
-            f"{package.name} holds a member outside the root: {name}", where=package, next_step=_REFUSED_NEXT
-        )
-    return path
+            f"{package.name} holds what may not be unpacked: {fault}", where=package, next_step=_REFUSED_NEXT
+        ) from fault
+    except DamagedError as fault:
+        raise ToolchainError(
+            f"{package.name} is not a whole Debian package: {fault}",
+            where=package,
+            next_step="remove it there, so that it is fetched again",
+        ) from fault
 
 
-def placed(member: tarfile.TarInfo, path: PurePosixPath, package: Path) -> tarfile.TarInfo:
-    """Return a member as it is to be unpacked: by its inner path, absolute links made relative.
+def _data(package: IO[bytes]) -> IO[bytes]:
+    """Return a package's archive of files: the third part, as deb(5) has it."""
+    whole = package.seek(0, os.SEEK_END)
+    package.seek(0)
+    if package.read(len(_AR)) != _AR:
+        raise DamagedError("it is no ar archive")
+    parts: list[tuple[str, int, int]] = []
+    while header := package.read(_AR_HEADER):
+        name, size = header[:16].decode("ascii", "replace").rstrip(" /"), header[48:58].rstrip()
+        if len(header) < _AR_HEADER or header[58:] != b"`\n" or not size.isdigit():
+            raise DamagedError("a part has no proper header")
+        start = package.tell()
+        parts.append((name, start, int(size)))
+        if start + int(size) > whole:
+            raise DamagedError("it is cut off")
+        package.seek(start + int(size) + int(size) % 2)
+        if len(parts) > _MOST_PARTS:
+            raise DamagedError(f"it has more than {_MOST_PARTS} parts")
+    names = [printable(name) for name, _, _ in parts]
+    if names[:1] != ["debian-binary"] or sum(name.startswith("data.tar") for name in names) != 1:
+        raise DamagedError(f"its parts are {', '.join(names) or 'none'}")
+    begin, length = next(part[1:] for part in parts if part[0].startswith("data.tar"))
+    return io.BufferedReader(_Part(package, begin, begin + length), 1 << 18)
 
-    Raises:
-        UnsafeArchiveError: It is a device or a pipe, or a hard link to outside.
-    """
-    if member.isdev():
-        raise UnsafeArchiveError(
-            f"{package.name} holds a device or pipe: {member.name}", where=package, next_step=_REFUSED_NEXT
-        )
-    target = member.linkname
-    if member.islnk():
-        target = str(inner_path(target, package))
-    elif member.issym() and target.startswith("/"):
-        target = os.path.relpath(target.lstrip("/") or ".", path.parent)
-    return member.replace(name=str(path), linkname=target, deep=False)
+
+class _Part(io.RawIOBase):
+    """A part of a file, which may be cut off."""
+
+    def __init__(self, file: IO[bytes], start: int, end: int) -> None:
+        self._file, self._start, self._end, self._position = file, start, end, start
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
+        base = {io.SEEK_SET: self._start, io.SEEK_CUR: self._position, io.SEEK_END: self._end}[whence]
+        self._position = max(self._start, base + offset)
+        return self._position - self._start
+
+    def readinto(self, buffer: Buffer) -> int:
+        with memoryview(buffer) as view:
+            self._file.seek(self._position)
+            found = self._file.read(min(len(view), max(0, self._end - self._position)))
+            view[: len(found)] = found
+        self._position += len(found)
+        return len(found)
 
 
 def _matches(path: PurePosixPath, patterns: Sequence[str]) -> bool:

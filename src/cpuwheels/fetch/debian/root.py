@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Self
 from cpuwheels.core.console import Progress
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import DownloadError, MatrixError, UnsafeArchiveError
+from cpuwheels.core.links import link_faults
 from cpuwheels.core.units import format_size
 from cpuwheels.fetch.debian.deb import UNUSED, unpack_deb
 from cpuwheels.fetch.download import Pinned, fetch, mirrored
@@ -70,7 +71,7 @@ def unpacked_root(
     """
     if not lock.packages:
         raise MatrixError("the lock names no packages", where="locks/", next_step="run `nox -s lock`")
-    key = make_key(content=content_key(lock), finish=finish_key)
+    key = root_key(lock, finish_key)
 
     def make(fresh: Path) -> None:
         size = format_size(sum(package.size for package in lock.packages))
@@ -81,10 +82,16 @@ def unpacked_root(
                 downloads.unpacked(package)
         merge_links(fresh)
         add_links(fresh, lock)
+        check_root(fresh, f"the packages of {kind}")
         if finish is not None:
             finish(fresh, store.path(kind, key))
 
     return store.get(kind, key, make)
+
+
+def root_key(lock: DebianLock, finish_key: str = "") -> str:
+    """Return the store's key of a lock's unpacked packages; ``finish_key`` as for `unpacked_root`."""
+    return make_key(content=content_key(lock), finish=finish_key)
 
 
 def merge_links(root: Path) -> None:
@@ -96,6 +103,22 @@ def merge_links(root: Path) -> None:
         link = root / name
         if (root / "usr" / name).is_dir() and not link.is_symlink() and not link.exists():
             link.symlink_to(f"usr/{name}")
+
+
+def check_root(root: Path, name: str) -> None:
+    """See that no link of all packages together leads out of the root.
+
+    Each package's links stay inside by themselves; another package's may make them lead elsewhere.
+
+    Raises:
+        UnsafeArchiveError: One leads outside.
+    """
+    if fault := next(link_faults(root), None):
+        raise UnsafeArchiveError(
+            f"{name} may not be unpacked over one another: {fault}",
+            where=root,
+            next_step="do not use these packages; run `nox -s lock` against a mirror you trust",
+        )
 
 
 def add_links(root: Path, lock: DebianLock) -> None:

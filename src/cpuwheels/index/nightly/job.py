@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_host
 from cpuwheels.core.errors import CpuwheelsError, UsageError
-from cpuwheels.core.filesystem import free_bytes, storage_errors
+from cpuwheels.core.filesystem import free_bytes, make_folders, storage_errors
+from cpuwheels.core.step_limits import finish_by
 from cpuwheels.core.store import Store
+from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
 from cpuwheels.index.nightly.plan import plan_jobs
 from cpuwheels.index.nightly.queue import Budget, run_jobs
+from cpuwheels.index.nightly.ready import READY, ready_folder
 from cpuwheels.index.nightly.summary import Outcome, Summary
-from cpuwheels.index.nightly.worker import WheelMaker
+from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
-from cpuwheels.source.version import newest_release
+from cpuwheels.source.version import describe, newest_release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,13 +35,14 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.index.bucket import Bucket
+    from cpuwheels.source.repository import Repository
 
 FOLDER = "nightly"
 """The job's folder, below the output folder."""
 
 
 def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
-    """Build, test and publish what is new, and take out what is old.
+    """Build, test and publish what is new, and take out what is old; or one part of that.
 
     Args:
         paths: Folders to read and write.
@@ -53,18 +57,34 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     began, now = time.monotonic(), datetime.now(UTC)
     own = replace(paths, dist=paths.dist / FOLDER)
     with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
-        own.dist.mkdir(parents=True, exist_ok=True)
+        make_folders(own.dist)
     sources = _sources(paths, matrix, options, reporter, now)
     targets = _targets(paths, matrix, options, reporter)
-    plan = plan_jobs(sources, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
+    plan = plan_jobs(sources.moments, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
     reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
     deadline = began + options.hours * 3600 if options.hours else None
     budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
     level = options.level or matrix.nightly.parity
-    maker = WheelMaker(own, matrix, bucket, options.build, level, reporter, options.address)
+    arguments = (own, matrix, bucket, options.build, level, reporter, options.address)
+    maker: WheelMaker
+    jobs, later = plan.jobs, []
+    if options.part == "publish":
+        budget = replace(budget, keep_free=0)
+        wheels = (options.wheels or own.dist / READY).expanduser().resolve()
+        later = [job for job in jobs if not ready_folder(wheels, job).is_dir()]
+        jobs = tuple(job for job in jobs if job not in later)
+        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels)
+    elif options.part == "build":
+        maker = WheelBuilder(*arguments)
+    else:
+        maker = WheelMaker(*arguments, version_of=sources.version)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
-    outcomes += run_jobs(plan.jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
-    removed = remove_old(bucket, matrix.nightly.keep_days, now)
+    with finish_by(deadline):
+        outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+    outcomes += [
+        Outcome(source=job.source, target=job.target, state="postponed", reason="it was not built") for job in later
+    ]
+    removed = [] if options.part == "build" else remove_old(bucket, matrix.nightly.keep_days, now)
     if removed:
         reporter.info(f"{len(removed)} commits older than {matrix.nightly.keep_days} days were taken out of the index")
     return Summary(
@@ -76,25 +96,48 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     )
 
 
-def _sources(
-    paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime
-) -> dict[str, str]:
+@dataclass(frozen=True)
+class _Sources:
+    """What is built.
+
+    Attributes:
+        moments: Full hashes of commits or versions, the newest first, with when they were made.
+        repository: Where the commits are; None for a release.
+    """
+
+    moments: dict[str, str]
+    repository: Repository | None = None
+
+    def version(self, source: str) -> str:
+        """Return the version of a source: that of a commit by its history.
+
+        Raises:
+            SourceError: git cannot tell.
+        """
+        return describe(self.repository.git, source).version if self.repository else source
+
+
+def _sources(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter, now: datetime) -> _Sources:
     """Return the sources to build with their moments, the newest first, without those too old for the index to keep."""
-    if len([given for given in (options.since, options.release, options.latest_release) if given]) > 1:
+    if options.commit is not None and not FULL_HASH.fullmatch(options.commit):
+        raise UsageError(f"{options.commit!r} is not a full hash", where="--commit", next_step="give all 40 digits")
+    kinds = (options.since, options.release, options.latest_release, options.commit)
+    if len([given for given in kinds if given]) > 1:
         raise UsageError(
-            "one of --since, --release and --latest-release can be given",
+            "one of --since, --release and --latest-release can be given, or --commit",
             where="nightly",
             next_step="run it once for each",
         )
     if options.release:
-        return {options.release: stamp(now)}
+        return _Sources({options.release: stamp(now)})
     branch = options.branch or matrix.nightly.branch
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
-    wanted = [branch, *([options.since] if options.since else [])]
+    wanted = [options.commit] if options.commit else [branch, *([options.since] if options.since else [])]
     repository = open_repository(options.repo, remotes, wanted, store=Store(paths.cache), reporter=reporter)
-    name = newest_release(repository) if options.latest_release else branch
+    name = newest_release(repository) if options.latest_release else options.commit or branch
     newest = repository.commit(name)
-    reporter.info(f"the newest commit of {name} is {newest[:9]} {repository.subject(newest)}")
+    said = "the commit" if options.commit else f"the newest commit of {name}"
+    reporter.info(f"{said} is {newest[:9]} {repository.subject(newest)}")
     since = newest if options.since is None else repository.commit(options.since)
     names = [newest]
     if since != newest:
@@ -110,15 +153,18 @@ def _sources(
             f"{len(made) - len(young)} commits are left out: the index keeps none that are older than "
             f"{matrix.nightly.keep_days} days"
         )
-    return young
+    return _Sources(young, repository)
 
 
 def _targets(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:
-    """Return the targets that can be built here: those asked for, or all that are ready."""
+    """Return the targets that can be built here, or published: those asked for, or all that are ready."""
     if options.targets:
         return [matrix.buildable(name).id for name in options.targets]
     found = []
     for target in (target for target in matrix.targets if target.is_ready):
+        if options.part == "publish":
+            found.append(target.id)
+            continue
         try:
             check_host(target, paths.root)
         except CpuwheelsError as error:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from cpuwheels.core.errors import (
     CpuwheelsError,
     DiskFullError,
     DownloadError,
     ParityError,
+    PostponedError,
     ServeError,
     SourceError,
     StoreError,
@@ -39,13 +40,15 @@ PAUSE_SECONDS = 30.0
 
 @dataclass(frozen=True)
 class Made:
-    """A published wheel.
+    """A wheel that was made.
 
     Attributes:
         wheel: Its file name.
+        state: Whether it is published, too.
     """
 
     wheel: str
+    state: Literal["published", "built"] = "published"
 
 
 class Maker(Protocol):
@@ -128,6 +131,8 @@ def _attempted(
     for attempt in range(1, attempts + 1):
         try:
             made = maker.make(job)
+        except PostponedError as error:  # what was made so far stays, and the next run goes on with it
+            return Outcome(source=job.source, target=job.target, state="postponed", reason=error.what), error.what
         except CpuwheelsError as error:
             passing = isinstance(error, PASSING) and not isinstance(error, Unsuitable)
             if passing and attempt < attempts and not budget.spent():
@@ -146,7 +151,7 @@ def _attempted(
         return Outcome(
             source=job.source,
             target=job.target,
-            state="published",
+            state=made.state,
             seconds=round(budget.now() - began, 2),
             attempts=attempt,
             wheel=made.wheel,

@@ -15,19 +15,27 @@ from cpuwheels.core.models import Strict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-State = Literal["published", "there", "wrong", "failed", "postponed"]
-"""Published now, published before, a test of it failed, could not be made, or left for the next run."""
+State = Literal["published", "built", "there", "wrong", "failed", "postponed"]
+"""Published now, left to the publisher, published before, a test of it failed, not made, or left for the next run."""
 
 FAULTS: frozenset[State] = frozenset({"wrong", "failed"})
 
 _STYLES: dict[State, str] = {
     "published": "green",
+    "built": "green",
     "there": "dim",
     "wrong": "bold red",
     "failed": "red",
     "postponed": "yellow",
 }
-_SIGNS: dict[State, str] = {"published": "✅", "there": "✔", "wrong": "❌", "failed": "❌", "postponed": "⏸"}
+_SIGNS: dict[State, str] = {
+    "published": "✅",
+    "built": "✅",
+    "there": "✔",
+    "wrong": "❌",
+    "failed": "❌",
+    "postponed": "⏸",
+}
 
 
 class Outcome(Strict):
@@ -66,7 +74,7 @@ class Summary(Strict):
 
     def as_line(self) -> str:
         """Return it in one line."""
-        names: tuple[State, ...] = ("published", "there", "wrong", "failed", "postponed")
+        names: tuple[State, ...] = ("published", "built", "there", "wrong", "failed", "postponed")
         parts = [f"{count} {name}" for name in names if (count := self.count(name))]
         return f"{', '.join(parts) or 'nothing to do'} in {clock(self.seconds)}"
 

@@ -1,24 +1,29 @@
-"""One wheel of a nightly job: built, tested on this machine, published."""
+"""One wheel of a nightly job: built and tested on this machine, and published, here or by a process of its own."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.config.options import ParityOptions, SpeedOptions
 from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, UsageError
+from cpuwheels.core.errors import CpuwheelsError, NightlyError, UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.text import printable
+from cpuwheels.core.urls import without_userinfo
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.index.nightly.queue import WRONG, Made
+from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, own_copy, ready_folder
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.index.reports import NAMES
 from cpuwheels.pipeline import build, serve_wheel, test_wheel
+from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
@@ -26,6 +31,7 @@ from cpuwheels.verification.parity.results import require_parity
 from cpuwheels.verification.serving.result import SERVE, require_served
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix, Target
@@ -38,6 +44,8 @@ KEPT = "kept"
 """Folder of what was not published, below the job's own."""
 
 REASON = "why.txt"
+_REASON = 500
+"""Characters of a reason on the index's page."""
 
 
 class WheelMaker:
@@ -51,6 +59,7 @@ class WheelMaker:
         level: How many cases of each operator are tested.
         reporter: Reports the steps of each wheel on its console.
         address: Where the users of the index reach it.
+        version_of: Returns the version of a source, as its history says it; a wheel with another one is refused.
     """
 
     def __init__(
@@ -62,16 +71,30 @@ class WheelMaker:
         level: Level,
         reporter: Reporter,
         address: str | None = None,
+        *,
+        version_of: Callable[[str], str] | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
-        self._address = address
+        self._address, self._version_of = address, version_of
 
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
 
         A wheel that cannot run here, not even emulated, is published without a test, and its page says so. One for
         another machine is not served.
+
+        Raises:
+            ParityError: A result is wrong; the reports are next to the wheel.
+            ServeError: A server with the wheel does not answer as it should; likewise.
+            CpuwheelsError: Any stage's own error.
+        """
+        made = self._publish(job, self._tested(job))
+        self._clear(job)
+        return made
+
+    def _tested(self, job: Job) -> Path:
+        """Build and test a wheel, and return it.
 
         Raises:
             ParityError: A result is wrong; the reports are next to the wheel.
@@ -89,18 +112,30 @@ class WheelMaker:
             require_parity(parity, reports)
         self._serve(finished.path, paths, target, reporter)
         self._time(finished.path, paths, target, reporter)
+        return finished.path
+
+    def _publish(self, job: Job, wheel: Path) -> Made:
+        """Publish a wheel if it is the one that the job is about.
+
+        Raises:
+            CpuwheelsError: It is not, or cannot be published.
+        """
         published = publish_wheel(
             self._bucket,
-            finished.path,
+            wheel,
             self._matrix,
             commit=commit_of(job),
-            target=target.id,
+            target=self._matrix.buildable(job.target).id,
             nightly=True,
             address=self._address,
+            version=self._version_of(job.source) if self._version_of else None,
         )
+        return Made(published.entry.filename)
+
+    def _clear(self, job: Job) -> None:
+        paths = self._own(job)
         with storage_errors(paths.dist):
             remove_tree(paths.dist)
-        return Made(published.entry.filename)
 
     def _serve(self, wheel: Path, paths: Paths, target: Target, reporter: Reporter) -> None:
         """Serve models with the wheel and compare the answers.
@@ -151,6 +186,11 @@ class WheelMaker:
 
         The index then says why the wheel is missing.
         """
+        kept = self._keep(job, error)
+        self._say_missing(job, error)
+        return kept
+
+    def _keep(self, job: Job, error: CpuwheelsError) -> str:
         paths = self._own(job)
         kept = self._places.dist / KEPT / f"{job.target}-{job.source[:12]}"
         with storage_errors(kept):
@@ -159,13 +199,12 @@ class WheelMaker:
             if paths.dist.is_dir():
                 paths.dist.replace(kept)
             write_atomic(kept / REASON, f"{error}\n")
-        self._say_missing(job, error)
         return str(kept)
 
     def _say_missing(self, job: Job, error: CpuwheelsError) -> None:
-        missing = Missing(
-            state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what, tried=stamp(datetime.now(UTC))
-        )
+        state: Literal["wrong", "failed"] = "wrong" if isinstance(error, WRONG) else "failed"
+        reason = printable(without_userinfo(error.what))[:_REASON]
+        missing = Missing(state=state, reason=reason, tried=stamp(datetime.now(UTC)))
         commit = commit_of(job)
         version = "" if commit else job.source
         row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
@@ -177,6 +216,56 @@ class WheelMaker:
     def _own(self, job: Job) -> Paths:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"
         return replace(self._places, dist=folder)
+
+
+class WheelBuilder(WheelMaker):
+    """Makes wheels and leaves them to the publisher: no credentials are needed, and nothing of the index is changed."""
+
+    def make(self, job: Job) -> Made:
+        """Build and test a wheel, and leave it to the publisher.
+
+        Raises:
+            CpuwheelsError: As for `WheelMaker.make`.
+        """
+        wheel = self._tested(job)
+        leave_wheel(self._places.dist / READY, job, wheel)
+        self._clear(job)
+        return Made(wheel.name, "built")
+
+    def keep(self, job: Job, error: CpuwheelsError) -> str:
+        """Put the files of a wheel that could not be made into a folder, and leave the reason to the publisher."""
+        kept = self._keep(job, error)
+        failure = Failure(state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what)
+        leave_failure(self._places.dist / READY, job, failure)
+        return kept
+
+
+class WheelPublisher(WheelMaker):
+    """Publishes wheels that a build left, as data: none of their code runs."""
+
+    def __init__(self, *arguments: Any, wheels: Path, **options: Any) -> None:  # noqa: ANN401  (those of the base)
+        super().__init__(*arguments, **options)
+        self._wheels = wheels
+
+    def make(self, job: Job) -> Made:
+        """Publish a wheel, and take it out of the folder.
+
+        Raises:
+            CpuwheelsError: It was not made, is not what was asked for, or cannot be published.
+        """
+        wheel = find_ready(self._wheels, job)
+        if wheel is None:
+            raise NightlyError("it was not built", where=ready_folder(self._wheels, job))
+        with own_copy(wheel, (*NAMES, LOCK)) as copy:
+            made = self._publish(job, copy)
+        with storage_errors(wheel.parent):
+            remove_tree(wheel.parent)
+        return made
+
+    def keep(self, job: Job, error: CpuwheelsError) -> str:
+        """Record in the index why the wheel is missing, and return where it is."""
+        self._say_missing(job, error)
+        return str(ready_folder(self._wheels, job))
 
 
 def commit_of(job: Job) -> str | None:

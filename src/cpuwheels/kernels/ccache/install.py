@@ -25,7 +25,7 @@ def chosen_cache(context: BuildContext) -> CompilerCache | None:
     if context.options.compiler_cache == "off":
         return None
     program = find_ccache(context)
-    return compiler_cache(program, context.store.root, os.environ) if program else None
+    return compiler_cache(program, context.store.root, os.environ, context.reporter.announce) if program else None
 
 
 def find_ccache(context: BuildContext) -> Path | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Mapping
 
 FOLDER = "compiler-cache"
 """Below the stores; not sealed like their entries, since ccache keeps and checks its own."""
@@ -34,12 +35,26 @@ class CompilerCache:
             each build folder and on each machine.
         size: Largest size of the local cache, as ccache takes it.
         remote: Shared storage as ccache takes it (``remote_storage``), if any.
+        folder: The local cache; the releases' if not given.
     """
 
     program: Path
     root: Path
     size: str = DEFAULT_SIZE
     remote: str = ""
+    folder: Path | None = None
+
+    def own_folder(self) -> Path:
+        """Return the local cache."""
+        return self.folder or self.root / FOLDER
+
+    def shared_folders(self) -> dict[Path, bool]:
+        """Return the folders of the shared storage, with whether the compilers write it."""
+        found = {}
+        for each in self.remote.split():
+            url, *attributes = each.split("|")
+            found[Path(unquote(urlsplit(url).path))] = not {"read-only", "read-only=true"} & set(attributes)
+        return found
 
     def environment(self, identity: str) -> dict[str, str]:
         """Return ccache's settings (its manual, Configuration options).
@@ -47,7 +62,7 @@ class CompilerCache:
         Args:
             identity: Names everything that decides about an object and that no compiler reads as a file.
         """
-        folder = self.root / FOLDER
+        folder = self.own_folder()
         settings = {
             "DIR": str(folder),
             "TEMPDIR": str(folder / "tmp"),
@@ -76,9 +91,25 @@ class CompilerCache:
         return {f"CCACHE_{name}": value for name, value in settings.items()}
 
 
-def compiler_cache(program: Path, root: Path, environ: Mapping[str, str]) -> CompilerCache:
-    """Return the cache as the user's environment variables have it."""
-    return CompilerCache(program, root, environ.get(SIZE_VARIABLE, DEFAULT_SIZE), environ.get(REMOTE_VARIABLE, ""))
+def compiler_cache(
+    program: Path, root: Path, environ: Mapping[str, str], announce: Callable[[str], None]
+) -> CompilerCache:
+    """Return the cache as the user's environment variables have it, without what a confined compiler cannot reach.
+
+    Args:
+        program: ccache.
+        root: The stores' root.
+        environ: The user's environment.
+        announce: Told of shared storage that is left out.
+    """
+    given = environ.get(REMOTE_VARIABLE, "").split()
+    usable = [each for each in given if each.startswith("file:")]
+    if left_out := sorted({each.partition(":")[0] for each in given} - {"file"}):
+        announce(
+            f"the shared compiler cache ({', '.join(left_out)}) is not used: compilers run without a network; "
+            f"{REMOTE_VARIABLE} can name a folder, as file:/…"
+        )
+    return CompilerCache(program, root, environ.get(SIZE_VARIABLE, DEFAULT_SIZE), " ".join(usable))
 
 
 def was_hit(note: str) -> bool:

@@ -40,6 +40,9 @@ LAUNCHER_BYTES = 256 << 10
 NINJA_BYTES = 48 << 20
 """Memory of ninja with the largest build graph of the matrix."""
 
+SUPERVISOR_BYTES = 16 << 20
+"""Memory of the process that makes supervisors, and of one of them."""
+
 PROBE_BYTES = 256 << 20
 """What a compilation may need by which CMake checks the compiler."""
 
@@ -61,6 +64,7 @@ class CapPlan:
         seed: Table of costs that comes with the project.
         learned: Table of costs in the cache, updated by every build.
         worst_peak: Bytes that a file of unknown cost may need.
+        released: The table that releases' builds update, where that is another; its costs count as well.
     """
 
     jobs: JobPlan
@@ -68,6 +72,11 @@ class CapPlan:
     seed: Path
     learned: Path
     worst_peak: int
+    released: Path | None = None
+
+    def tables(self) -> list[Path]:
+        """Return the tables of costs; where several have a file, the last one counts."""
+        return [self.seed, *([self.released] if self.released else []), self.learned]
 
 
 @dataclass(frozen=True)
@@ -156,7 +165,7 @@ def gate_session(plan: CapPlan, outputs: Sequence[str], ledger: Path) -> Iterato
         MemoryCapError: One file is known to need more than there is room for.
         StoreError: The gate or the table of costs cannot be written.
     """
-    known = {**read_costs(plan.seed), **read_costs(plan.learned)}
+    known = {output: cost for table in plan.tables() for output, cost in read_costs(table).items()}
     unknown = Cost(_UNKNOWN_SECONDS, plan.worst_peak)
     expected = expected_costs(outputs, known, unknown)
     window = most_launchers(len(outputs))
@@ -209,8 +218,8 @@ def learn(path: Path, records: Iterable[JobRecord]) -> None:
 
 
 def _limit(plan: CapPlan) -> int:
-    """Return the part of the cap that is not taken by this process itself."""
-    return plan.jobs.cap - int(psutil.Process().memory_info().rss)
+    """Return the part of the cap that is not taken by this process itself and the supervisors of its commands."""
+    return plan.jobs.cap - int(psutil.Process().memory_info().rss) - SUPERVISOR_BYTES
 
 
 def _use(session: Session, records: Sequence[JobRecord]) -> MemoryUse:

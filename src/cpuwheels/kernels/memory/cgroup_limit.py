@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import shutil
 import time
@@ -10,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.capture import capture
+from cpuwheels.core.filesystem import holding
 from cpuwheels.kernels.memory.cgroups import PROC, Group, groups, read_or_nothing
 
 if TYPE_CHECKING:
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 _PREFIX = "cpuwheels-"
 _GONE_SECONDS = 5.0
 _ASK_SECONDS = 10.0
+_ATTEMPTS = 100
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 _READ_OWN_LIMIT = 'cat "/sys/fs/cgroup$(sed -n s/^0:://p /proc/self/cgroup)/memory.max"'
 # The shell enters the group before it becomes the command, so that no child of the command is ever outside.
@@ -58,8 +61,9 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
         proc: The proc file system.
     """
     for own, parent in places(proc):
-        group = _make(parent, own.unified, limit)
-        if group is not None:
+        made = _make(parent, own.unified, limit)
+        if made is not None:
+            group, lock = made
             break
     else:
         yield _scope(limit) or WATCH
@@ -72,6 +76,7 @@ def hold(limit: int, proc: Path = PROC) -> Iterator[Hold]:
             group / ("memory.events" if own.unified else "memory.oom_control"),
         )
     finally:
+        os.close(lock)
         _remove(group)
 
 
@@ -98,13 +103,14 @@ def count_memory_below(group: Path) -> None:
         control.write_text("+memory")
 
 
-def _make(parent: Path, unified: bool, limit: int) -> Path | None:
+def _make(parent: Path, unified: bool, limit: int) -> tuple[Path, int] | None:
+    """Return a new group with the descriptor that has its lock, or None if none can be made."""
     group = parent / f"{_PREFIX}{os.getpid()}"
     try:
         _remove_leftovers(parent)
         if unified:
             count_memory_below(parent)
-        group.mkdir()
+        lock = _new_locked(group)
     except OSError:
         return None
     try:
@@ -117,9 +123,33 @@ def _make(parent: Path, unified: bool, limit: int) -> Path | None:
         if not (group / "cgroup.procs").is_file():
             raise FileNotFoundError
     except OSError:
+        os.close(lock)
         _remove(group)
         return None
-    return group
+    return group, lock
+
+
+def _new_locked(group: Path) -> int:
+    """Make a group and return a descriptor with a lock on it, which tells other builds that it is in use.
+
+    Between the two another build may take the empty group for a leftover, and remove it; then it is made again.
+
+    Raises:
+        OSError: It cannot be made.
+    """
+    for _ in range(_ATTEMPTS):
+        group.mkdir()
+        with contextlib.suppress(FileNotFoundError):
+            lock = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if os.fstat(lock).st_ino == group.stat().st_ino:
+                    return lock
+            except BaseException:
+                os.close(lock)
+                raise
+            os.close(lock)
+    raise FileNotFoundError(group)
 
 
 def _scope(limit: int) -> Hold | None:
@@ -138,15 +168,23 @@ def _scope(limit: int) -> Hold | None:
 
 
 def _remove_leftovers(parent: Path) -> None:
-    """Remove the groups of builds that were killed; the kernel refuses where anything still runs."""
+    """End and remove the groups of builds that were killed."""
     for left in parent.glob(f"{_PREFIX}*"):
-        with contextlib.suppress(OSError):
-            left.rmdir()
+        with holding(left) as free, contextlib.suppress(OSError):
+            if free:
+                _kill(left)
+                left.rmdir()
+
+
+def _kill(group: Path) -> None:
+    """Kill all processes of a cgroup v2 group (Linux 5.14), those that were started by others included."""
+    _write_if_there(group / "cgroup.kill", "1")
 
 
 def _remove(group: Path) -> None:
     """Remove a group once its last process is gone; killed ones take a moment."""
     end = time.monotonic() + _GONE_SECONDS
+    _kill(group)
     while group.is_dir():
         try:
             group.rmdir()

@@ -6,6 +6,8 @@ import secrets
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from pydantic import ValidationError
+
 from cpuwheels.core.capture import capture
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.models import Strict
@@ -95,4 +97,7 @@ class GateFolder:
     def status(self) -> GateStatus | None:
         """Return what the jobs are doing, or None if the gate has no status."""
         done = capture([self.memgate, "--status", self.folder], timeout=10)
-        return GateStatus.model_validate_json(done.output) if done.returncode == 0 else None
+        try:
+            return GateStatus.model_validate_json(done.output) if done.returncode == 0 else None
+        except ValidationError:
+            return None  # another program wrote into the table

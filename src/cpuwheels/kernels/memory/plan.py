@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.limits import JobPlan
 
 
+_MEASURED = "measured"
+
+
 def plan(root: Path, target: Target, options: BuildOptions) -> JobPlan:
     """Return how many compilations may run at once, and the memory for them.
 
@@ -52,8 +55,9 @@ def memory_cap(context: BuildContext, jobs: JobPlan, memgate: Path) -> Callable[
             jobs=jobs,
             gate=GateFolder(folder, memgate),
             seed=_seed(context.root, target, options),
-            learned=context.store.root / "measured" / name,
+            learned=context.store.folder(_MEASURED) / name,
             worst_peak=_worst_peak(target, options),
+            released=context.store.folders(_MEASURED)[-1] / name,
         )
 
     return plan_for

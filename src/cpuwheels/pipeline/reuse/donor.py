@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PrecompiledError, UnsafeArchiveError, UsageError, WheelError
 from cpuwheels.core.text import first_lines
+from cpuwheels.core.trust import Trust
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.tcmalloc import tcmalloc_digest
@@ -98,6 +99,8 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
                 raise PrecompiledError(
                     f"{offer.name} is not what it was a moment ago", where=offer.origin, next_step="try again"
                 )
+            differences = _trusted_less(donor, context)
+        if not differences:
             context.reporter.info(f"kernels {said.kernels} of {offer.name}; nothing to compile")
             return donor
         if nearest is None or len(differences) < len(nearest[1]):
@@ -117,6 +120,15 @@ def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser:
         output="\n".join(first_lines(differences, _SHOWN)),
         next_step="leave out --kernels-from, and they are compiled",
     )
+
+
+def _trusted_less(donor: Donor, context: BuildContext) -> list[str]:
+    """Return why a wheel's kernels are not offered to the source of a run, whatever they were made from."""
+    pinned = {release.sdist.sha256 for release in context.matrix.releases}
+    source = donor.note.source
+    if context.store.trust is not Trust.RELEASE or source.digest in pinned:
+        return []
+    return [f"it was built from {source.version}, which matrix.yaml does not pin, and this source is a pinned release"]
 
 
 def read_donor(wheel: Path, origin: str) -> Donor:

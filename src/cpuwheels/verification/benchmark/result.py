@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ from rich.text import Text
 from cpuwheels.verification.benchmark.ratio import geometric_mean
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cpuwheels.verification.benchmark.compare import CaseTimes, LeftOut, OperatorSpeed
     from cpuwheels.verification.benchmark.run import Side, SpeedRequest
@@ -37,6 +37,7 @@ class SpeedResult:
         left_out: What was not timed.
         machine: Name of the CPU.
         onednn: How far oneDNN may go on it; None if it finds out itself.
+        sandbox: What confined the processes.
     """
 
     request: SpeedRequest
@@ -46,6 +47,7 @@ class SpeedResult:
     left_out: tuple[LeftOut, ...]
     machine: str
     onednn: OnednnLimit | None = None
+    sandbox: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def geometric_mean(self) -> float:
@@ -81,6 +83,7 @@ class SpeedResult:
             "rounds": self.request.rounds,
             "machine": self.machine,
             "onednn_limit": self.onednn and asdict(self.onednn),
+            "sandbox": dict(self.sandbox),
             "measured": datetime.now(UTC).isoformat(timespec="seconds"),
             "geometric_mean": self.geometric_mean,
             "operators": [_operator(speed) for speed in self.speeds],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import UsageError
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.benchmark.compare import Comparison
 from cpuwheels.verification.benchmark.worker import Worker
 from cpuwheels.verification.emulation.cpus import require_runnable
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.core.console import Reporter
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 
@@ -29,17 +31,19 @@ class Side:
         python: Interpreter of its environment.
         site: Where it is installed.
         env: Variables that it needs on this CPU.
+        confine: Confines the commands of its interpreter.
     """
 
     wheel: KernelWheel
     python: Path
     site: Path
     env: Mapping[str, str] = field(default_factory=dict)
+    confine: Confine = unconfined
 
     def worker(self, library: str, script: Path, threads: int, log: Path) -> Worker:
         """Start its process."""
         file = self.site / self.wheel.libraries[library]
-        return Worker(self.wheel.path.name, self.python, script, file, threads, log, self.env)
+        return Worker(self.wheel.path.name, self.python, script, file, threads, log, self.env, self.confine)
 
 
 @dataclass(frozen=True)

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import math
 import os
-import selectors
 import subprocess
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from cpuwheels.core.conversation import Conversation
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ParityError
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import how_ended
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.openmp import WAITING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from cpuwheels.sandbox.confine import Confine
 
 PATIENCE = 120.0
 """Seconds after which a process that does not answer is ended."""
@@ -65,6 +69,7 @@ class Worker:
         threads: Threads of the operators.
         log: The file for its errors.
         env: Variables that it needs on this CPU.
+        confine: Confines the process.
     """
 
     def __init__(
@@ -76,10 +81,11 @@ class Worker:
         threads: int,
         log: Path,
         env: Mapping[str, str] | None = None,
+        confine: Confine = unconfined,
     ) -> None:
         self.name, self._library, self._log = name, library, log
-        self._command: list[str | Path] = [python, script, library, str(threads)]
-        self._environment = closed_environment({**pinned(threads), **(env or {})})
+        variables = closed_environment({**pinned(threads), **(env or {})})
+        self._confined = confine([python, script, library, str(threads)], variables)
         self._under_way = False
         self.operators: list[str] = []
         """Every operator that the library registers."""
@@ -90,15 +96,7 @@ class Worker:
 
     def _start(self) -> None:
         with self._log.open("a", encoding="utf-8") as stream:
-            self._process = subprocess.Popen(
-                self._command,
-                env=self._environment,
-                text=True,
-                encoding="utf-8",
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=stream,
-            )
+            self._process = Conversation(self._confined.argv, env=self._confined.env, stderr=stream.fileno())
 
     def ready(self) -> None:
         """Wait until the library is loaded.
@@ -109,8 +107,9 @@ class Worker:
         try:
             about = self._answer()
         except LeftOutError as error:
+            status = self._process.child.returncode
             raise ParityError(
-                f"{self._library.name} of {self.name} could not be loaded: {_cause(self._process.returncode)}",
+                f"{self._library.name} of {self.name} could not be loaded: {self._cause(status)}",
                 where=self._library,
                 log=self._log,
                 output=self._log.read_text(encoding="utf-8")[-2000:],
@@ -138,7 +137,7 @@ class Worker:
         Raises:
             ParityError: It had died and cannot be started again.
         """
-        if self._process.poll() is not None:
+        if self._process.child.poll() is not None:
             self._start()
             self.ready()
         self._put(do="begin", case=case, operator=operator, place=place)
@@ -153,7 +152,7 @@ class Worker:
         if "place" not in answer:
             raise self._left_out(answer)
         self._under_way = True
-        return Begun(answer["place"], answer["seconds"])
+        return Begun(answer["place"], self._seconds(answer))
 
     def sample(self, count: int) -> float:
         """Return the median seconds of so many calls.
@@ -165,8 +164,7 @@ class Worker:
         if "seconds" not in answer:
             self._under_way = False
             raise self._left_out(answer)
-        seconds: float = answer["seconds"]
-        return seconds
+        return self._seconds(answer)
 
     def end(self) -> None:
         """Let the case that was begun go on to its end; nothing if there is none.
@@ -174,9 +172,15 @@ class Worker:
         Raises:
             LeftOutError: It failed, or the process died.
         """
-        if self._under_way and self._process.poll() is None:
+        if self._under_way and self._process.child.poll() is None:
             self._under_way = False
             self._ask(do="end")
+
+    def _seconds(self, answer: dict[str, Any]) -> float:
+        seconds = answer.get("seconds")
+        if not (isinstance(seconds, int | float) and 0 < seconds < math.inf):
+            raise LeftOutError(f"its process answers with no time ({self.name})")
+        return float(seconds)
 
     def _left_out(self, answer: dict[str, Any]) -> LeftOutError:
         if "left_out" in answer:
@@ -184,35 +188,30 @@ class Worker:
         return LeftOutError(f"{answer.get('failed', 'its call cannot be repeated')} ({self.name})")
 
     def _put(self, **question: object) -> None:
-        assert self._process.stdin is not None  # noqa: S101  (PIPE was asked for)
-        with suppress(BrokenPipeError):  # the answer says why
-            self._process.stdin.write(json.dumps(question) + "\n")
-            self._process.stdin.flush()
+        self._process.ask(json.dumps(question))
 
     def _ask(self, **question: object) -> dict[str, Any]:
         self._put(**question)
         return self._answer()
 
     def _answer(self) -> dict[str, Any]:
-        assert self._process.stdout is not None  # noqa: S101  (PIPE was asked for)
-        with selectors.DefaultSelector() as selector:
-            selector.register(self._process.stdout, selectors.EVENT_READ)
-            ready = selector.select(PATIENCE)
-        line = self._process.stdout.readline() if ready else ""
+        try:
+            line = self._process.answer(PATIENCE)
+            cause = "" if line else self._cause(self._process.child.wait(PATIENCE))
+        except (TimeoutError, subprocess.TimeoutExpired):
+            line, cause = "", self._cause(None)
+        except ValueError as error:
+            line, cause = "", f"its process answers without end: {error}"
         if not line:
             self._under_way = False
-            status = self._process.wait() if ready else None
             self._stop()
-            raise LeftOutError(f"{_cause(status)} ({self.name})")
-        answer: dict[str, Any] = json.loads(line)
-        return answer
+            raise LeftOutError(f"{cause} ({self.name})")
+        return parse_as(dict[str, Any], line, self.name)
 
     def _stop(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        self._process.close()
 
-
-def _cause(status: int | None) -> str:
-    if status is None:
-        return f"its process did not answer within {PATIENCE:g} s"
-    return f"its process {how_ended(status)}"
+    def _cause(self, status: int | None) -> str:
+        if status is None:
+            return f"its process did not answer within {PATIENCE:g} s"
+        return f"its process {how_ended(self._confined.status(status))}"

@@ -21,6 +21,7 @@ from cpuwheels.environment.debian_root import DebianRoot, lacking, read_root, wr
 from cpuwheels.environment.torch_debian import ROOTS
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
+from cpuwheels.sandbox.view import program_places
 from cpuwheels.verification.emulation.cpus import Cpu, emulated_features
 from cpuwheels.verification.emulation.qemu import find_emulator
 
@@ -75,6 +76,11 @@ class EmulatedMachine:
     def debian(self) -> DebianRoot:
         """The root, as Python and torch are in it."""
         return DebianRoot(self.root, self.python, self.torch_version)
+
+    @property
+    def places(self) -> tuple[Path, ...]:
+        """What has to be readable so that its interpreters run."""
+        return (*program_places(self.program), self.root, self.bytecode)
 
     def command(self, cpu: str, executable: Path | None = None, bytecode: Path | None = None) -> list[str | Path]:
         """Return what starts the root's Python on a CPU.

@@ -6,11 +6,14 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.load.loader import Loader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cpuwheels.core.process import Completed
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.load.loader import Loaded, Module
 
@@ -23,12 +26,19 @@ class CpuLoaders:
             first.
         work: For the answers.
         log: Log file of the processes; every CPU has its own next to it.
+        confine: Confines the commands of the interpreters; they run as they are if not given.
     """
 
-    def __init__(self, cpus: Sequence[Cpu], work: Path, log: Path) -> None:
+    def __init__(self, cpus: Sequence[Cpu], work: Path, log: Path, confine: Confine = unconfined) -> None:
         self._cpus = cpus
         self._loaders = [
-            Loader(_maker(cpu), work / str(place), log.with_stem(f"{log.stem}-{place}") if place else log)
+            Loader(
+                _maker(cpu),
+                work / str(place),
+                log.with_stem(f"{log.stem}-{place}") if place else log,
+                cpu.environment,
+                confine,
+            )
             for place, cpu in enumerate(cpus)
         ]
         self._running = ExitStack()
@@ -44,6 +54,10 @@ class CpuLoaders:
     def python(self) -> Path:
         """Return the first interpreter."""
         return self._loaders[0].python()
+
+    def ask(self, arguments: Sequence[str | Path]) -> Completed:
+        """Return what the first interpreter answers."""
+        return self._loaders[0].ask(arguments)
 
     def load(self, modules: Sequence[Module]) -> dict[Path, Loaded]:
         """Load each module on its CPU, in a process of its own; called once.

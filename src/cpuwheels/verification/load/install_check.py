@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 from packaging.version import Version
 
-from cpuwheels.core.capture import capture
 from cpuwheels.core.errors import CommandError, InstallCheckError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import Completed, how_ended, signal_name
 from cpuwheels.fetch.uv import install_alone
 from cpuwheels.verification.load.loader import Module
@@ -115,7 +115,7 @@ def check_install(
         InstallCheckError: The wheel cannot be installed, says another version, or a library is missing,
             does not load or registers nothing.
     """
-    version, platlib = _install(wheel, loader.python(), log)
+    version, platlib = _install(wheel, loader, log)
     folder = platlib / package
     found = {path.name.removesuffix(_SUFFIX) for path in folder.glob(f"*{_SUFFIX}")}
     if missing := sorted({*libraries, *modules} - found):
@@ -167,7 +167,8 @@ def render_manifest(check: InstallCheck) -> str:
     return json.dumps(table, indent=1, sort_keys=True) + "\n"
 
 
-def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
+def _install(wheel: Path, loader: Loader | CpuLoaders, log: Path) -> tuple[str, Path]:
+    python = loader.python()
     name, expected, _, _ = parse_wheel_filename(wheel.name)
     try:
         install_alone(wheel, python, log)
@@ -179,7 +180,7 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
             output=error.output,
             next_step="uv's output above says why; a tag that does not fit needs a machine of the wheel's target",
         ) from error
-    asked = capture([python, "-I", "-c", _WHERE, name])
+    asked = loader.ask(["-I", "-c", _WHERE, name])
     if asked.returncode != 0:
         raise InstallCheckError(
             f"{name} is not there after its installation",
@@ -188,7 +189,7 @@ def _install(wheel: Path, python: Path, log: Path) -> tuple[str, Path]:
             log=log,
             next_step="the metadata names another project than the wheel's file name; compare METADATA with it",
         )
-    version, platlib = json.loads(asked.output)
+    version, platlib = parse_as(tuple[str, str], asked.output, python)
     if Version(version) != expected:
         raise InstallCheckError(
             f"the installed metadata says version {version}, the file name {expected}",

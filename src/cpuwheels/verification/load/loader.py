@@ -14,16 +14,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
+from cpuwheels.core.capture import capture
+from cpuwheels.core.collect import read_regular
 from cpuwheels.core.concurrency import end_all
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import InstallCheckError
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.core.process import TAIL_LINES, Completed, run
+from cpuwheels.sandbox.confine import unconfined
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-_PROBE = Path(__file__).parent / "resources" / "operator_probe.py"
+    from cpuwheels.sandbox.confine import Confine
+
+PROBES = Path(__file__).parent / "resources"
+_PROBE = PROBES / "operator_probe.py"
+_MOST = 64 << 20
+"""Bytes of an answer; vLLM's largest library leaves 40 kB."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +63,13 @@ class Loaded:
     operators: tuple[tuple[str, str], ...] = ()
 
 
+class _Answer(Strict):
+    """What the probe writes of a library that it has loaded."""
+
+    torch: str
+    operators: dict[str, str]
+
+
 class Loader:
     """A fresh environment and the process in it that loads modules; a context that ends with both finished.
 
@@ -62,10 +78,19 @@ class Loader:
         work: For the answers; made when it is missing.
         log: Log file of the process.
         env: Variables that it needs on this CPU.
+        confine: Confines a command of the environment's interpreter; it runs as it is if not given.
     """
 
-    def __init__(self, make: Callable[[], Path], work: Path, log: Path, env: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        make: Callable[[], Path],
+        work: Path,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        confine: Confine = unconfined,
+    ) -> None:
         self._env = closed_environment(env)
+        self._confine = confine
         self._work = work
         self._log = log
         self._read, self._write = os.pipe()
@@ -93,6 +118,11 @@ class Loader:
         """
         return self._python.result()
 
+    def ask(self, arguments: Sequence[str | Path]) -> Completed:
+        """Return what the environment's interpreter answers, confined: what is installed may run when it starts."""
+        confined = self._confine([self.python().absolute(), *arguments], self._env)
+        return capture(confined.argv, env=confined.env)
+
     def load(self, modules: Sequence[Module]) -> dict[Path, Loaded]:
         """Load each module in a process of its own; called once.
 
@@ -107,7 +137,7 @@ class Loader:
             os.write(self._write, "".join(f"{json.dumps(line)}\n" for line in lines).encode())
         self._end_of_input()
         done, said = self._served.result()
-        ends = dict(json.loads(line) for line in said if line.startswith("["))
+        ends = dict(parse_as(tuple[str, int], line, self._log) for line in said if line.startswith("["))
         if done.returncode != 0 or len(ends) != len(lines):
             raise InstallCheckError(
                 f"torch cannot be loaded: {done.output.splitlines()[-1] if done.output else 'no reason given'}",
@@ -131,10 +161,11 @@ class Loader:
         with storage_errors(self._work):
             self._work.mkdir(parents=True, exist_ok=True)
         # -P: the probe's own folder holds this package's modules, which must not shadow the environment's.
+        confined = self._confine([python, "-P", _PROBE], self._env)
         done = run(
-            [python, "-P", _PROBE],
+            confined.argv,
             log=self._log,
-            env=self._env,
+            env=confined.env,
             cwd=self._work,
             stdin=self._read,
             on_line=said.append,
@@ -152,11 +183,30 @@ class Loader:
 
     def _loaded(self, path: Path, returncode: int) -> Loaded:
         answer, words = self._files(path)
-        text = words.read_text(encoding="utf-8", errors="replace") if words.is_file() else ""
+        text = (_left(words) or b"").decode(errors="replace")
         with storage_errors(self._log.parent), self._log.open("a", encoding="utf-8") as stream:
             stream.write(f"# {path}: status {returncode}\n{text}")
         done = Completed(returncode, "\n".join(text.splitlines()[-TAIL_LINES:]))
-        if returncode != 0 or not answer.is_file():
+        left = _left(answer)
+        if returncode != 0 or left is None:
             return Loaded(done)
-        said = json.loads(answer.read_text(encoding="utf-8"))
-        return Loaded(done, said["torch"], tuple(sorted(said["operators"].items())))
+        said = parse_as(_Answer, left, answer)
+        return Loaded(done, said.torch, tuple(sorted(said.operators.items())))
+
+
+def _left(path: Path) -> bytes | None:
+    """Return what the process, in which the libraries' own code has run, left in a file; None if it left none.
+
+    Raises:
+        InstallCheckError: It is not a file of that size.
+    """
+    if not os.path.lexists(path):
+        return None
+    try:
+        return read_regular(path, _MOST)
+    except ValueError as error:
+        raise InstallCheckError(
+            f"loading the libraries left something that is not read: {error}",
+            where=path,
+            next_step="see what the library's own code does when it is loaded; do not use this wheel",
+        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.core.models import parse_as
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult
 
 if TYPE_CHECKING:
@@ -36,8 +37,8 @@ class EventLog:
                 if not line.endswith(b"\n"):
                     break
                 try:
-                    self._add(json.loads(line))
-                except ValueError:
+                    self._add(parse_as(dict[str, Any], line, self._path))
+                except (ValueError, KeyError):
                     break
                 self._end += len(line)
 

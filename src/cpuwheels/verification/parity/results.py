@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import ParityError, UsageError
@@ -135,6 +135,8 @@ class Parity(_Part):
     """ONEDNN_MAX_CPU_ISA, if it was set."""
     onednn_reason: str = ""
     """Why it was."""
+    sandbox: dict[str, str] = Field(default_factory=dict)
+    """What confined the processes, as a build record has it; empty in reports of earlier versions."""
 
     @property
     def rows(self) -> list[Row]:

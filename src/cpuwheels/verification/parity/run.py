@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,17 +11,19 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import ParityError
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.operator_filter import require_operators
 from cpuwheels.verification.parity.results import WRONG, Parity
 from cpuwheels.verification.parity.suite import Suite, no_core_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.options import Level
     from cpuwheels.core.console import Reporter
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.parity.results import LibraryResult
@@ -74,6 +76,8 @@ class ParityEnvironment:
         emulated: Whether none of the CPUs is this machine's own.
         at_once: How many libraries are tested at once.
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
+        confine: Confines the processes.
+        sandbox: What does, as records have it.
     """
 
     trials: Sequence[Trial]
@@ -87,6 +91,8 @@ class ParityEnvironment:
     emulated: bool = False
     at_once: int = 1
     onednn: OnednnLimit | None = None
+    confine: Confine = unconfined
+    sandbox: Mapping[str, str] = field(default_factory=dict)
 
 
 def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:
@@ -130,6 +136,7 @@ def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter:
         not_run=not_run,
         onednn_limit=environment.onednn.isa if environment.onednn else "",
         onednn_reason=environment.onednn.reason if environment.onednn else "",
+        sandbox=dict(environment.sandbox),
     )
 
 
@@ -151,6 +158,7 @@ def _plan(
             trial.threads,
             tuple(request.only),
             cpu.environment,
+            environment.confine,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):

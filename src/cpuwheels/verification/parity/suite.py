@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ParityError, UnusableWheelError
 from cpuwheels.core.process import how_ended, run
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
 from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import WRONG
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.parity.results import LibraryResult
 
 MOST_CRASHES = 20
@@ -44,6 +46,7 @@ class Suite:
         threads: Threads of the operators.
         only: Operators to test; all if empty.
         env: Variables that the CPU needs.
+        confine: Confines the processes.
     """
 
     python: Sequence[str | Path]
@@ -54,6 +57,7 @@ class Suite:
     threads: int
     only: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    confine: Confine = unconfined
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -79,14 +83,10 @@ class Suite:
                 on_case(len(written.begun), written.begun[-1])
 
         for _ in range(MOST_CRASHES):
+            env = closed_environment({**WAITING, **self.env})
+            confined = self.confine(self._command(library, results, killed), env)
             with no_core_files():
-                done = run(
-                    self._command(library, results, killed),
-                    log=log,
-                    env=closed_environment({**WAITING, **self.env}),
-                    check=False,
-                    on_line=tell,
-                )
+                done = confined.ended(run(confined.argv, log=log, env=confined.env, check=False, on_line=tell))
             if done.returncode == _UNLOADABLE:
                 raise UnusableWheelError(
                     f"{library.name} cannot be loaded with the torch that the wheel requires",

@@ -220,6 +220,7 @@ def _serve(setting: BenchSetting, side: Side, case: BenchCase, found: Comparison
         log,
         arguments=case.arguments(max(setting.at_once)),
         module=setting.module,
+        confine=setting.load.confine,
     )
     try:
         with serving(request) as server:

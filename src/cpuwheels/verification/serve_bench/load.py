@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict
 
-from cpuwheels.core.errors import CommandError, ServeError
+from cpuwheels.core.errors import CommandError, ServeError, reason
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.serving.server import NAME
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from cpuwheels.sandbox.confine import Confine
 
 PROMPT_TOKENS, ANSWER_TOKENS = 128, 64
 """Of each request."""
@@ -33,12 +36,14 @@ class Load:
         env: Its variables.
         work: Folder for its results.
         log: For its output.
+        confine: Confines its processes, and the servers.
     """
 
     python: Path
     env: Mapping[str, str]
     work: Path
     log: Path
+    confine: Confine = unconfined
 
 
 @dataclass(frozen=True)
@@ -101,8 +106,9 @@ def measure(load: Load, url: str, tokenizer: Path, at_once: int) -> Sample:
     command += ["--result-dir", result.parent, "--result-filename", result.name]
     command += [part for name, value in numbers.items() for part in (name, str(value))]
     try:
-        run(command, log=load.log, env=load.env)
-        found = _Result.model_validate(json.loads(result.read_text(encoding="utf-8")))
+        confined = load.confine(command, load.env)
+        run(confined.argv, log=load.log, env=confined.env)
+        found = parse_as(_Result, result.read_bytes(), result)
     except CommandError as error:
         raise ServeError(
             f"vllm bench serve failed with {at_once} requests at once",
@@ -111,9 +117,9 @@ def measure(load: Load, url: str, tokenizer: Path, at_once: int) -> Sample:
             output=error.output,
             next_step="read the log; that of the server is next to it",
         ) from error
-    except (OSError, ValueError, ValidationError) as error:
+    except (OSError, ValueError) as error:
         raise ServeError(
-            f"vllm bench serve wrote no result that can be read: {error}",
+            f"vllm bench serve wrote no result that can be read: {reason(error)}",
             where=result,
             log=load.log,
             next_step="read the log; its options may be others in this version of vLLM",

@@ -19,7 +19,10 @@ MADE = ("qwen3-tiny", "qwen3-100m")
 DRAFT = MADE[0]
 """Proposes tokens to the others, as it has the same vocabulary."""
 
-_SCRIPT = Path(__file__).with_name("resources") / "bench_models.py"
+RESOURCES = Path(__file__).with_name("resources")
+"""Folder of the script."""
+
+_SCRIPT = RESOURCES / "bench_models.py"
 
 
 def make_bench_models(load: Load, names: Sequence[str]) -> dict[str, Path]:
@@ -35,7 +38,8 @@ def make_bench_models(load: Load, names: Sequence[str]) -> dict[str, Path]:
     folder = load.work / "models"
     if names:
         try:
-            run([load.python, "-P", _SCRIPT, folder, *names], log=load.log, env=load.env)
+            confined = load.confine([load.python, "-P", _SCRIPT, folder, *names], load.env)
+            run(confined.argv, log=load.log, env=confined.env)
         except CommandError as error:
             raise ServeError(
                 f"the models {', '.join(names)} cannot be made",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
@@ -145,6 +145,8 @@ class ServeBench(_Part):
     prompt_tokens: int
     answer_tokens: int
     rounds: int
+    sandbox: dict[str, str] = Field(default_factory=dict)
+    """What confined servers and what asked them, and why it was not a better one, as in a build's record."""
     began: str
     """ISO 8601, UTC."""
     seconds: float

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import time
 from dataclasses import dataclass, field
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from cpuwheels.core.errors import CommandError, ServeError
+from cpuwheels.core.models import parse_as
 from cpuwheels.verification.onednn_isa import VARIABLE
 from cpuwheels.verification.serving.answers import Answer, Embedding, Exchange, Question, Stream, distance
 from cpuwheels.verification.serving.figures import measure
@@ -128,6 +128,7 @@ def serve_case(setting: Setting, wanted: Wanted, questions: Path) -> Case:
         sequences=_TOGETHER,
         compiled=wanted.mode == "compile",
         arguments=wanted.kind.arguments,
+        confine=setting.confine,
     )
     began, failure, found = time.monotonic(), "", _Found()
     try:
@@ -173,7 +174,8 @@ def _inspect(setting: Setting, wanted: Wanted, server: Server, questions: Path, 
     found.started = round(server.started, 1)
     answers = setting.work / f"{wanted.log.removesuffix('.log')}.json"
     run_script(setting, "ask.py", server.url, NAME, questions, answers)
-    pairs = zip(*(json.loads(path.read_text(encoding="utf-8")) for path in (questions, answers)), strict=True)
+    lists = (parse_as(list[dict[str, Any]], path.read_bytes(), path) for path in (questions, answers))
+    pairs = zip(*lists, strict=True)
     try:
         for asked, said in pairs:
             if asked["kind"] == "embedding":

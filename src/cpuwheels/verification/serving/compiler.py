@@ -7,11 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.capture import capture
+from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.kernels.confined import readable_places, toolchain_places
 from cpuwheels.toolchain.select import resolve_toolchain
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.sandbox.confine import Confine
 
 _SCRIPT = """#!/bin/sh
 for word in "$@"; do
@@ -22,8 +25,8 @@ exec {before} "$@"
 """What torch.compile links is shared. It also compiles headers, and if libraries were given, these would be linked."""
 
 
-def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str], str]:
-    """Return the variables by which torch.compile finds the target's compiler, and what that is for people.
+def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str], str, tuple[Path, ...]]:
+    """Return the variables by which torch.compile finds the target's compiler, what that is for people, and its places.
 
     It is one of this machine that meets the target's requirements, or the pinned one of Debian, as for a build; and it
     makes code for the target's floor, so that the machine's own C++ library may be an old one.
@@ -44,13 +47,18 @@ def compiler_variables(context: BuildContext, work: Path) -> tuple[dict[str, str
         script.parent.mkdir(parents=True, exist_ok=True)
         write_atomic(script, _SCRIPT.format(before=before, link=link, after=after))
         script.chmod(0o755)
-    return {"CXX": str(script)}, chain.description
+    return {"CXX": str(script)}, chain.description, readable_places(toolchain_places(chain), context.store.root)
 
 
-def lacking_headers(python: Path) -> str:
+def lacking_headers(python: Path, confine: Confine) -> str:
     """Return why torch.compile cannot work with a Python, in words; empty if it can.
 
     The code that it writes includes ``Python.h``, which Debian has in a package of its own.
+
+    Args:
+        python: Interpreter of the environment with the wheel.
+        confine: Confines the process: what is installed may run when its interpreter starts.
     """
-    folder = Path(capture([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"]).output.strip())
+    asked = confine([python, "-c", "import sysconfig; print(sysconfig.get_path('include'))"], closed_environment())
+    folder = Path(capture(asked.argv, env=asked.env).output.strip())
     return "" if (folder / "Python.h").is_file() else f"its Python has no headers ({folder}/Python.h)"

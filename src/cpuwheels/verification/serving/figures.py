@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import run
 from cpuwheels.verification.serving.result import Figures
 from cpuwheels.verification.serving.server import NAME, ServerError
@@ -63,14 +63,15 @@ def measure(setting: Setting, url: str, folder: Path, task: Task, log: Path) -> 
     command: list[str | Path] = [python, python.with_name("vllm"), "bench", "serve"]
     command += ["--disable-tqdm", "--ignore-eos", "--save-result"]
     command += [word for option in options.items() for word in option]
-    done = run(command, log=log, env=setting.env, check=False)
+    confined = setting.confine(command, setting.env)
+    done = run(confined.argv, log=log, env=confined.env, check=False)
     if done.returncode != 0 or not output.is_file():
         last = done.output.splitlines()[-1] if done.output else f"status {done.returncode}"
         raise ServerError(f"{_SOURCE} failed: {last}")
-    return _figures(json.loads(output.read_text(encoding="utf-8")), task)
+    return _figures(parse_as(dict[str, Any], output.read_bytes(), output), task)
 
 
-def _figures(found: dict[str, float], task: Task) -> Figures:
+def _figures(found: dict[str, Any], task: Task) -> Figures:
     """Return what the program's result has.
 
     Raises:

@@ -5,15 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import InstallCheckError
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.load.loader import Loader, Module
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cpuwheels.sandbox.confine import Confine
+
 
 def library_operators(
-    python: Path, site: Path, libraries: Mapping[str, str], work: Path, log: Path
+    python: Path, site: Path, libraries: Mapping[str, str], work: Path, log: Path, confine: Confine = unconfined
 ) -> dict[str, frozenset[str]]:
     """Return the names of the operators that each library registers, overloads included.
 
@@ -23,12 +26,13 @@ def library_operators(
         libraries: Library → its path in the wheel; this CPU has to run them.
         work: Folder for answers.
         log: Log file.
+        confine: Confines the process that loads them.
 
     Raises:
         InstallCheckError: A library cannot be loaded, or torch cannot.
     """
     paths = {name: site / place for name, place in libraries.items()}
-    with Loader(lambda: python, work, log) as loader:
+    with Loader(lambda: python, work, log, None, confine) as loader:
         loaded = loader.load([Module("library", path) for path in paths.values()])
     for name, path in paths.items():
         if loaded[path].done.returncode != 0:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.errors import ServeError
+from cpuwheels.core.models import parse_as
 from cpuwheels.verification.serving.models import MADE, Model
 from cpuwheels.verification.serving.setting import run_script
 
@@ -77,7 +77,7 @@ def questions_for(setting: Setting, model: str, folder: Path, dtype: str) -> Pat
         tokens = str(min(TOKENS[setting.emulated], known.tokens))
         asked = (str(candidates), str(LEAST_LEAD[dtype]), output, tokens, *TEXTS[setting.emulated])
         run_script(setting, "reference.py", folder, dtype, *asked)
-    count = len(json.loads(output.read_text(encoding="utf-8")))
+    count = len(parse_as(list[Any], output.read_bytes(), output))
     fewest = (_FEWEST_EMULATED if setting.emulated else _FEWEST)[task]
     if model in MADE and count < fewest:
         raise ServeError(f"only {count} of {fewest} questions have a clear answer", where=output)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
+from pydantic import Field
 from rich.table import Table
 
 from cpuwheels.config.serving_options import ServeMode  # noqa: TC001  (pydantic reads it)
@@ -131,6 +132,8 @@ class Served(Part):
     """Why it was set."""
     memory_utilization: float
     """--gpu-memory-utilization: on a CPU the share of the machine's memory."""
+    sandbox: dict[str, str] = Field(default_factory=dict)
+    """What confined servers and what asked them, and why it was not a better one, as in a build's record."""
     began: str
     """ISO 8601, UTC."""
     seconds: float

@@ -6,6 +6,7 @@ import contextlib
 import signal
 import socket
 import subprocess
+import sys
 import time
 import uuid
 from contextlib import contextmanager
@@ -13,15 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import httpx
 import psutil
 
+from cpuwheels.core.collect import read_regular
+from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.errors import CpuwheelsError
+from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.core.process import background, how_ended
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.serving.leftovers import held_files, left_files
 from cpuwheels.verification.serving.loaded import Process
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from contextlib import AbstractContextManager
+
+    from cpuwheels.core.supervised import Child
+    from cpuwheels.sandbox.confine import Confine, Confined
 
 NAME = "tiny"
 """What the model is called in requests."""
@@ -42,6 +51,10 @@ ENDING = 60.0
 """Seconds for its end."""
 
 _PAUSE_SECONDS = 0.25
+_LATE = 30.0
+_LONGEST = 1 << 20
+_RESOURCES = Path(__file__).with_name("resources")
+_WATCH, _WAIT = _RESOURCES / "watch_server.py", _RESOURCES / "wait_for_server.py"
 
 
 class ServerError(Exception):
@@ -65,6 +78,7 @@ class ServerRequest:
         compiled: Whether torch.compile makes code of the model, which needs a C++ compiler.
         arguments: Further ones of the command line.
         ending: Seconds that it has for its end.
+        confine: Confines the server and what waits for it.
     """
 
     python: Path
@@ -79,6 +93,7 @@ class ServerRequest:
     compiled: bool = False
     arguments: tuple[str, ...] = ()
     ending: float = ENDING
+    confine: Confine = unconfined
 
     def command(self, port: int) -> list[str | Path]:
         """Return the command line."""
@@ -127,6 +142,54 @@ class _Family:
         return list(self._seen)
 
 
+class Left(Strict):
+    """What a server leaves, as resources/watch_server.py reports it.
+
+    Attributes:
+        status: Its exit status, negative for a signal; None if it did not end.
+        processes: How many.
+        shared: Names of shared memory.
+        sockets: How many names of sockets.
+    """
+
+    status: int | None
+    processes: int = 0
+    shared: tuple[str, ...] = ()
+    sockets: int = 0
+
+
+@dataclass(frozen=True)
+class _Running:
+    """A server under way.
+
+    Attributes:
+        process: What was started: the server, or what confines it.
+        confined: How it was started.
+        report: File in which what watches it says what it left.
+        watched: Whether that runs: bubblewrap's two processes, then it, then the server.
+    """
+
+    process: Child
+    confined: Confined
+    report: Path
+    watched: bool
+
+    def watcher(self) -> psutil.Process:
+        """Return what watches the server."""
+        return self._descendant(2)
+
+    def program(self) -> psutil.Process:
+        """Return the server's first process."""
+        return self._descendant(3 if self.watched else 0)
+
+    def _descendant(self, generations: int) -> psutil.Process:
+        found = psutil.Process(self.process.pid)
+        for _ in range(generations):
+            # Those that others left behind came later.
+            found = min(found.children(), key=lambda child: (child.create_time(), child.pid))
+        return found
+
+
 class Server:
     """A server that takes requests.
 
@@ -135,10 +198,8 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(
-        self, process: subprocess.Popen[str], family: _Family, port: int, started: float, ending: float
-    ) -> None:
-        self._process, self._family, self._ending = process, family, ending
+    def __init__(self, running: _Running, family: _Family, port: int, started: float, ending: float) -> None:
+        self._running, self._family, self._ending = running, family, ending
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
 
@@ -146,7 +207,7 @@ class Server:
         """Return what its processes have loaded; None where the system does not show it."""
         if not Path("/proc/self/maps").is_file():
             return None
-        first = self._process.pid
+        first = self._running.program().pid
         members = self._family.members()
         return [
             Process.of(_read(each.pid, "maps"), _read(each.pid, "environ"), is_first=each.pid == first)
@@ -162,21 +223,42 @@ class Server:
         Raises:
             ServerError: It does not end, ends with another status than 0, or leaves processes or shared memory behind.
         """
+        left = self._reported() if self._running.watched else self._counted()
+        if left.status is None:
+            raise ServerError(f"the server did not end within {self._ending:g} s of SIGTERM")
+        if left.status != 0:
+            raise ServerError(f"on SIGTERM, the server {how_ended(left.status)}")
+        if left.processes:
+            raise ServerError(f"the server left {left.processes} processes behind")
+        if left.shared:
+            raise ServerError(f"the server left shared memory behind: {', '.join(left.shared)}")
+        return left.sockets
+
+    def _counted(self) -> Left:
+        """End it, and count what it left on this machine."""
         held = held_files(self._family.members())
-        self._process.send_signal(signal.SIGTERM)
+        process = self._running.process
+        process.send_signal(signal.SIGTERM)
         try:
-            status = self._process.wait(self._ending)
-        except subprocess.TimeoutExpired as error:
-            raise ServerError(f"the server did not end within {self._ending:g} s of SIGTERM") from error
+            status = process.wait(self._ending)
+        except subprocess.TimeoutExpired:
+            return Left(status=None)
         _, left = psutil.wait_procs(self._family.members(), timeout=self._ending)
-        if status != 0:
-            raise ServerError(f"on SIGTERM, the server {how_ended(status)}")
-        if left:
-            raise ServerError(f"the server left {len(left)} processes behind")
         shared, sockets = left_files(held)
-        if shared:
-            raise ServerError(f"the server left shared memory behind: {', '.join(shared)}")
-        return sockets
+        return Left(status=status, processes=len(left), shared=tuple(shared), sockets=sockets)
+
+    def _reported(self) -> Left:
+        """End it, and read what it left in its sandbox."""
+        running = self._running
+        running.watcher().send_signal(signal.SIGTERM)
+        try:
+            ended = running.confined.status(running.process.wait(2 * self._ending + _LATE))
+        except subprocess.TimeoutExpired:
+            return Left(status=None)
+        try:
+            return parse_as(Left, read_regular(running.report, _LONGEST), running.report)
+        except (OSError, ValueError, CpuwheelsError) as error:
+            raise ServerError(f"the server's sandbox {how_ended(ended)} without a report") from error
 
 
 @contextmanager
@@ -188,21 +270,23 @@ def serving(request: ServerRequest) -> Iterator[Server]:
         CommandError: It cannot be started.
     """
     port, began, family = _free_port(), time.monotonic(), _Family(uuid.uuid4().hex)
-    env = {**request.env, _TOKEN: family.token}
     try:
-        with background(request.command(port), log=request.log, env=env, cwd=request.log.parent) as process:
+        with _started(request, port, family.token) as running, _asked(request, port) as health:
             while True:
-                healthy = _healthy(port)
+                healthy = health.poll() is not None
                 family.members()  # while each has its parent
                 # Asked last: another program may have got the port.
-                if process.poll() is not None:
-                    raise ServerError(f"the server did not start: its process {how_ended(process.returncode)}")
+                if (status := running.process.poll()) is not None:
+                    how = how_ended(running.confined.status(status))
+                    raise ServerError(f"the server did not start: its process {how}")
+                if healthy and health.returncode != 0:
+                    raise ServerError(f"the server cannot be asked: what waits for it {how_ended(health.wait())}")
                 if healthy:
                     break
                 if time.monotonic() - began > request.patience:
                     raise ServerError(f"the server takes no requests after {request.patience:g} s")
                 time.sleep(_PAUSE_SECONDS)
-            yield Server(process, family, port, time.monotonic() - began, request.ending)
+            yield Server(running, family, port, time.monotonic() - began, request.ending)
     finally:
         for left in family.members():
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -215,11 +299,23 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _healthy(port: int) -> bool:
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/health", timeout=5, trust_env=False).is_success
-    except httpx.HTTPError:
-        return False
+@contextmanager
+def _started(request: ServerRequest, port: int, token: str) -> Iterator[_Running]:
+    """Start a server; in a sandbox, something stays with it that counts what it leaves."""
+    env, command = {**request.env, _TOKEN: token}, request.command(port)
+    watched = request.confine([request.python], env).by_bubblewrap
+    report = Path(env.get("TMPDIR", "")) / f"{token}.json"
+    if watched:
+        command = [sys.executable, "-I", _WATCH, report, str(request.ending), *command]
+    confined = request.confine(command, env)
+    with background(confined.argv, log=request.log, env=confined.env, cwd=request.log.parent) as process:
+        yield _Running(process, confined, report, watched=watched)
+
+
+def _asked(request: ServerRequest, port: int) -> AbstractContextManager[Child]:
+    """Start what waits until a server takes requests: it may be that only its sandbox reaches it."""
+    confined = request.confine([sys.executable, "-I", _WAIT, str(port)], closed_environment())
+    return background(confined.argv, log=request.log.with_name("serve-health.log"), env=confined.env)
 
 
 def _read(pid: int, name: str) -> str:

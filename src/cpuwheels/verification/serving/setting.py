@@ -11,16 +11,19 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ServeError
 from cpuwheels.core.process import run
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.onednn_isa import needed_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.serving.environment import ServingEnvironment
 
 SCRIPTS_LOG = "serve-scripts.log"
-_RESOURCES = Path(__file__).with_name("resources")
+RESOURCES = Path(__file__).with_name("resources")
+"""Folder of the scripts."""
 _OFFLINE = {"HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "TOKENIZERS_PARALLELISM": "false"}
 
 
@@ -37,6 +40,7 @@ class Setting:
         compiler: What torch.compile uses, for people; empty if there is none.
         figures: Whether speed is measured.
         emulated: Whether the programs are emulated, so that everything takes many times as long.
+        confine: Confines every process.
     """
 
     environment: ServingEnvironment
@@ -47,6 +51,7 @@ class Setting:
     compiler: str = ""
     figures: bool = False
     emulated: bool = False
+    confine: Confine = unconfined
 
 
 @contextmanager
@@ -69,7 +74,8 @@ def run_script(setting: Setting, script: str, *arguments: str | Path) -> None:
         ServeError: It failed; the message has its last line.
     """
     log = setting.logs / SCRIPTS_LOG
-    done = run([setting.environment.python, _RESOURCES / script, *arguments], log=log, env=setting.env, check=False)
+    confined = setting.confine([setting.environment.python, RESOURCES / script, *arguments], setting.env)
+    done = run(confined.argv, log=log, env=confined.env, check=False)
     if done.returncode != 0:
         last = done.output.splitlines()[-1] if done.output else f"status {done.returncode}"
-        raise ServeError(f"{script} failed: {last}", where=_RESOURCES / script, log=log, output=last)
+        raise ServeError(f"{script} failed: {last}", where=RESOURCES / script, log=log, output=last)

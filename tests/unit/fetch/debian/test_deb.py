@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
+import hypothesis.strategies as st
 import pytest
+from hypothesis import given, settings
 
+from bad_tars import deb_bytes, entry
+from bad_tars import hard_link as hard_link_entry
+from bad_tars import link as link_entry
 from cpuwheels.core.errors import ToolchainError, UnsafeArchiveError
-from cpuwheels.fetch.debian.deb import unpack_deb
+from cpuwheels.fetch.debian.deb import read_member, unpack_deb
 from deb_writer import Deb, device, hard_link, link, plain
 
 if TYPE_CHECKING:
@@ -71,3 +77,34 @@ def test_a_damaged_package_is_named(tmp_path: Path, cut: int) -> None:
     package.write_bytes(package.read_bytes()[:cut])
     with pytest.raises(ToolchainError, match=r"cut\.deb is not a whole Debian package"):
         unpack_deb(package, tmp_path / "root")
+
+
+@settings(max_examples=100)
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 255)), max_size=5), st.integers(0, 400), st.binary())
+def test_whatever_the_bytes_there_is_a_result_or_an_error(
+    tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], cut: int, other: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    data = bytearray(
+        deb_bytes([entry("./usr/a", b"a"), link_entry("./usr/b", "a"), hard_link_entry("./usr/c", "./usr/a")])
+    )
+    for place, value in changes:
+        data[place % len(data)] = value
+    for mutated in (bytes(data[: len(data) - cut]), bytes(data) + other, b"!<arch>\n" + other, other):
+        (folder / "a.deb").write_bytes(mutated)
+        for attempt in (
+            lambda: unpack_deb(folder / "a.deb", folder / "root"),
+            lambda: read_member(folder / "a.deb", "usr/a"),
+        ):
+            with contextlib.suppress(ToolchainError, UnsafeArchiveError):
+                attempt()
+    assert {path.name for path in folder.iterdir()} <= {"a.deb", "root"}
+
+
+def test_a_file_that_is_read_has_a_largest_size(tmp_path: Path) -> None:
+    package = Deb(files={"usr/a": "a" * 1000}).write(tmp_path / "a.deb")
+    assert read_member(package, "usr/a") == b"a" * 1000
+    with pytest.raises(UnsafeArchiveError, match="usr/a has 1000 bytes; 999 are the limit"):
+        read_member(package, "usr/a", most=999)
+    with pytest.raises(ToolchainError, match="has no usr/b"):
+        read_member(package, "usr/b")

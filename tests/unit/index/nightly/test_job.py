@@ -44,9 +44,11 @@ class Night:
         self.index = base / "index"
         self.jobs: list[Job] = []
         self.maker: tuple[Any, ...] = ()
+        self.maker_options: dict[str, Any] = {}
         self.budget = Budget(None, 0, lambda: 0)
         self.attempts = 0
-        monkeypatch.setattr(module, "WheelMaker", self._maker)
+        for name in ("WheelMaker", "WheelBuilder", "WheelPublisher"):
+            monkeypatch.setattr(module, name, self._maker)
         monkeypatch.setattr(module, "run_jobs", self._run)
 
     def _commit(self, number: int, age: int) -> str:
@@ -56,8 +58,8 @@ class Night:
         git(self.tree, "commit", "--quiet", "-m", f"change {number}", date=date)
         return git(self.tree, "rev-parse", "HEAD")
 
-    def _maker(self, *arguments: object) -> str:
-        self.maker = arguments
+    def _maker(self, *arguments: object, **options: object) -> str:
+        self.maker, self.maker_options = arguments, options
         return "the maker"
 
     def _run(self, jobs: Any, maker: object, budget: Budget, _: Reporter, *, attempts: int) -> list[Outcome]:
@@ -181,7 +183,7 @@ def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | 
     assert address == "https://a.org/"
     assert paths == Paths(night.base, night.base / "cache", night.base / "dist" / "nightly")
     assert bucket.name == str(night.index)
-    assert options == BuildOptions(repo=night.tree, memory="8G", locked=True)
+    assert options == BuildOptions(repo=night.tree, memory="8G", locked=True, sandbox_required=True)
     assert used == (level or night.matrix.nightly.parity)
 
 
@@ -209,3 +211,50 @@ def test_a_folder_that_cannot_be_made_is_told_at_once(night: Night) -> None:
     with pytest.raises(StoreError) as raised:
         night.run()
     assert raised.value.next_step == "make the output folder writable or pass --dist"
+
+
+def test_one_commit_by_its_hash(night: Night) -> None:
+    night.run(commit=night.commits[1])
+    assert night.sources == [1]
+
+
+@pytest.mark.parametrize("commit", ["main", "a" * 39, "A" * 40, ""])
+def test_a_name_is_no_commit(night: Night, commit: str) -> None:
+    with pytest.raises(UsageError, match="is not a full hash"):
+        night.run(commit=commit)
+
+
+def test_a_commit_and_a_range_are_two_runs(night: Night) -> None:
+    with pytest.raises(UsageError, match="one of --since"):
+        night.run(commit=night.commits[1], since=night.commits[0])
+
+
+@pytest.mark.parametrize("part", ["all", "publish"])
+def test_a_publisher_knows_the_version_of_each_source_from_its_history(night: Night, part: str) -> None:
+    git(night.tree, "tag", "v0.9.0", night.commits[0])
+    (night.base / "dist" / "nightly" / "ready" / f"x86-{night.commits[3]}").mkdir(parents=True)
+    night.run(part=part)
+    version_of = night.maker_options["version_of"]
+    assert version_of(night.commits[0]) == "0.9.0"
+    assert version_of(night.commits[3]) == f"0.9.1.dev3+g{night.commits[3][:9]}"
+
+
+def test_what_was_not_built_is_not_published(night: Night) -> None:
+    (night.base / "wheels" / f"x86-{night.commits[2]}").mkdir(parents=True)
+    summary = night.run(since=night.commits[1], part="publish", wheels=night.base / "wheels", targets=("x86", "arm"))
+    assert [(night.commits.index(one.source), one.target, one.state) for one in summary.outcomes] == [
+        (2, "x86", "published"),
+        (3, "x86", "postponed"),
+        (3, "arm", "postponed"),
+        (2, "arm", "postponed"),
+    ]
+    assert night.maker_options["wheels"] == night.base / "wheels"
+
+
+def test_a_build_takes_nothing_out_of_the_index(night: Night, tmp_path: Path) -> None:
+    for number in (1, 2):
+        one = publication(tmp_path / "wheels", number)
+        publish(Folder(night.index), replace(one, entry=one.entry.model_copy(update={"made": "2020-01-01T00:00:00Z"})))
+    before = {path: path.read_bytes() for path in night.index.rglob("*") if path.is_file()}
+    assert night.run(part="build").removed == ()
+    assert {path: path.read_bytes() for path in night.index.rglob("*") if path.is_file()} == before

@@ -16,6 +16,7 @@ from cpuwheels.core.errors import (
     DiskFullError,
     DownloadError,
     ParityError,
+    PostponedError,
     SourceError,
     UnsuitableSourceError,
 )
@@ -119,6 +120,15 @@ class TestJobs:
         outcomes = run(Maker(), budget(deadline=100.0, now=lambda: next(times)))
         assert [one.state for one in outcomes] == ["published", "postponed", "postponed"]
         assert outcomes[1].reason == "the time is up"
+
+    def test_the_time_is_up_inside_of_a_step(self) -> None:
+        """What was made so far stays for the next run: the wheel is not given up, and no other is begun."""
+        maker = Maker({JOBS[1]: [PostponedError("the time is up: compile was ended")]})
+        found = run(maker)
+        assert [one.state for one in found] == ["published", "postponed", "postponed"]
+        assert found[1].reason == "the time is up: compile was ended"
+        assert maker.made == JOBS[:2]
+        assert maker.kept == []
 
     def test_too_little_of_the_disk_is_free(self) -> None:
         free = iter([20, 9])

@@ -17,11 +17,19 @@ from cpuwheels.config.paths import Paths
 from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import CompileError, ParityError, PublishError, ServeError, UsageError
+from cpuwheels.core.errors import (
+    CompileError,
+    CpuwheelsError,
+    NightlyError,
+    ParityError,
+    PublishError,
+    ServeError,
+    UsageError,
+)
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly import worker as module
 from cpuwheels.index.nightly.plan import Job
-from cpuwheels.index.nightly.worker import WheelMaker, commit_of
+from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher, commit_of
 from cpuwheels.verification.benchmark.compare import CaseTimes, OperatorSpeed
 from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.benchmark.result import SpeedResult
@@ -255,6 +263,126 @@ def test_an_index_that_cannot_say_it_stops_nothing(
     kept = night.maker.keep(job(), CompileError("no"))
     assert (Path(kept) / "why.txt").is_file()
     assert "the index does not say why there is no wheel: another publisher is at work" in story.getvalue()
+
+
+class TestInTwoProcesses:
+    """What builds has no index to write; what publishes runs nothing."""
+
+    @pytest.fixture
+    def ready(self, night: Night) -> Path:
+        return night.paths.dist / "ready" / f"x86-{1:040x}"
+
+    def builder(self, night: Night) -> WheelBuilder:
+        return WheelBuilder(night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
+
+    def publisher(self, night: Night, version: str = "0.32.1.dev1+g000000001") -> WheelPublisher:
+        arguments = (night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
+        return WheelPublisher(*arguments, wheels=night.paths.dist / "ready", version_of=lambda _: version)
+
+    def test_a_wheel_is_left_and_then_published(
+        self, night: Night, ready: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = self.builder(night).make(job())
+        assert (made.state, list(night.index.iterdir())) == ("built", [])
+        assert [path.name for path in night.paths.dist.iterdir()] == ["ready"]
+        assert {path.name for path in ready.iterdir()} >= {made.wheel, "parity.json", "serve.json", "record.json"}
+
+        def fail(*_: object) -> None:
+            raise AssertionError("a publisher builds and tests nothing")
+
+        for name in ("build.build", "test_wheel.check_wheel", "serve_wheel.serve_wheel"):
+            monkeypatch.setattr(f"cpuwheels.pipeline.{name}", fail)
+        assert self.publisher(night).make(job()).wheel == made.wheel
+        assert (night.latest()["parity"], night.latest()["commit"]) == ("passed", f"{1:040x}")
+        assert not ready.exists()
+
+    @pytest.mark.parametrize(
+        ("version", "number"),
+        [("99.0.0", 1), ("0.32.1.dev1+g000000002", 1), ("0.32.1.dev2+g000000001", 1), ("0.32.1.dev1+g000000001", 2)],
+    )
+    def test_a_wheel_that_says_it_is_another_is_refused(
+        self, night: Night, ready: Path, version: str, number: int
+    ) -> None:
+        ready.mkdir(parents=True)
+        forged = wheel(night.paths.dist / "forged", number)
+        for path in forged.parent.iterdir():
+            path.replace(ready / path.name)
+        with pytest.raises(PublishError, match=r"was asked for|was built from commit"):
+            self.publisher(night, version).make(job())
+        assert not (night.index / "files").exists()
+
+    @pytest.mark.parametrize("name", ["record.json", "pylock.toml", "parity.json"])
+    def test_a_report_that_leads_elsewhere_is_refused(self, night: Night, ready: Path, name: str) -> None:
+        ready.mkdir(parents=True)
+        forged = wheel(night.paths.dist / "forged", 1)
+        forged.replace(ready / forged.name)
+        (night.paths.dist / "secret").write_text("{}")
+        (ready / name).symlink_to(night.paths.dist / "secret")
+        with pytest.raises(PublishError, match="symbolic link"):
+            self.publisher(night).make(job())
+        assert not (night.index / "files").exists()
+
+    def test_what_is_written_while_it_is_checked_is_not_published(
+        self, night: Night, ready: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        made = self.builder(night).make(job())
+        whole = (ready / made.wheel).read_bytes()
+        read = module.publish_wheel
+
+        def late(*arguments: Any, **options: Any) -> Any:
+            (ready / made.wheel).write_bytes(b"evil")
+            return read(*arguments, **options)
+
+        monkeypatch.setattr(module, "publish_wheel", late)
+        self.publisher(night).make(job())
+        (published,) = night.index.glob("files/*/*.whl")
+        assert published.read_bytes() == whole
+
+    def test_a_wheel_for_another_target_is_refused(self, night: Night, ready: Path) -> None:
+        ready.mkdir(parents=True)
+        forged = wheel(night.paths.dist / "forged", 1, "arm")
+        forged.replace(ready / forged.name)
+        with pytest.raises(PublishError, match="was built for target arm, not x86"):
+            self.publisher(night).make(job())
+
+    @pytest.mark.parametrize(
+        ("error", "state"), [(CompileError("ops.cpp.o could not be made"), "failed"), (ParityError("scale"), "wrong")]
+    )
+    def test_why_there_is_none_reaches_the_index(
+        self, night: Night, missing: Missing, error: CompileError | ParityError, state: str
+    ) -> None:
+        kept = self.builder(night).keep(job(), error)
+        assert (Path(kept) / "why.txt").is_file()
+        assert list(night.index.iterdir()) == []
+        publisher = self.publisher(night)
+        with pytest.raises(CpuwheelsError) as raised:
+            publisher.make(job())
+        publisher.keep(job(), raised.value)
+        assert (missing()["missing"]["x86"]["state"], missing()["missing"]["x86"]["reason"]) == (state, error.what)
+
+    def test_a_reason_is_short_and_plain(self, night: Night, missing: Missing) -> None:
+        error = CompileError("\x1b[31m\n" + "x" * 10_000 + " https://me:geheim@example.org")
+        self.builder(night).keep(job(), error)
+        with pytest.raises(CpuwheelsError) as raised:
+            self.publisher(night).make(job())
+        self.publisher(night).keep(job(), raised.value)
+        reason = missing()["missing"]["x86"]["reason"]
+        assert len(reason) <= 500
+        assert reason.isprintable()
+
+    @pytest.mark.parametrize("names", [[], ["a.txt"], ["a.whl", "b.whl"], ["failure.json"]])
+    def test_what_is_neither_a_wheel_nor_a_reason(self, night: Night, ready: Path, names: list[str]) -> None:
+        ready.mkdir(parents=True)
+        for name in names:
+            (ready / name).write_text("{")
+        with pytest.raises(PublishError, match="neither a wheel nor the reason"):
+            self.publisher(night).make(job())
+
+    def test_a_folder_that_is_a_link_is_none(self, night: Night, ready: Path) -> None:
+        ready.parent.mkdir(parents=True)
+        ready.symlink_to(wheel(night.paths.dist / "forged", 1).parent)
+        with pytest.raises(NightlyError, match="was not built"):
+            self.publisher(night).make(job())
 
 
 @pytest.mark.parametrize(

@@ -29,18 +29,36 @@ def test_settings() -> None:
         ({}, CompilerCache(PROGRAM, ROOT)),
         ({"CPUWHEELS_COMPILER_CACHE_SIZE": "20G"}, CompilerCache(PROGRAM, ROOT, size="20G")),
         (
-            {"CPUWHEELS_COMPILER_CACHE_REMOTE": "redis://host:6379", "CCACHE_REMOTE_STORAGE": "http://other"},
-            CompilerCache(PROGRAM, ROOT, remote="redis://host:6379"),
+            {
+                "CPUWHEELS_COMPILER_CACHE_REMOTE": "file:/shared/objects|umask=002",
+                "CCACHE_REMOTE_STORAGE": "http://other",
+            },
+            CompilerCache(PROGRAM, ROOT, remote="file:/shared/objects|umask=002"),
         ),
     ],
 )
 def test_what_the_user_may_set(variables: dict[str, str], expected: CompilerCache) -> None:
-    found = compiler_cache(PROGRAM, ROOT, variables)
+    found = compiler_cache(PROGRAM, ROOT, variables, pytest.fail)
     assert found == expected
     settings = found.environment("x")
     assert settings["CCACHE_MAXSIZE"] == expected.size
     assert settings.get("CCACHE_REMOTE_STORAGE", "") == expected.remote
     assert ("CCACHE_NOCOMPRESS" in settings) is not bool(expected.remote)
+
+
+def test_shared_storage_behind_a_network_is_left_out_and_that_is_said() -> None:
+    said: list[str] = []
+    given = "redis://name:password@host:6379 file:///a%20b|read-only http://host/objects|layout=bazel"
+    found = compiler_cache(PROGRAM, ROOT, {"CPUWHEELS_COMPILER_CACHE_REMOTE": given}, said.append)
+    assert found.remote == "file:///a%20b|read-only"
+    assert found.shared_folders() == {Path("/a b"): False}
+    assert CompilerCache(PROGRAM, ROOT, remote="file:/a|umask=002 file:/b").shared_folders() == {
+        Path("/a"): True,
+        Path("/b"): True,
+    }
+    (note,) = said
+    assert "(http, redis) is not used: compilers run without a network" in note
+    assert "password" not in note
 
 
 @pytest.mark.parametrize(

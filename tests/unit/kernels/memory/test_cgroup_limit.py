@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.kernels.memory.cgroup_limit import WATCH, hold
+from cpuwheels.kernels.memory.cgroup_limit import WATCH, _remove_leftovers, hold
 from cpuwheels.kernels.memory.cgroups import groups
 
 LIMIT = 300 << 20
@@ -134,6 +134,32 @@ def test_leftovers_of_killed_builds_go(tmp_path):
     (machine.mount / "cpuwheels-1234").mkdir()
     with hold(LIMIT, machine.proc):
         assert not (machine.mount / "cpuwheels-1234").exists()
+
+
+def test_a_group_that_another_build_took_for_a_leftover_is_made_again(tmp_path, born, monkeypatch):
+    machine, opened = Machine(tmp_path, "v1", "/"), os.open
+
+    def late(path: object, *arguments: object, **options: object) -> int:
+        if len(born) == 1 and Path(str(path)).name.startswith("cpuwheels-"):
+            born[0].rmdir()  # between its making and its lock
+        return opened(path, *arguments, **options)
+
+    monkeypatch.setattr(os, "open", late)
+    with hold(LIMIT, machine.proc) as held:
+        assert len(born) == 2
+        assert held is not WATCH
+        assert (born[1] / "memory.limit_in_bytes").read_text() == str(LIMIT)
+
+
+@pytest.mark.usefixtures("born")
+def test_a_group_in_use_is_no_leftover(tmp_path):
+    """It is empty until its first command enters it; another build's clean-up must not take it."""
+    machine = Machine(tmp_path, "v1", "/")
+    with hold(LIMIT, machine.proc) as held:
+        group = Path(held.prefix[-1]).parent
+        _remove_leftovers(machine.mount)
+        assert group.is_dir()
+    assert not group.exists()
 
 
 def read_only(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,12 @@ def test_it_is_whole_and_needs_nothing_else(tmp_path: Path) -> None:
     assert "<script" not in text
 
 
+def test_what_confined_the_build_and_why_it_was_no_better(tmp_path: Path) -> None:
+    text = text_of(tmp_path)
+    assert "<p>Upstream's code ran in this one: not sandboxed.</p>" in text
+    assert '<p class="dim">a test</p>' in text
+
+
 def test_landmarks_and_captions(tmp_path: Path) -> None:
     names = Page(text_of(tmp_path)).names
     assert [names.count(one) for one in ("main", "header", "nav", "h1")] == [1, 1, 1, 1]

@@ -10,8 +10,11 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.direct_mode import content_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError, PrecompiledError, UsageError
 from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
+from cpuwheels.kernels.executed import counted_files
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.pipeline.provenance import NOTE
@@ -37,7 +40,7 @@ class Place:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "wheels"
         self.folder.mkdir()
-        self.store = Store(folder / "store")
+        self.store = Store(folder / "store", trust=Trust.COMMIT)
         self.request: KernelRequest = kernel_request(folder)
         self.said: list[str] = []
         reporter = Reporter("x86")
@@ -49,6 +52,8 @@ class Place:
 
     def made_from(self, **files: str) -> KernelManifest:
         known = {"csrc/cpu/a.cpp": f"-:{hashlib.sha256(b'int a;' + bytes([10])).hexdigest()}"}
+        source = self.request.source.folder
+        known |= {name: content_digest(source / name) for name in counted_files(source)}
         return KernelManifest(
             kernels="k",
             modules=("_C",),
@@ -66,6 +71,19 @@ class Place:
 
     def find(self, place: object) -> Donor:
         return find_donor(self.context, str(place), self.request, None)
+
+
+def test_a_release_takes_kernels_of_releases_alone(place: Place) -> None:
+    place.wheel("1.0", place.made_from())
+    place.context = replace(place.context, store=place.store.trusting(Trust.RELEASE))
+    with pytest.raises(PrecompiledError, match="are not those of this source") as caught:
+        place.find(place.folder)
+    assert "matrix.yaml does not pin" in caught.value.output
+    pinned = place.context.matrix.releases[0].sdist.sha256
+    note = NOTES.model_copy(update={"source": NOTES.source.model_copy(update={"digest": pinned})})
+    added = {f"{INFO}/{NOTE}": note.render(), f"{INFO}/{FILE}": place.made_from().render()}
+    wheel = write_good(place.folder, name("1.0"), **added)
+    assert place.find(place.folder).wheel == wheel
 
 
 @pytest.fixture

@@ -72,6 +72,11 @@ def test_a_library_that_this_cpu_cannot_run_is_said(tmp_path: Path, run: Run) ->
     assert (parity.level, parity.threads, parity.emulated) == ("full", 3, False)
 
 
+def test_what_confined_the_processes_is_said(tmp_path: Path, run: Run) -> None:
+    how = {"mechanism": "a namespace", "reason": ""}
+    assert run([trial(tmp_path, "", "one")], sandbox=how).sandbox == how
+
+
 def test_a_library_may_be_tried_on_an_older_cpu_besides(tmp_path: Path, run: Run) -> None:
     own, older = (
         trial(tmp_path, "", "one", "two"),

@@ -32,7 +32,7 @@ ASK = """import pathlib, sys; pathlib.Path(sys.argv[4]).write_text({answers!r});
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     (tmp_path / "resources").mkdir()
-    monkeypatch.setattr(settings, "_RESOURCES", tmp_path / "resources")
+    monkeypatch.setattr(settings, "RESOURCES", tmp_path / "resources")
     return serving_setting(tmp_path)
 
 

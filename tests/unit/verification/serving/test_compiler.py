@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from contexts import build_context
+from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.serving import compiler
 from cpuwheels.verification.serving.compiler import compiler_variables, lacking_headers
 
@@ -27,9 +28,10 @@ def test_the_compilers_flags_come_first_and_its_libraries_last_where_it_links(
         cxx_libraries=("-lcompat",),
         description="GNU 14, unpacked",
     )
+    monkeypatch.setattr(compiler, "toolchain_places", lambda _: [program])
     monkeypatch.setattr(compiler, "resolve_toolchain", lambda _: chain)
-    variables, description = compiler_variables(build_context(tmp_path), tmp_path / "work")
-    assert description == "GNU 14, unpacked"
+    variables, description, places = compiler_variables(build_context(tmp_path), tmp_path / "work")
+    assert (description, places) == ("GNU 14, unpacked", (program,))
     for words, link, libraries in (
         (["-shared", "a file.cpp", "-o", "a.so"], "<-L/x>", "<-lcompat>"),
         (["-c", "a file.cpp"], "", ""),
@@ -44,6 +46,6 @@ def test_a_python_without_headers_is_told(tmp_path: Path) -> None:
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho {tmp_path}\n")
     python.chmod(0o755)
-    assert lacking_headers(python) == f"its Python has no headers ({tmp_path}/Python.h)"
+    assert lacking_headers(python, unconfined) == f"its Python has no headers ({tmp_path}/Python.h)"
     (tmp_path / "Python.h").touch()
-    assert lacking_headers(python) == ""
+    assert lacking_headers(python, unconfined) == ""

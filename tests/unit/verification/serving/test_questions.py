@@ -19,7 +19,7 @@ from serving_settings import serving_setting
 @pytest.fixture
 def setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Setting:
     (tmp_path / "resources").mkdir()
-    monkeypatch.setattr(settings, "_RESOURCES", tmp_path / "resources")
+    monkeypatch.setattr(settings, "RESOURCES", tmp_path / "resources")
     return serving_setting(tmp_path)
 
 
@@ -47,7 +47,7 @@ def test_an_embedding_has_its_own_questions(setting: Setting) -> None:
 
 def test_a_small_model_is_asked_more(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
     script(setting, "reference.py", "import pathlib, sys; pathlib.Path(sys.argv[5]).write_text(sys.argv[3])")
-    monkeypatch.setattr(asking.json, "loads", lambda _: [])
+    monkeypatch.setattr(asking, "parse_as", lambda *_: [])
     folder = setting.work / "llama"
     folder.mkdir()
     (folder / "model.safetensors").write_bytes(b"x")

@@ -1,0 +1,31 @@
+"""Ranges of numbers on the command line."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cpuwheels.core.step_limits import MOST_HOURS
+
+if TYPE_CHECKING:
+    from click import Context, Parameter
+
+
+class TimeLimit(click.FloatRange):
+    """A time limit: above 0, and no longer than `MOST_HOURS`.
+
+    Args:
+        hour: How many of the option's units an hour has.
+    """
+
+    def __init__(self, hour: float) -> None:
+        super().__init__(min=0, max=MOST_HOURS * hour, min_open=True)
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:  # noqa: ANN401  (as click has it)
+        """Return the number; NaN is in no range, though no comparison says so."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
