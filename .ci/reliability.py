@@ -1,6 +1,6 @@
 """Write docs/reliability.md: how many cases of each class of the campaign there are, and how many passed.
 
-    nox -s tests -- --group unit:campaign && python .ci/reliability.py
+    nox -s tests && python .ci/reliability.py
 
 It reads the reports that the groups of tests have left in dist/tests/.
 """

@@ -57,6 +57,8 @@ ALWAYS = (
     Step("serve", ("serve-x86",)),
     group_step("wheel"),
     group_step("core"),
+    group_step("core:campaign-source"),
+    group_step("core:sandbox"),
 )
 
 

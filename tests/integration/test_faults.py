@@ -39,6 +39,7 @@ KILLS, SEED = int(os.environ.get("KILLS", "100")), int(os.environ.get("KILLS_SEE
 def test_a_kill_of_each_part_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     tree = here.changed_tree(tmp_path / "kills")
+    forget_kernels(here)  # those of other tests
     expected = sha256(here.build("--source", tree))
     made = kernels(here)
     forget_kernels(here)
@@ -52,6 +53,7 @@ def test_a_hundred_kills_and_the_same_bytes(tiny: Tiny, tmp_path: Path) -> None:
     """With a compiler cache, so that it has its turn, too; each program is killed, and any process at any moment."""
     here = with_compiler_cache(tiny, tmp_path)
     tree = here.changed_tree(tmp_path / "kills")
+    forget_kernels(here)  # those of other tests
     expected = sha256(here.build("--source", tree, "--compiler-cache", "off"))
     made = kernels(here)
     forget_kernels(here)

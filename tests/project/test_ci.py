@@ -34,6 +34,8 @@ ALWAYS = [
     "-s serve-x86",
     "-s tests -- --group wheel",
     "-s tests -- --group core",
+    "-s tests -- --group core:campaign-source",
+    "-s tests -- --group core:sandbox",
 ]
 
 
