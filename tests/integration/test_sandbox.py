@@ -28,7 +28,7 @@ from cpuwheels.sandbox.steps import serving as serving_step
 from cpuwheels.sandbox.view import interpreter_places
 from cpuwheels.verification.serving.server import ServerError, ServerRequest, serving
 from cpuwheels.verification.serving.setting import RESOURCES
-from layout import HELPERS
+from layout import HELPERS, ROOT
 
 KINDS = ["user namespace", "root", "landlock"]
 LANDLOCK_LETS = {"chmod"}
@@ -146,8 +146,9 @@ def test_home_and_temporary_folders_are_its_own(inside: Confinement) -> None:
     assert (inside.work / "tmp" / "b").is_file()
     if inside.mechanism.program:
         assert home == "/tmp/home"
-        # Nothing but the home folder and, as the tests' folder lies there, the way to the work folder.
-        assert set(lines[2:]) <= {"home", Path(inside.base).parts[2]}
+        # Nothing but the home folder and, as far as they lie there, the ways to the work folder and to what is read.
+        seen = [Path(inside.base), Path(sys.prefix), Path(sys.base_prefix), ROOT]
+        assert set(lines[2:]) <= {"home", *(path.parts[2] for path in seen if path.is_relative_to("/tmp"))}
         assert not (Path("/tmp/home/a")).exists()
     else:
         assert "Permission denied" in lines[-1]
