@@ -19,6 +19,13 @@ UNSTEERED, OURS = "cold/unsteered", "cold/ours"
 EDIT_UNSTEERED, EDIT = "edit/unsteered", "edit/ours"
 PYTHON, NOOP = "python/ours", "noop/ours"
 OPEN, EDIT_OPEN, PYTHON_OPEN = "cold/unsandboxed", "edit/unsandboxed", "python/unsandboxed"
+SANDBOX_PAIRS = (
+    ("cold", OURS, OPEN),
+    ("one C++ file edited", EDIT, EDIT_OPEN),
+    ("Python-only change", PYTHON, PYTHON_OPEN),
+)
+"""What is built with the sandbox and without it: for people, and the keys of both."""
+
 CAPS = "caps/"
 UNCAPPED = f"{CAPS}none"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from buildbench.results import CAPS, EDIT, EDIT_OPEN, EDIT_UNSTEERED, NOOP, OPEN, OURS, PYTHON, PYTHON_OPEN, UNSTEERED
+from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, SANDBOX_PAIRS, UNSTEERED
 from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
 from cpuwheels.core.console import clock
 from cpuwheels.core.units import format_size
@@ -167,18 +167,13 @@ def _again(results: Results) -> str:
 
 
 def _sandboxed(results: Results) -> str:
-    pairs = (
-        ("cold", OURS, OPEN),
-        ("one C++ file edited", EDIT, EDIT_OPEN),
-        ("Python-only change", PYTHON, PYTHON_OPEN),
-    )
     rows = []
-    for what, confined, free in (pair for pair in pairs if results.runs.get(pair[2])):
+    for what, confined, free in (pair for pair in SANDBOX_PAIRS if results.runs.get(pair[2])):
         for name, pick in (("CPU seconds", cpu), ("wall", wall)):
             first, second = results.value(free, pick), results.value(confined, pick)
             texts = [shown(value, "seconds") for value in (first, second)]
             rows.append([f"{what}: {name}", *texts, shown(ratio(second, first), "ratio")])
-    used = {run.sandbox for _, confined, _ in pairs for run in results.runs.get(confined, []) if run.sandbox}
+    used = {run.sandbox for _, confined, _ in SANDBOX_PAIRS for run in results.runs.get(confined, []) if run.sandbox}
     title = f"The sandbox ({', '.join(sorted(used))}):\n\n"
     return title + table(["", "without it", "with it", "ratio"], rows) if rows else ""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from buildbench.results import CAPS, EDIT, EDIT_OPEN, NOOP, OPEN, OURS, PYTHON, PYTHON_OPEN, UNSTEERED
+from buildbench.results import CAPS, EDIT, NOOP, OPEN, OURS, PYTHON, SANDBOX_PAIRS, UNSTEERED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ def _cpu_ratio(results: Results, first: str, second: str) -> float | None:
 def _sandbox(results: Results) -> Iterator[Verdict]:
     what = "cold: CPU seconds, of the same without a sandbox"
     yield Verdict(what, _cpu_ratio(results, OURS, OPEN), SANDBOXED, "ratio")
-    for name, key, without in (("one C++ file edited", EDIT, EDIT_OPEN), ("Python-only change", PYTHON, PYTHON_OPEN)):
+    for name, key, without in SANDBOX_PAIRS[1:]:
         pair = results.value(key, wall), results.value(without, wall)
         more = None if pair[0] is None or pair[1] is None else pair[0] - pair[1]
         yield Verdict(f"{name}: wall, more than without a sandbox", more, SANDBOX_SECONDS, "seconds")

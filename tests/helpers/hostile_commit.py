@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from raw_server import RawServer, head
-
 SECRET = "the-secret-of-this-user"
 PLANTED = "planted-by-a-commit"
 PLACES = ("setup.py", "CMake", "ninja", "library")
@@ -66,11 +64,6 @@ namespace {{
 """
 MASK = 0x55
 """Of the library's command: the audit refuses a library that holds paths of the building machine."""
-
-
-def reporting_server() -> RawServer:
-    """A server that a secret could be sent to; it notes what it is asked for."""
-    return RawServer(lambda _, send: send(head("Content-Length: 1") + b"x"))
 
 
 def make_hostile(tree: Path, *, read: list[Path], written: list[Path], url: str) -> None:

@@ -73,6 +73,11 @@ def head(*lines: str, status: str = "200 OK") -> bytes:
     return "\r\n".join([f"HTTP/1.1 {status}", *lines, "", ""]).encode()
 
 
+def noting_server() -> RawServer:
+    """Return a server that answers everything, to see what it is asked for."""
+    return RawServer(lambda _, send: send(head("Content-Length: 1") + b"x"))
+
+
 def drip(send: Callable[[bytes], None], data: bytes = b"x", pause: float = 0.05) -> None:
     """Send a few bytes now and again, until the client or the test has had enough."""
     while True:

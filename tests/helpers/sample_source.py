@@ -35,6 +35,17 @@ FILES = {
 }
 
 
+def clone_of_two(folder: Path) -> Path:
+    """Write a repository with the tag v0.32.0 on its first commit, and a second one; it serves parts of itself."""
+    write_tree(folder)
+    commit(folder)
+    git(folder, "tag", "v0.32.0")
+    git(folder, "config", "uploadpack.allowFilter", "true")
+    (folder / "setup.py").write_text("two\n")
+    commit(folder)
+    return folder
+
+
 def write_tree(folder: Path, changes: Mapping[str, str | None] | None = None) -> Path:
     """Write a tree; a change to None leaves the file out."""
     for name, text in (FILES | dict(changes or {})).items():

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from raw_server import RawServer, head
+from raw_server import noting_server
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
@@ -19,15 +19,10 @@ CUT = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--ma
 """A command begun so has a network of its own, with nothing in it, not even its loopback device."""
 
 
-def answering() -> RawServer:
-    """A server that notes what it is asked for."""
-    return RawServer(lambda _, send: send(head("Content-Length: 1") + b"x"))
-
-
 def test_a_build_passes_with_the_network_cut(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> None:
     """Kernels are compiled, packed, installed and checked."""
     assert tiny_wheel.is_file()  # so everything is fetched
-    with answering() as server:
+    with noting_server() as server:
         code = f"import urllib.request; urllib.request.urlopen({server.url('/x')!r}, timeout=5)"
         reach = [sys.executable, "-c", code]
         assert subprocess.run(reach, check=False, capture_output=True).returncode == 0
@@ -58,7 +53,7 @@ def test_a_source_that_downloads_fails_in_its_step(
 ) -> None:
     tree = tiny.changed_tree(tmp_path / "downloads")
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
-    with answering() as server:
+    with noting_server() as server:
         path = tree / file
         path.write_text(path.read_text() + code.format(url=server.url("/x")))
         done = here.run("build", "x86", "--source", tree)

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from hostile_commit import PLACES, PLANTED, SECRET, make_hostile, reporting_server
+from hostile_commit import PLACES, PLANTED, SECRET, make_hostile
+from raw_server import noting_server
 from tiny_project import Tiny, commit_all, forget
 
 pytestmark = pytest.mark.slow
@@ -221,7 +222,7 @@ def test_a_hostile_commit_beside_a_clean_one(nightly: Nightly, tmp_path: Path) -
     clean_files = {
         path: path.read_bytes() for path in nightly.clone.rglob("*") if path.is_file() and ".git" not in path.parts
     }
-    with reporting_server() as server:
+    with noting_server() as server:
         make_hostile(
             nightly.clone,
             read=[*home.rglob("*")],

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -76,7 +76,7 @@ class ServingSandbox:
     def as_record(self) -> dict[str, str]:
         """Return what confines it, as a build record has it."""
         mechanism = get_sandbox(self.context).mechanism
-        return {**mechanism.as_record(), **({} if self.network else {"mechanism": "not sandboxed"})}
+        return (mechanism if self.network else replace(mechanism, kind="none")).as_record()
 
 
 @contextmanager

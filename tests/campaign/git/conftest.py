@@ -10,7 +10,7 @@ import pytest
 
 from cpuwheels.source.commit import CommitRequest
 from hostile_git import PROFILE, Trap
-from sample_source import commit, git, write_tree
+from sample_source import clone_of_two
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,13 +46,7 @@ def home(tmp_path: Path, plain_git: None) -> Iterator[Path]:  # noqa: ARG001  (i
 @pytest.fixture
 def clone(home: Path) -> Path:
     """A repository with two commits, the first of them v0.32.0."""
-    folder = write_tree(home / "vllm")
-    commit(folder)
-    git(folder, "tag", "v0.32.0")
-    git(folder, "config", "uploadpack.allowFilter", "true")
-    (folder / "setup.py").write_text("two\n")
-    commit(folder)
-    return folder
+    return clone_of_two(home / "vllm")
 
 
 @pytest.fixture

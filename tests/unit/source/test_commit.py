@@ -14,7 +14,7 @@ from cpuwheels.source.commit import CommitRequest
 from cpuwheels.source.repository import Repository
 from cpuwheels.source.worktree import TreeRequest
 from loopback import DEAD
-from sample_source import EPOCH, commit, git, write_tree
+from sample_source import EPOCH, clone_of_two, commit, git, write_tree
 
 if TYPE_CHECKING:
     import io
@@ -32,13 +32,7 @@ pytestmark = pytest.mark.usefixtures("plain_git")
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
     """A repository with the tag v0.32.0 on its first commit, and a second one."""
-    folder = write_tree(tmp_path / "vllm")
-    commit(folder)
-    git(folder, "tag", "v0.32.0")
-    git(folder, "config", "uploadpack.allowFilter", "true")
-    (folder / "setup.py").write_text("two\n")
-    commit(folder)
-    return folder
+    return clone_of_two(tmp_path / "vllm")
 
 
 @pytest.fixture

@@ -19,30 +19,25 @@ import psutil
 from cpuwheels.core.collect import read_regular
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import CpuwheelsError
-from cpuwheels.core.models import Strict, parse_as
+from cpuwheels.core.models import parse_as
 from cpuwheels.core.process import background, how_ended
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.serving.leftovers import held_files, left_files
 from cpuwheels.verification.serving.loaded import Process
+from cpuwheels.verification.serving.server_processes import TOKEN, Family, Left, Running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
 
     from cpuwheels.core.supervised import Child
-    from cpuwheels.sandbox.confine import Confine, Confined
+    from cpuwheels.sandbox.confine import Confine
 
 NAME = "tiny"
 """What the model is called in requests."""
 
 LENGTH = 512
 """Tokens of a prompt and its answer at most."""
-
-_TOKEN = "CPUWHEELS_SERVER"  # noqa: S105  (a mark, no secret)
-"""Variable by which the processes of one server are found, whoever their parent is now.
-
-A process that gives itself a title, as vLLM's engine does, overwrites what it was started with, and this too. It is
-found as a descendant of the others."""
 
 PATIENCE = 600.0
 """Seconds for a server's start: half a minute on a quiet machine, several minutes on a busy one."""
@@ -121,75 +116,6 @@ class ServerRequest:
         ]
 
 
-class _Family:
-    """The processes of one server, also those that have left its process group.
-
-    Args:
-        token: What marks them.
-    """
-
-    def __init__(self, token: str) -> None:
-        self.token = token
-        self._seen: set[psutil.Process] = set()
-
-    def members(self) -> list[psutil.Process]:
-        """Return those that run: the marked ones, their descendants, and what was among these before."""
-        for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
-                if process.environ().get(_TOKEN) == self.token:
-                    self._seen |= {process, *process.children(recursive=True)}
-        self._seen = {each for each in self._seen if each.is_running()}
-        return list(self._seen)
-
-
-class Left(Strict):
-    """What a server leaves, as resources/watch_server.py reports it.
-
-    Attributes:
-        status: Its exit status, negative for a signal; None if it did not end.
-        processes: How many.
-        shared: Names of shared memory.
-        sockets: How many names of sockets.
-    """
-
-    status: int | None
-    processes: int = 0
-    shared: tuple[str, ...] = ()
-    sockets: int = 0
-
-
-@dataclass(frozen=True)
-class _Running:
-    """A server under way.
-
-    Attributes:
-        process: What was started: the server, or what confines it.
-        confined: How it was started.
-        report: File in which what watches it says what it left.
-        watched: Whether that runs: bubblewrap's two processes, then it, then the server.
-    """
-
-    process: Child
-    confined: Confined
-    report: Path
-    watched: bool
-
-    def watcher(self) -> psutil.Process:
-        """Return what watches the server."""
-        return self._descendant(2)
-
-    def program(self) -> psutil.Process:
-        """Return the server's first process."""
-        return self._descendant(3 if self.watched else 0)
-
-    def _descendant(self, generations: int) -> psutil.Process:
-        found = psutil.Process(self.process.pid)
-        for _ in range(generations):
-            # Those that others left behind came later.
-            found = min(found.children(), key=lambda child: (child.create_time(), child.pid))
-        return found
-
-
 class Server:
     """A server that takes requests.
 
@@ -198,7 +124,7 @@ class Server:
         started: Seconds that its start took.
     """
 
-    def __init__(self, running: _Running, family: _Family, port: int, started: float, ending: float) -> None:
+    def __init__(self, running: Running, family: Family, port: int, started: float, ending: float) -> None:
         self._running, self._family, self._ending = running, family, ending
         self.url = f"http://127.0.0.1:{port}/v1"
         self.started = started
@@ -269,7 +195,7 @@ def serving(request: ServerRequest) -> Iterator[Server]:
         ServerError: It ended, or does not take requests in time.
         CommandError: It cannot be started.
     """
-    port, began, family = _free_port(), time.monotonic(), _Family(uuid.uuid4().hex)
+    port, began, family = _free_port(), time.monotonic(), Family(uuid.uuid4().hex)
     try:
         with _started(request, port, family.token) as running, _asked(request, port) as health:
             while True:
@@ -300,16 +226,16 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _started(request: ServerRequest, port: int, token: str) -> Iterator[_Running]:
+def _started(request: ServerRequest, port: int, token: str) -> Iterator[Running]:
     """Start a server; in a sandbox, something stays with it that counts what it leaves."""
-    env, command = {**request.env, _TOKEN: token}, request.command(port)
+    env, command = {**request.env, TOKEN: token}, request.command(port)
     watched = request.confine([request.python], env).by_bubblewrap
     report = Path(env.get("TMPDIR", "")) / f"{token}.json"
     if watched:
         command = [sys.executable, "-I", _WATCH, report, str(request.ending), *command]
     confined = request.confine(command, env)
     with background(confined.argv, log=request.log, env=confined.env, cwd=request.log.parent) as process:
-        yield _Running(process, confined, report, watched=watched)
+        yield Running(process, confined, report, watched=watched)
 
 
 def _asked(request: ServerRequest, port: int) -> AbstractContextManager[Child]:
