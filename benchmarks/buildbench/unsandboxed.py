@@ -24,9 +24,9 @@ class Open(Sandbox):
     """Runs the commands of steps as they are."""
 
     def confine(self, step: Step, argv: Sequence[str | Path], env: Mapping[str, str], plans: Path) -> Confined:
-        """Return the command itself."""
-        del step, plans
-        return unconfined(argv, env)
+        """Return the command itself, in the step's folder."""
+        del plans
+        return unconfined(["env", f"--chdir={step.folder}", *argv], env)
 
 
 def open_sandbox(context: BuildContext) -> Sandbox:
