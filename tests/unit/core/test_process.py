@@ -191,6 +191,13 @@ def test_a_command_is_told_to_stop_when_its_parent_is_killed(tmp_path: Path, way
     assert (tmp_path / "told").exists()
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hand orphans to the supervisor")
+def test_cpu_time_of_commands_of_a_command_counts(logs: Path, tmp_path: Path) -> None:
+    burn = "import time; [None for _ in iter(lambda: time.process_time() < 0.5, False)]"
+    inner = [sys.executable, "-c", PARENT, "run", sys.executable, "-c", burn]
+    assert run(inner, log=logs / "a.log", cwd=tmp_path).cpu_seconds >= 0.5
+
+
 def _await(happened: Callable[[], bool]) -> None:
     deadline = time.monotonic() + 20
     while not happened():

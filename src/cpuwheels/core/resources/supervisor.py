@@ -53,9 +53,9 @@ _ROUND_SECONDS = 0.005
 
 def serve(control: socket.socket) -> None:
     """Fork a supervisor for each command until nobody can send one any more."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-    _inherit_orphans()
     supervisors: set[int] = set()
+    signal.signal(signal.SIGCHLD, lambda *_: _reap(supervisors))
+    _inherit_orphans()
     while True:
         word, descriptors, _, _ = socket.recv_fds(control, 1, _MOST)
         if not word:
@@ -79,6 +79,13 @@ def serve(control: socket.socket) -> None:
         supervisors.add(process)
         for descriptor in descriptors:
             os.close(descriptor)
+
+
+def _reap(supervisors: set[int]) -> None:
+    """Wait for what has ended, so that whoever waits for this process gets the CPU time (getrusage(2)) of it all."""
+    with contextlib.suppress(ChildProcessError):
+        while ended := os.waitpid(-1, os.WNOHANG)[0]:
+            supervisors.discard(ended)
 
 
 def _kill_strays(supervisors: set[int]) -> None:
