@@ -41,6 +41,9 @@ class Patch(Strict):
     """Target ids it is for; all when empty."""
     only_if_lacks: Lacks | None = None
     """Applied only to sources that lack a text: for a fault that comes and goes between two releases."""
+    mends: tuple[str, ...] = ()
+    """Faults of upstream's kernels that it mends, by their names in docs/findings.md; ``--upstream-kernels`` leaves such
+    a patch out. Empty for what a build or the wheel needs in any case."""
     why: str
     """What it changes and why steering cannot."""
     upstream: str
