@@ -32,6 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--outputs", type=Path, help="folder with the outputs of other libraries; those of this one go there"
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
+    group.addoption("--mended", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
@@ -107,6 +108,11 @@ def library(request: pytest.FixtureRequest) -> Library:
 @pytest.fixture(scope="session")
 def threads(request: pytest.FixtureRequest) -> int:
     return request.config.getoption("threads")
+
+
+@pytest.fixture(scope="session")
+def mended(request: pytest.FixtureRequest) -> frozenset[str]:
+    return frozenset(request.config.getoption("mended"))
 
 
 @pytest.fixture(scope="session")

@@ -18,11 +18,13 @@ def test_has_an_oracle(operator: str, library: Library) -> None:
     )
 
 
-def test_agrees(case: Case, library: Library, threads: int, recorder: Recorder, others: OtherLibraries) -> None:
+def test_agrees(
+    case: Case, library: Library, threads: int, recorder: Recorder, others: OtherLibraries, mended: frozenset[str]
+) -> None:
     recorder.started(case)
     outcome = run_case(case, library, threads)
     others.check(case, outcome)
-    known = known_defect(case, library.name)
+    known = known_defect(case, library.name, mended)
     recorder.finished(case, outcome, known)
     if known and outcome.problems:
         pytest.xfail(known.reason)

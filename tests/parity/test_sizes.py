@@ -15,7 +15,9 @@ from harness.records import Recorder
 EXAMPLES = 50
 
 
-def test_agrees_with_drawn_sizes(family: Family, library: Library, threads: int, recorder: Recorder) -> None:
+def test_agrees_with_drawn_sizes(
+    family: Family, library: Library, threads: int, recorder: Recorder, mended: frozenset[str]
+) -> None:
     fixed = {name: strategies.sampled_from(list(values)) for name, values in family.parameters.items()}
     drawn = {name: strategy(strategies) for name, strategy in family.deep.items()}
 
@@ -34,7 +36,7 @@ def test_agrees_with_drawn_sizes(family: Family, library: Library, threads: int,
         case = family.case(parameters)
         recorder.started(case, drawn=True)
         outcome = run_case(case, library, threads)
-        known = known_defect(case, library.name)
+        known = known_defect(case, library.name, mended)
         recorder.finished(case, outcome, known)
         if outcome.problems and not known:
             pytest.fail(f"{case.name}: " + "\n".join(outcome.problems))

@@ -20,6 +20,7 @@ from cpuwheels.core.errors import (
     WheelError,
 )
 from cpuwheels.pipeline import build
+from cpuwheels.pipeline.provenance import read_note
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -119,7 +120,21 @@ class Wheels:
         path = wheel_from_index(
             self._index, commit, self._target, paths.dist / "index", store=self.store, reporter=reporter
         )
-        return Got(path, file_digest(path), "index") if path else None
+        if path is None or not self._fits(path, reporter):
+            return None
+        return Got(path, file_digest(path), "index")
+
+    def _fits(self, wheel: Path, reporter: Reporter) -> bool:
+        """Return whether an index's wheel has the kernels that are asked for: upstream's own, or mended ones."""
+        try:
+            note = read_note(wheel)
+        except ValueError:
+            return True  # whatever is wrong with it, its test shows
+        upstream = note is None or not note.mended
+        if upstream != self._options.upstream_kernels:
+            asked = "upstream's own" if self._options.upstream_kernels else "mended ones"
+            reporter.announce(f"{wheel.name} of the index is not used: its kernels are not {asked}")
+        return upstream == self._options.upstream_kernels
 
     def _made(self, commit: str, reporter: Reporter) -> Got:
         options = replace(self._options, source=commit)

@@ -40,6 +40,7 @@ class _Options(TypedDict):
     compiler_cache: CacheChoice
     kernels_from: str | None
     allow_unsandboxed: bool
+    upstream_kernels: bool
 
 
 def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -73,6 +74,11 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 help="Compile nothing: use the kernels of a wheel (file, folder, URL#sha256=… or index).",
             ),
             UNSANDBOXED,
+            click.option(
+                "--upstream-kernels",
+                is_flag=True,
+                help="Leave upstream's kernels as they are: no patch that mends a fault is applied.",
+            ),
         ]
     ):
         command = option(command)

@@ -41,6 +41,7 @@ class BuildOptions:
             nothing is compiled then.
         allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
         sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
+        upstream_kernels: Whether faults of upstream's kernels stay: the patches that mend them are left out.
     """
 
     source: str | None = None
@@ -55,6 +56,7 @@ class BuildOptions:
     kernels_from: str | None = None
     allow_unsandboxed: bool = False
     sandbox_required: bool = False
+    upstream_kernels: bool = False
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
@@ -72,6 +74,7 @@ class BuildOptions:
             "--locked": self.locked,
             "--debug-symbols": self.debug_symbols,
             "--allow-unsandboxed": self.allow_unsandboxed,
+            "--upstream-kernels": self.upstream_kernels,
         }
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
@@ -133,6 +136,8 @@ class BisectOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         allow_unsandboxed: As for a build.
+        patched_kernels: Whether faults of upstream's kernels are mended; a search for what upstream did to them wants
+            them as they are.
     """
 
     good: str
@@ -163,6 +168,7 @@ class BisectOptions:
     memory: str | None = None
     locked: bool = False
     allow_unsandboxed: bool = False
+    patched_kernels: bool = False
 
     @property
     def build(self) -> BuildOptions:
@@ -174,6 +180,7 @@ class BisectOptions:
             locked=self.locked,
             kernels_from=self.kernels_from,
             allow_unsandboxed=self.allow_unsandboxed,
+            upstream_kernels=not self.patched_kernels,
         )
 
 

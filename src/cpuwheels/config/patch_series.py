@@ -42,8 +42,8 @@ class Patch(Strict):
     only_if_lacks: Lacks | None = None
     """Applied only to sources that lack a text: for a fault that comes and goes between two releases."""
     mends: tuple[str, ...] = ()
-    """Faults of upstream's kernels that it mends, by their names in docs/findings.md; ``--upstream-kernels`` leaves such
-    a patch out. Empty for what a build or the wheel needs in any case."""
+    """Faults of upstream's kernels that it mends, by their names in docs/findings.md: ``--upstream-kernels`` leaves it
+    out. Empty for what a build or the wheel needs in any case."""
     why: str
     """What it changes and why steering cannot."""
     upstream: str
@@ -59,6 +59,16 @@ class Series(Strict):
     """The patches in the order they are applied."""
 
     patches: tuple[Patch, ...]
+
+    def chosen(self, version: str, target: str, *, mended: bool) -> tuple[Patch, ...]:
+        """Return the patches for a build, in order.
+
+        Args:
+            version: Of vLLM.
+            target: Target id.
+            mended: Whether those that mend faults of upstream's kernels are among them.
+        """
+        return tuple(patch for patch in self.patches if patch.is_for(version, target) and (mended or not patch.mends))
 
 
 def load_series(root: Path) -> Series:

@@ -143,7 +143,9 @@ def _compiled(
     )
     return Assembly(
         inputs=inputs,
-        provenance=provenance(target.id, inputs.source, inputs.prepared, compiled_with),
+        provenance=provenance(
+            target.id, inputs.source, inputs.prepared, compiled_with, upstream_kernels=context.options.upstream_kernels
+        ),
         manifest=kernel_manifest(
             wanted, kernels, chooser_digest(target, root), tcmalloc_digest(context.matrix, target)
         ),
@@ -169,7 +171,9 @@ def _precompiled(
         folder, audited = precompiled_binaries(donor, context.store)
     return Assembly(
         inputs=inputs,
-        provenance=provenance(target.id, inputs.source, inputs.prepared, donor.note),
+        provenance=provenance(
+            target.id, inputs.source, inputs.prepared, donor.note, upstream_kernels=context.options.upstream_kernels
+        ),
         manifest=donor.manifest,
         kernels=folder,
         beside={},

@@ -86,8 +86,10 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
         source = with_epoch(request.get(context.store, context.reporter), os.environ)
         context.reporter.info(f"vLLM {source.version} ({source.origin}; version from {source.version_from})")
         root = context.root
-        patches = [patch for patch in load_series(root).patches if patch.is_for(source.version, context.target.id)]
-        prepared = prepare_source(context, source, patches)
+        series = load_series(root).chosen(
+            source.version, context.target.id, mended=not context.options.upstream_kernels
+        )
+        prepared = prepare_source(context, source, series)
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))
         check_torch(context, pins.torch)
         return Upstream(

@@ -12,6 +12,7 @@ from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.source.acl import NAME as ACL_NAME
+from cpuwheels.source.patches import LEFT_OUT
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
@@ -59,6 +60,8 @@ class PatchFacts(_Facts):
     sha256: str
     state: str
     """As in `cpuwheels.source.patches.AppliedPatch`."""
+    mends: tuple[str, ...] = ()
+    """Likewise; empty in wheels of earlier versions."""
 
 
 class VersionFacts(_Facts):
@@ -139,6 +142,14 @@ class Provenance(KernelFacts):
     target: str
     source: SourceFacts
     patches: tuple[PatchFacts, ...]
+    upstream_kernels: bool = False
+    """Whether the patches that mend faults of upstream's kernels were left out on purpose."""
+
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """Names of the faults of upstream's kernels that these kernels do not have, as docs/findings.md has them."""
+        faults = (fault for patch in self.patches if patch.state != LEFT_OUT for fault in patch.mends)
+        return tuple(sorted(set(faults)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -174,7 +185,9 @@ class WheelNote(Provenance):
         return (json.dumps(self.as_dict(), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
-def provenance(target: str, source: Source, prepared: PreparedSource, kernels: KernelFacts) -> Provenance:
+def provenance(
+    target: str, source: Source, prepared: PreparedSource, kernels: KernelFacts, *, upstream_kernels: bool = False
+) -> Provenance:
     """Return what a wheel is made from.
 
     Args:
@@ -182,6 +195,7 @@ def provenance(target: str, source: Source, prepared: PreparedSource, kernels: K
         source: vLLM's source.
         prepared: The source with our patches.
         kernels: What its kernels are compiled with; those of another wheel if they are taken from there.
+        upstream_kernels: Whether faults of upstream's kernels were left in them.
     """
     facts = SourceFacts(version=source.version, digest=source.digest, epoch=source.epoch, commit=source.commit or None)
     return Provenance(
@@ -189,6 +203,7 @@ def provenance(target: str, source: Source, prepared: PreparedSource, kernels: K
         target=target,
         source=facts,
         patches=tuple(PatchFacts(**asdict(patch)) for patch in prepared.patches),
+        upstream_kernels=upstream_kernels,
     )
 
 

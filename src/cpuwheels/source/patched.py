@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.filesystem import link_or_copy, write_atomic
 from cpuwheels.core.sealed_entry import skip_manifest
-from cpuwheels.source.patches import AppliedPatch, apply_series
+from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, apply_series
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.patch_series import Patch
+    from cpuwheels.core.console import Reporter
     from cpuwheels.source.result import Source
 
 PATCHES = "patches"
@@ -42,6 +43,11 @@ class PreparedSource:
     epoch: int
     patches: tuple[AppliedPatch, ...]
 
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """Faults of upstream's kernels that it does not have any more."""
+        return tuple(dict.fromkeys(fault for patch in self.patches for fault in patch.mended))
+
 
 def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patch]) -> PreparedSource:
     """Return the source with patches applied.
@@ -65,12 +71,26 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
         shutil.copytree(
             source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
         )
-        applied = apply_series(patches, folder, tree)
+        applied = apply_series(patches, folder, tree, released=source.released)
         # In place of what is there: it may be a link, or a second name of a file of the sealed source.
         write_atomic(tree / _APPLIED, json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
 
     tree = context.store.get("prepared", key, make, of=source.folder)
-    applied = tuple(AppliedPatch(**row) for row in json.loads((tree / _APPLIED).read_text()))
-    for patch in applied:
-        context.reporter.info(f"patch {patch.file}: {patch.state}")
-    return PreparedSource(source.version, tree, source.epoch, applied)
+    applied = tuple(
+        AppliedPatch(**row | {"mends": patch.mends})
+        for patch, row in zip(patches, json.loads((tree / _APPLIED).read_text()), strict=True)
+    )
+    prepared = PreparedSource(source.version, tree, source.epoch, applied)
+    _report(prepared, context.reporter)
+    return prepared
+
+
+def _report(prepared: PreparedSource, reporter: Reporter) -> None:
+    for patch in prepared.patches:
+        if not patch.mends:
+            reporter.info(f"patch {patch.file}: {patch.state}")
+        elif patch.state == LEFT_OUT:
+            reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.mends)}")
+    if prepared.mended:
+        files = sum(bool(patch.mended) for patch in prepared.patches)
+        reporter.info(f"{len(prepared.mended)} faults of upstream's kernels are mended by {files} patches")

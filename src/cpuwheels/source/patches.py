@@ -1,7 +1,8 @@
 """Applying patches strictly: each hunk's old lines must occur in the file exactly once, letter for letter.
 
 There is no fuzz and no guess by line number. A hunk whose new lines are already there is recognised as
-upstream; anything else stops the build with the patch, the file and the hunk.
+upstream; anything else stops the build with the patch, the file and the hunk. Only a commit between releases may do
+without a patch that mends a fault of its kernels: it is built as it is, and its wheel says so.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.patch_series import Lacks, Patch
 
+State = Literal["applied", "upstream", "not needed", "left out"]
+LEFT_OUT: Final = "left out"
 HunkState = Literal["applies", "upstream", "missing", "ambiguous"]
 
 
@@ -35,12 +38,19 @@ class AppliedPatch:
         file: Its name in ``patches/``.
         sha256: Its digest.
         state: ``applied``; ``upstream`` when the source already has the change; ``not needed`` when it is not one of
-            the sources that the patch is for.
+            the sources that the patch is for; ``left out`` when it does not apply to a commit that can do without.
+        mends: Faults of upstream's kernels that it mends.
     """
 
     file: str
     sha256: str
-    state: Literal["applied", "upstream", "not needed"]
+    state: State
+    mends: tuple[str, ...] = ()
+
+    @property
+    def mended(self) -> tuple[str, ...]:
+        """The faults that the source does not have any more."""
+        return () if self.state == LEFT_OUT else self.mends
 
 
 @dataclass(frozen=True)
@@ -53,25 +63,38 @@ class Hunk:
     new: str
 
 
-def apply_series(patches: Sequence[Patch], folder: Path, tree: Path) -> tuple[AppliedPatch, ...]:
+def apply_series(
+    patches: Sequence[Patch], folder: Path, tree: Path, *, released: bool = True
+) -> tuple[AppliedPatch, ...]:
     """Apply patches in order to a writable source tree.
 
     Args:
         patches: Those that are for this version and target.
         folder: Where the patch files are.
         tree: The source; a patch that fails leaves it as the patches before it made it.
+        released: Whether it is a release. Others need no patch that mends a fault.
 
     Raises:
         PatchError: A patch is not there, is not a unified diff, or has a hunk that neither applies nor is
             already upstream.
     """
-    return tuple(_apply(patch, folder / patch.file, tree) for patch in patches)
+    return tuple(_applied(patch, folder / patch.file, tree, released=released) for patch in patches)
 
 
-def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
+def _applied(patch: Patch, path: Path, tree: Path, *, released: bool) -> AppliedPatch:
     hunks = read_hunks(path)
+    try:
+        state = _apply(patch, hunks, tree)
+    except PatchError:
+        if released or not patch.mends:
+            raise
+        state = LEFT_OUT
+    return AppliedPatch(patch.file, file_digest(path), state, patch.mends)
+
+
+def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path) -> State:
     if patch.only_if_lacks and not _lacks(patch.only_if_lacks, tree):
-        return AppliedPatch(patch.file, file_digest(path), "not needed")
+        return "not needed"
     contents: dict[str, str] = {}
     states: list[HunkState] = []
     for hunk in hunks:
@@ -90,7 +113,7 @@ def _apply(patch: Patch, path: Path, tree: Path) -> AppliedPatch:
             mode = (tree / name).stat().st_mode
             write_atomic(tree / name, text)
             (tree / name).chmod(mode)
-    return AppliedPatch(patch.file, file_digest(path), "applied" if "applies" in states else "upstream")
+    return "applied" if "applies" in states else "upstream"
 
 
 def _lacks(condition: Lacks, tree: Path) -> bool:

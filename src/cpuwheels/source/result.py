@@ -32,6 +32,7 @@ class Source:
         origin: For people: where it came from.
         version_from: For people: how the version was found.
         commit: Hash of the commit that it is, if that is known.
+        released: Whether it is the archive of a release.
     """
 
     version: str
@@ -41,6 +42,7 @@ class Source:
     origin: str
     version_from: str
     commit: str | None = None
+    released: bool = False
 
 
 def epoch_of(seconds: float) -> int:

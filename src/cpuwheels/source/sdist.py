@@ -90,6 +90,7 @@ class SdistRequest:
             epoch=int((folder / _EPOCH_FILE).read_text()),
             origin=f"sdist sha256:{self.sha256}, {self.pinned_by}",
             version_from="release",
+            released=True,
         )
 
     def _urls(self, store: Store) -> tuple[str, ...]:

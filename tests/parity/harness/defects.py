@@ -1,9 +1,13 @@
-"""Faults of upstream's kernels that are known: ``defects.toml``. Their cases run, and their failures are expected."""
+"""Faults of upstream's kernels that are known: ``defects.toml``.
+
+Their cases run. They are expected to fail on kernels that have the fault: upstream's own, and those of a build whose
+patches do not mend it.
+"""
 
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -48,9 +52,16 @@ class Defect:
         return all(has_any([feature]) for feature in self.needs) and not has_any(self.without)
 
 
-def known_defect(case: Case, library: str) -> Defect | None:
-    """Return the fault that a case is known to show on a library."""
-    return next((defect for defect in defects() if defect.shows_in(case.name, library)), None)
+def known_defect(case: Case, library: str, mended: Collection[str] = ()) -> Defect | None:
+    """Return the fault that a case is known to show on a library.
+
+    Args:
+        case: The case.
+        library: Its name.
+        mended: Names of the faults that the library does not have, as its wheel says.
+    """
+    here = (defect for defect in defects() if defect.name not in mended)
+    return next((defect for defect in here if defect.shows_in(case.name, library)), None)
 
 
 @cache

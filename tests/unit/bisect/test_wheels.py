@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import threading
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,9 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, DownloadError, PrecompiledError
 from cpuwheels.core.store import Store
+from cpuwheels.pipeline.provenance import PatchFacts
 from fake_builds import Builds
+from wheel_notes import wheel_note
 
 COMMIT, OTHER = "c" * 40, "d" * 40
 
@@ -84,11 +88,36 @@ def test_an_index_is_asked_first(
         return tmp_path / "b.whl" if there else None
 
     monkeypatch.setattr(module, "wheel_from_index", wheel_from_index)
-    found = make("https://wheels.invalid").get(COMMIT, reporter)
+    found = make("https://wheels.invalid", upstream_kernels=True).get(COMMIT, reporter)
     assert asked == ["https://wheels.invalid", COMMIT, "x86", tmp_path / "out" / COMMIT[:12] / "index"]
     if there:
         assert found == Got(tmp_path / "b.whl", hashlib.sha256(b"wheel").hexdigest(), "index")
     assert (found.wheel_from, len(builds.asked)) == (("index", 0) if there else ("build", 1))
+
+
+@pytest.mark.usefixtures("builds")
+@pytest.mark.parametrize(
+    ("mended", "asked_for", "used"), [(True, True, True), (True, False, False), (False, True, False)]
+)
+def test_an_indexs_wheel_has_the_kernels_that_are_asked_for(
+    make: Callable[..., Wheels],
+    reporter: Reporter,
+    story: io.StringIO,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    mended: bool,
+    asked_for: bool,
+    used: bool,
+) -> None:
+    patches = (PatchFacts(file="0001-a.patch", sha256="", state="applied", mends=("A fault",)),) if mended else ()
+    wheel = tmp_path / "b.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("vllm-1.dist-info/cpuwheels.json", wheel_note(patches=patches).render())
+    monkeypatch.setattr(module, "wheel_from_index", lambda *_, **__: wheel)
+    found = make("https://wheels.invalid", upstream_kernels=not asked_for).get(COMMIT, reporter)
+    assert found.wheel_from == ("index" if used else "build")
+    assert ("of the index is not used: its kernels are not" in story.getvalue()) is not used
 
 
 def test_kernels_of_another_wheel_are_used_where_they_fit(

@@ -70,7 +70,17 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
     }
     words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
     flags = ["--all-parents", "--no-requirements", "--locked", "--allow-sdists", "--env", "TOKEN", "--target", "x86"]
-    flags += ["--allow-unsandboxed", "--unconfined", "--readable", "a", "--readable", "b", "--writable", "c"]
+    flags += [
+        "--patched-kernels",
+        "--allow-unsandboxed",
+        "--unconfined",
+        "--readable",
+        "a",
+        "--readable",
+        "b",
+        "--writable",
+        "c",
+    ]
     assert run(project_root, *words, *flags) == 0
     ((_, name, options),) = asked
     expected = BisectOptions(
@@ -85,6 +95,7 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         writable=(Path("c"),),
         unconfined=True,
         allow_unsandboxed=True,
+        patched_kernels=True,
         **given,  # type: ignore[arg-type]
     )
     assert (name, options) == ("x86", expected)

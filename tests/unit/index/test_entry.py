@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,6 +40,19 @@ def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:
     assert (entry.version, entry.requires_python) == ("0.32.0+cpu", ">=3.11")
     assert (entry.made, entry.uploaded) == ("2023-11-14T22:13:20Z", "2026-11-23T05:00:01Z")
     assert entry.parity == "not run"
+
+
+@pytest.mark.parametrize(
+    ("said", "mended"),
+    [
+        ({}, None),
+        ({"upstream_kernels": True}, 0),
+        ({"patches": [{"file": "a", "sha256": "b", "state": "applied", "mends": ["One", "Two"]}]}, 2),
+    ],
+)
+def test_it_says_how_many_faults_are_mended(tmp_path: Path, said: dict[str, Any], mended: int | None) -> None:
+    note = wheel_note(commit=COMMIT, **said).render()
+    assert read_entry(wheel(tmp_path, cpuwheels_json=note))[0].mended == mended
 
 
 def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:

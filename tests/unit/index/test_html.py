@@ -36,6 +36,15 @@ def test_a_commit_shows_its_wheels_and_reports() -> None:
     assert COMMIT in page
 
 
+@pytest.mark.parametrize(
+    ("mended", "words"), [(None, ""), (0, "no fault of theirs is mended"), (38, "kernels that are mended: 38")]
+)
+def test_a_commit_shows_whose_kernels_a_wheel_has(mended: int | None, words: str) -> None:
+    ((_, page),) = view_page(COMMIT, [entry(mended=mended)]).items()
+    assert words in page
+    assert ("upstream's kernels" in page.lower()) is bool(words)
+
+
 def test_nothing_is_asked_of_another_server() -> None:
     pages = root_page(Commits().with_row(row_of(entry())), []) | view_page(COMMIT, [entry()])
     for page in pages.values():

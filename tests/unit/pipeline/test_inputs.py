@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.matrix import Target, load_matrix
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.patch_series import Patch, Series
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import LockedError, OneDnnError
 from cpuwheels.kernels.request import KernelRequest
@@ -25,13 +25,6 @@ from kernel_request import environment, toolchain
 from sample_source import EPOCH, write_tree
 
 PIN: Any = "the pin"
-
-
-class Patch(SimpleNamespace):
-    """A patch for one version and one target."""
-
-    def is_for(self, version: str, target: str) -> bool:
-        return (version, target) == (self.version, self.target)
 
 
 class Request:
@@ -48,6 +41,15 @@ class Request:
 Read = Callable[..., Upstream]
 
 
+def patches() -> Iterator[Patch]:
+    """A patch for another version, one for each of two targets, and one that mends a fault."""
+    about = {"why": "test", "upstream": "none: test"}
+    yield Patch(file="0000-old.patch", versions="<0.32", **about)
+    yield Patch(file="0001-x86.patch", versions=">=0.32", targets=("x86",), **about)
+    yield Patch(file="0002-arm.patch", versions=">=0.32", targets=("arm",), **about)
+    yield Patch(file="0003-mend.patch", versions=">=0.32", mends=("A fault",), **about)
+
+
 @pytest.fixture
 def prepared() -> list[tuple[Source, Sequence[Patch]]]:
     """The sources that were prepared, with the patches for them."""
@@ -56,8 +58,7 @@ def prepared() -> list[tuple[Source, Sequence[Patch]]]:
 
 @pytest.fixture
 def read(tmp_path: Path, prepared: list, monkeypatch: pytest.MonkeyPatch, reporter: Reporter) -> Read:
-    patches = [Patch(name=f"{v} {t}", version=v, target=t) for v in ("0.31.0", "0.32.0") for t in ("x86", "arm")]
-    monkeypatch.setattr(module, "load_series", lambda _: SimpleNamespace(patches=patches))
+    monkeypatch.setattr(module, "load_series", lambda _: Series(patches=tuple(patches())))
     monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
 
     def prepare(_context: object, source: Source, patches: Sequence[Patch]) -> PreparedSource:
@@ -76,12 +77,18 @@ def read(tmp_path: Path, prepared: list, monkeypatch: pytest.MonkeyPatch, report
 def test_the_patches_are_those_of_the_version_and_the_target(read: Read, prepared: list, story: io.StringIO) -> None:
     found = read()
     ((source, patches),) = prepared
-    assert [patch.name for patch in patches] == ["0.32.0 x86"]
+    assert [patch.file for patch in patches] == ["0001-x86.patch", "0003-mend.patch"]
     assert (found.source, found.prepared.folder, found.torch) == (source, source.folder, "2.13.0")
     assert found.acl is None
     assert found.onednn is not None
     assert found.onednn[0] == "v3.13"
     assert "vLLM 0.32.0 (here; version from PKG-INFO)" in story.getvalue()
+
+
+def test_upstreams_kernels_may_be_left_as_they_are(read: Read, prepared: list) -> None:
+    read(options=BuildOptions(upstream_kernels=True))
+    ((_, patches),) = prepared
+    assert [patch.file for patch in patches] == ["0001-x86.patch"]
 
 
 def test_the_time_is_the_users(read: Read, prepared: list, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -123,6 +123,8 @@ class Parity(_Part):
     level: str
     only: tuple[str, ...] = ()
     """The operators that were asked for; all if empty."""
+    mended: tuple[str, ...] = ()
+    """Known faults of upstream's kernels that the wheel says it does not have: their cases have to be right."""
     seed: int
     """All inputs are drawn from it."""
     began: str

@@ -38,11 +38,13 @@ class ParityRequest:
         wheel: The wheel.
         target: Says which CPU features its libraries need.
         only: Operators to test; all if empty.
+        mended: Known faults of upstream's kernels that the wheel does not have.
     """
 
     wheel: KernelWheel
     target: Target
     only: Sequence[str] = ()
+    mended: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter:
         threads=environment.threads,
         level=environment.trials[0].level,
         only=tuple(request.only),
+        mended=tuple(request.mended),
         seed=found[0].seed,
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
@@ -159,6 +162,7 @@ def _plan(
             tuple(request.only),
             cpu.environment,
             environment.confine,
+            request.mended,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):

@@ -47,6 +47,7 @@ class Suite:
         only: Operators to test; all if empty.
         env: Variables that the CPU needs.
         confine: Confines the processes.
+        mended: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
     """
 
     python: Sequence[str | Path]
@@ -58,6 +59,7 @@ class Suite:
     only: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     confine: Confine = unconfined
+    mended: Sequence[str] = ()
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -148,6 +150,8 @@ class Suite:
         ]
         for operator in self.only:
             command += ["--operator", operator]
+        for fault in self.mended:
+            command.append(f"--mended={fault}")
         if killed:
             command += ["--after-drawn" if killed.get("drawn") else "--after", killed["case"]]
         return command
