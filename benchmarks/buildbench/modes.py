@@ -38,6 +38,10 @@ MODES: tuple[Mode, ...] = get_args(Mode)
 UNSTEERED_COST = 3.1
 """CPU seconds of the unsteered build over those of ours, for the estimate; measured for 0.32.0."""
 
+TURNS = 3
+"""How often both sides of a small change are built in turn, to see what the sandbox costs."""
+
+_TURNS = (EDIT, EDIT_OPEN, PYTHON, PYTHON_OPEN)
 _EDIT_COST = 0.1
 _SHORT_SECONDS = 15.0
 
@@ -100,9 +104,18 @@ class Bench:
 
     def plan(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> list[Step]:
         """Return the steps that are still to be run."""
-        steps = [step for mode in MODES if mode in modes for step in self._steps(mode, modes, caps)]
-        once = {step.key: step for step in steps}.values()  # two modes may have the same one
-        return [step for step in once for _ in range(repeat - len(self.results.runs.get(step.key, [])))]
+        steps = {step.key: step for mode in MODES if mode in modes for step in self._steps(mode, modes, caps)}
+        turns = _TURNS if "sandbox" in modes else ()
+        once = [step for key, step in steps.items() if key not in turns]
+        todo = [step for step in once for _ in range(repeat - self._taken(step.key))]
+        # A small change costs so little that both sides have to be measured in turn, and more often.
+        rounds = range(repeat * TURNS)
+        small = [steps[key] for number in rounds for key in turns if number >= self._taken(key)]
+        return sorted([*todo, *small], key=lambda step: step.key.startswith(CAPS))  # which leave no build behind
+
+    def _taken(self, key: str) -> int:
+        """Return how often a step has been run."""
+        return len(self.results.runs.get(key, []))
 
     def _steps(self, mode: Mode, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
         match mode:
@@ -156,7 +169,7 @@ class Bench:
         return key in self.results.runs and side.ready()
 
     def _take(self, step: Step) -> None:
-        number = len(self.results.runs.get(step.key, [])) + 1
+        number = self._taken(step.key) + 1
         log = self._setting.logs / f"{step.key.replace('/', '-')}-{number}.log"
         log.unlink(missing_ok=True)
         reporter = self._setting.reporter

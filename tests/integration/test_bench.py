@@ -150,7 +150,7 @@ def test_the_output_has_every_part(whole: tuple[Results, Results, str, str], int
         assert part in out
     for verdict in verdicts(results):
         assert verdict.what in out
-    assert "9 runs" in err
+    assert "17 runs" in err
     assert interrupted.with_suffix(".svg").read_text().startswith("<?xml")
     assert interrupted.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 

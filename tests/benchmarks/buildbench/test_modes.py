@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 from buildbench import modes
-from buildbench.modes import MODES, Bench, estimate
+from buildbench.modes import MODES, TURNS, Bench, estimate
 from buildbench.results import (
     EDIT,
     EDIT_OPEN,
@@ -60,6 +60,10 @@ class Side:
         return {"_C": 2}, 3 if self.name == "ours" else {"_C": 1}
 
 
+SMALL = ["edit ours", "edit unsandboxed", "python ours", "python unsandboxed"]
+"""The small changes in one turn."""
+
+
 class Trial:
     """A benchmark with such sides."""
 
@@ -89,16 +93,14 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
         "cold unsteered",
         "cold ours",
         "edit unsteered",
-        "edit ours",
-        "python ours",
         "noop ours",
         "cold unsandboxed",
-        "edit unsandboxed",
-        "python unsandboxed",
+        *SMALL * TURNS,
         "cap 4G ours",
         "cap 8G ours",
     ]
-    assert [len(found.runs) for found in trial.saved] == list(range(1, 12))
+    assert len(trial.saved) == len(trial.done)
+    assert len(trial.saved[-1].runs) == 11
     assert bench.results.sizes.model_dump() == {
         "unsteered": {"_C": 2},
         "stripped": {"_C": 1},
@@ -110,9 +112,18 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
 def test_the_sandbox_is_measured_on_three_builds_with_and_without(trial: Trial) -> None:
     bench = trial.bench()
     bench.run(["sandbox"], [], 1)
-    confined = ["cold ours", "edit ours", "python ours"]
-    assert trial.done == [*confined, "cold unsandboxed", "edit unsandboxed", "python unsandboxed"]
+    assert trial.done == ["cold ours", "cold unsandboxed", *SMALL * TURNS]
     assert set(bench.results.runs) == {OURS, EDIT, PYTHON, OPEN, EDIT_OPEN, PYTHON_OPEN}
+
+
+def test_small_changes_that_were_measured_before_are_not_built_again(trial: Trial) -> None:
+    for side in trial.sides.values():
+        side.stands = True
+    before = results()
+    for key in (OURS, OPEN, EDIT, PYTHON, PYTHON):
+        before = before.with_run(key, run())
+    trial.bench(before).run(["sandbox"], [], 1)
+    assert trial.done == ["edit unsandboxed", "python unsandboxed", *SMALL[:2], "python unsandboxed", *SMALL]
 
 
 def test_modes_run_in_their_own_order(trial: Trial) -> None:
