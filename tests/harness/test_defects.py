@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
+from packaging.specifiers import SpecifierSet
 
 from harness import defects, library
 from harness.case import Case
-from harness.defects import Defect, DefectsError, known_defect
+from harness.defects import Build, Defect, DefectsError, known_defect
 from harness.formats import FLOATS
 from harness.selection import cases_for, families
 
@@ -33,13 +36,19 @@ def case(name: str) -> Case:
     return Case(("double",), name, "", lambda *_: None, {})  # type: ignore[arg-type,return-value]
 
 
+def made(cases: tuple[str, ...], **changes: Any) -> Defect:
+    values = {"name": "Wrong", "libraries": ("*",), "needs": (), "without": (), "reason": "it is"}
+    about = {"versions": SpecifierSet(), "symptom": re.compile(".")}
+    return Defect(cases=cases, **values | about | changes)
+
+
 def found(name: str, library: str = "_C") -> str | None:
     known = known_defect(case(name), library)
     return known.name if known else None
 
 
 def test_brackets_are_part_of_the_name(place: Path) -> None:
-    place.write_text('["Wrong"]\ncases = ["double[float16-*]"]\nreason = "it is"\n')
+    place.write_text('["Wrong"]\ncases = ["double[float16-*]"]\nsymptom = "."\nreason = "it is"\n')
     assert found("double[float16-3]") == "Wrong"
     assert found("double[float32-3]") is None
     # As a set of characters, it would match one of them behind the name.
@@ -48,12 +57,12 @@ def test_brackets_are_part_of_the_name(place: Path) -> None:
 
 
 def test_only_named_libraries_have_it(place: Path) -> None:
-    place.write_text('["Wrong"]\ncases = ["double"]\nlibraries = ["_C", "_C_AVX?"]\nreason = "it is"\n')
+    place.write_text('["Wrong"]\ncases = ["double"]\nlibraries = ["_C", "_C_AVX?"]\nsymptom = "."\nreason = "it is"\n')
     assert [found("double", library) for library in ("_C", "_C_AVX2", "_C_AVX512")] == ["Wrong", "Wrong", None]
 
 
 def test_all_libraries_have_it_if_none_is_named(place: Path) -> None:
-    place.write_text('["Wrong"]\ncases = ["other", "double"]\nreason = " it is\\n"\n')
+    place.write_text('["Wrong"]\ncases = ["other", "double"]\nsymptom = "."\nreason = " it is\\n"\n')
     known = known_defect(case("double"), "_C_AVX512")
     assert known is not None
     assert known.reason == "it is"
@@ -62,10 +71,11 @@ def test_all_libraries_have_it_if_none_is_named(place: Path) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ('cases = ["double"]', "needs cases and a reason"),
-        ('cases = ["double"]\nreason = " "', "needs cases and a reason"),
-        ('reason = "it is"', "needs cases and a reason"),
-        ('cases = []\nreason = "it is"', "needs cases and a reason"),
+        ('cases = ["double"]', "needs cases, a symptom and a reason"),
+        ('cases = ["double"]\nsymptom = "."\nreason = " "', "needs cases, a symptom and a reason"),
+        ('symptom = "."\nreason = "it is"', "needs cases, a symptom and a reason"),
+        ('cases = []\nsymptom = "."\nreason = "it is"', "needs cases, a symptom and a reason"),
+        ('cases = ["double"]\nreason = "it is"', "needs cases, a symptom and a reason"),
         ('cases = ["double"]\nreason = "it is"\nlibrary = ["_C"]', "unknown library"),
     ],
 )
@@ -83,7 +93,7 @@ def test_each_entry_has_cases() -> None:
     names = {each.name for each in all_cases()}
     for defect in defects.defects():
         for pattern in defect.cases:
-            one = Defect(defect.name, (pattern,), ("*",), (), (), defect.reason)
+            one = made((pattern,))
             assert any(one.shows_in(name, "_C") for name in names), f"{defect.name}: no case is {pattern}"
 
 
@@ -100,7 +110,7 @@ def test_a_cpu_with_a_feature_does_not_show_it(
     monkeypatch: pytest.MonkeyPatch, features: dict[str, bool], shown: bool
 ) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
-    defect = Defect("saturation", ("mm[*]",), ("_C_AVX2",), (), ("avx512_vnni", "avx_vnni"), "16 bits")
+    defect = made(("mm[*]",), libraries=("_C_AVX2",), without=("avx512_vnni", "avx_vnni"))
     assert defect.shows_in("mm[2x2]", "_C_AVX2") is shown
     assert not defect.shows_in("mm[2x2]", "_C")
     assert not defect.shows_in("other[2x2]", "_C_AVX2")
@@ -112,7 +122,32 @@ def test_only_a_cpu_with_all_of_its_features_shows_it(
 ) -> None:
     features = {"avx2": True} | ({} if there is None else {"avx512_fp16": there})
     monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: features)
-    assert Defect("half", ("*",), ("*",), ("avx2", "avx512_fp16"), (), "pairs").shows_in("a", "_C") is shown
+    assert made(("*",), needs=("avx2", "avx512_fp16")).shows_in("a", "_C") is shown
+
+
+@pytest.mark.parametrize(
+    ("build", "shown"),
+    [
+        (Build(), True),
+        (Build("0.33.0+cpu"), True),
+        (Build("0.33.1.dev5+gabc.cpu"), True),
+        (Build("0.32.0+cpu"), False),
+        (Build("0.33.0+cpu", frozenset({"Another"})), True),
+        (Build("0.33.0+cpu", frozenset({"Wrong"})), False),
+    ],
+)
+def test_only_builds_that_have_it_show_it(place: Path, build: Build, shown: bool) -> None:
+    place.write_text('["Wrong"]\ncases = ["double"]\nsymptom = "."\nversions = ">=0.33"\nreason = "it is"\n')
+    assert (known_defect(case("double"), "_C", build) is not None) is shown
+
+
+@pytest.mark.parametrize(
+    ("problems", "explained"),
+    [([], True), (["out: 1 is wrong"], True), (["out: 1", "SIGSEGV"], True), (["out: 1", "state: 2"], False)],
+)
+def test_another_problem_is_another_fault(place: Path, problems: list[str], explained: bool) -> None:
+    place.write_text('["Wrong"]\ncases = ["double"]\nsymptom = "^out: |SIGSEGV"\nreason = "it is"\n')
+    assert (known_defect(case("double"), "_C", problems=problems) is not None) is explained
 
 
 def all_cases() -> list[Case]:

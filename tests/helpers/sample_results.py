@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
 from cpuwheels.verification.serving.answers import Answer, Exchange, Question
 from cpuwheels.verification.serving.result import Case, Served
@@ -42,22 +44,22 @@ def library(
     )
 
 
-def parity(*libraries: LibraryResult, level: str = "full", wheel: str = "vllm-0.32.0+cpu.whl") -> Parity:
-    """Return a whole run's result."""
-    return Parity(
-        wheel=wheel,
-        sha256="0" * 64,
-        version="0.32.0+cpu",
-        torch="2.13.0+cpu",
-        machine="Some CPU",
-        threads=2,
-        level=level,
-        seed=7,
-        began="2026-01-01T00:00:00+00:00",
-        seconds=61.5,
-        libraries=libraries,
-        not_run={"_C_AVX512": "this CPU lacks avx512f"},
-    )
+def parity(*libraries: LibraryResult, **changes: Any) -> Parity:
+    """Return a whole run's result, on a CPU that lacks what one library needs; keywords replace parts of it."""
+    values: dict[str, Any] = {
+        "wheel": "vllm-0.32.0+cpu.whl",
+        "sha256": "0" * 64,
+        "version": "0.32.0+cpu",
+        "torch": "2.13.0+cpu",
+        "machine": "Some CPU",
+        "threads": 2,
+        "level": "full",
+        "seed": 7,
+        "began": "2026-01-01T00:00:00+00:00",
+        "seconds": 61.5,
+        "not_run": {"_C_AVX512": "this CPU lacks avx512f"},
+    }
+    return Parity(libraries=libraries, **values | changes)
 
 
 def answered(*, right: bool, failure: str = "", absent: tuple[str, ...] = ()) -> Case:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.case import BASE_SEED, LEVELS, Case, Family
+from harness.defects import Build
 from harness.library import Library
 from harness.records import OtherLibraries, Recorder
 from harness.selection import cases_for, families_for, uncovered
@@ -32,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--outputs", type=Path, help="folder with the outputs of other libraries; those of this one go there"
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
+    group.addoption("--wheel-version", default="", help="vLLM's version")
     group.addoption("--mended", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
@@ -111,8 +113,8 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 
 @pytest.fixture(scope="session")
-def mended(request: pytest.FixtureRequest) -> frozenset[str]:
-    return frozenset(request.config.getoption("mended"))
+def build(request: pytest.FixtureRequest) -> Build:
+    return Build(request.config.getoption("wheel_version"), frozenset(request.config.getoption("mended")))
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.case import Case
-from harness.defects import known_defect
+from harness.defects import Build, known_defect
 from harness.execution import run_case
 from harness.library import Library
 from harness.records import OtherLibraries, Recorder
@@ -19,12 +19,12 @@ def test_has_an_oracle(operator: str, library: Library) -> None:
 
 
 def test_agrees(
-    case: Case, library: Library, threads: int, recorder: Recorder, others: OtherLibraries, mended: frozenset[str]
+    case: Case, library: Library, threads: int, recorder: Recorder, others: OtherLibraries, build: Build
 ) -> None:
     recorder.started(case)
     outcome = run_case(case, library, threads)
     others.check(case, outcome)
-    known = known_defect(case, library.name, mended)
+    known = known_defect(case, library.name, build, outcome.problems)
     recorder.finished(case, outcome, known)
     if known and outcome.problems:
         pytest.xfail(known.reason)

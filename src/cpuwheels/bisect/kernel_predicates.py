@@ -61,7 +61,7 @@ class ParityPredicate:
         except UsageError as error:
             return Judgement(Verdict.SKIP, error.what)
         wrong = [case for _, case in parity.cases if case.verdict in WRONG]
-        if wrong or not parity.passed:
+        if wrong or not parity.right:
             first = next((problem for case in wrong for problem in case.problems), "it has no case")
             return Judgement(Verdict.BAD, f"{len(wrong)} of {len(parity.cases)} cases are wrong: {first}")
         return Judgement(Verdict.GOOD, f"{len(parity.cases)} cases are right")

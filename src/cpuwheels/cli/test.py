@@ -95,6 +95,9 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     if other:
         found = changes(other, parity)
         console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
+    for gap in parity.gaps:
+        reporter.info(gap)
+    reporter.info(f"{parity.judgement}: {parity.tried}")
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
     require_parity(parity, reports)
 

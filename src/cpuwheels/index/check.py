@@ -164,7 +164,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "served", "speed", "sandbox", "lock", "beside"} | (
+    given = {"uploaded", "parity", "tried", "gaps", "served", "speed", "sandbox", "lock", "beside"} | (
         {"made"} if found.made == found.uploaded else set()
     )
     for field, value in found.model_dump(exclude=given).items():

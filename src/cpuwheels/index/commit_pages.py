@@ -3,6 +3,8 @@
 A day's page is small however old the index is, so adding a wheel writes two small files.
 """
 
+# ruff: noqa: TC001  (pydantic reads the annotations)
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
@@ -11,7 +13,17 @@ from packaging.version import Version
 from pydantic import Field, StringConstraints, ValidationError
 
 from cpuwheels.core.models import Commit, Sha256, Strict
-from cpuwheels.index.entry import Entry, FileName, Moment, Speed, Target, TestResult, VersionText, WheelName  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.index.entry import (
+    Entry,
+    FileName,
+    Moment,
+    ParityResult,
+    Speed,
+    Target,
+    TestResult,
+    VersionText,
+    WheelName,
+)
 from cpuwheels.index.layout import FILES, wheel_path
 
 if TYPE_CHECKING:
@@ -31,7 +43,7 @@ class Wheel(Strict):
     """Path below the index's root."""
     sha256: Sha256
     size: int = Field(ge=0)
-    parity: TestResult
+    parity: ParityResult
     served: TestResult = "not run"
     kernels: str = ""
     """Key of its kernels."""

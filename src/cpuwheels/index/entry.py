@@ -27,6 +27,12 @@ TestResult = Literal["passed", "failed", "not run"]
 """The result of a test of the wheel as a whole."""
 
 
+ParityResult = Literal["passed", "passed in part", "failed", "not run"]
+"""In part: what was tried is right, but not all of the wheel was tried, or its kernels have known faults."""
+
+Line = Annotated[str, StringConstraints(max_length=400)]
+
+
 class Speed(Strict):
     """How fast a wheel's kernels are, compared with those of the wheel before it."""
 
@@ -81,8 +87,12 @@ class Entry(Strict):
     """The age of its source: ISO 8601, UTC."""
     uploaded: Moment
     """When it was published: likewise (PEP 700)."""
-    parity: TestResult = "not run"
+    parity: ParityResult = "not run"
     """Whether its kernels compute what they should."""
+    tried: Line = ""
+    """What that was found with: the level, the cases, the libraries and the CPU."""
+    gaps: tuple[Line, ...] = Field(default=(), max_length=100)
+    """What was not tried, and the known faults that the kernels have."""
     served: TestResult = "not run"
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None

@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cpuwheels.index.commit_pages import Commits, Wheel
-    from cpuwheels.index.entry import Entry, Speed, TestResult
+    from cpuwheels.index.entry import Entry, ParityResult, Speed, TestResult
 
-MARKS: dict[TestResult, str] = {"passed": "✓", "failed": "✗", "not run": "○"}
-WORDS: dict[TestResult, str] = {
-    "passed": "every result was right",
+MARKS: dict[ParityResult, str] = {"passed": "✓", "passed in part": "◐", "failed": "✗", "not run": "○"}
+WORDS: dict[ParityResult, str] = {
+    "passed": "every case was right, on each of its libraries",
+    "passed in part": "what was tried is right",
     "failed": "a result was wrong",
     "not run": "not tested",
 }

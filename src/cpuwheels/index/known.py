@@ -65,7 +65,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "made": known.made if entry.made == entry.uploaded else entry.made,
         "commit": entry.commit or known.commit,
         "beside": tuple(sorted({*kept, *entry.beside})),
-        "parity": known.parity if entry.parity == "not run" else entry.parity,
+        **{name: getattr(known if entry.parity == "not run" else entry, name) for name in ("parity", "tried", "gaps")},
         "lock": _lock(bucket, entry, known),
         "served": known.served if entry.served == "not run" else entry.served,
         # The first report compares with the wheel that came before; now another wheel may seem to come before.

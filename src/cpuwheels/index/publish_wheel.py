@@ -74,7 +74,8 @@ def publish_wheel(
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    known = {"lock": lock, "parity": found.parity, "served": found.served, "speed": speed, "sandbox": found.sandbox}
+    known = {name: getattr(found, name) for name in ("parity", "tried", "gaps", "served", "sandbox")}
+    known |= {"lock": lock, "speed": speed}
     entry = entry.model_copy(update={**known, "beside": tuple(sorted(found.files))})
     return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content))
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    from cpuwheels.index.entry import TestResult
+    from cpuwheels.index.entry import ParityResult, TestResult
 
 NAMES = (RECORD, OPERATORS, JSON, SPEED, SERVE)
 """Those that are data."""
@@ -45,16 +45,20 @@ class Reports:
     Attributes:
         files: Content by name.
         parity: The result of its parity.
+        tried: What that was found with.
+        gaps: What was not tried, and known faults.
         served: The result of serving it.
         speed: The result of a comparison with another wheel.
         sandbox: What confined upstream's code when it was built; empty if no record says it.
     """
 
     files: dict[str, bytes]
-    parity: TestResult
+    parity: ParityResult
     served: TestResult
     speed: Speed | None
     sandbox: str = ""
+    tried: str = ""
+    gaps: tuple[str, ...] = ()
 
 
 def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
@@ -68,7 +72,9 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
     Raises:
         PublishError: A report cannot be read.
     """
-    parity: TestResult = "not run"
+    parity: ParityResult = "not run"
+    tried = ""
+    gaps: tuple[str, ...] = ()
     served: TestResult = "not run"
     speed = None
     try:
@@ -77,7 +83,7 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
             found = Parity.model_validate_json(files[JSON])
             files[HTML] = parity_page(found).encode()  # that in the folder could hold anything
             if found.sha256 == sha256 and not found.only:
-                parity = "passed" if found.passed else "failed"
+                parity, tried, gaps = found.judgement, found.tried, tuple(found.gaps)
             else:
                 files = {name: content for name, content in files.items() if name not in {JSON, HTML}}
         if SERVE in files:
@@ -97,7 +103,7 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    return Reports(files, parity, served, speed, sandbox)
+    return Reports(files, parity, served, speed, sandbox, tried, gaps)
 
 
 def _read(wheel: Path) -> dict[str, bytes]:

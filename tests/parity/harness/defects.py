@@ -6,23 +6,40 @@ patches do not mend it.
 
 from __future__ import annotations
 
+import re
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from packaging.specifiers import SpecifierSet
+from packaging.version import Version
+
 from harness.case import Case
 from harness.cpu import has_any
 
 PLACE = Path(__file__).parent.parent / "defects.toml"
-_SETTINGS = {"cases", "libraries", "with", "without", "reason"}
+_SETTINGS = {"cases", "libraries", "with", "without", "versions", "symptom", "reason"}
 
 
 class DefectsError(Exception):
     """defects.toml has an entry that says nothing."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """What a wheel says of its kernels.
+
+    Attributes:
+        version: vLLM's; empty if it is not known.
+        mended: Names of the faults that they do not have.
+    """
+
+    version: str = ""
+    mended: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -36,6 +53,8 @@ class Defect:
         needs: CPU features by PyTorch's names; only a CPU with all of them shows it. ``with`` in the file.
         without: CPU features by PyTorch's names; a CPU with any of them does not show it.
         reason: What is wrong.
+        versions: Versions of vLLM that have it, as a PEP 440 range; development versions count as their release.
+        symptom: Regular expression that is found in each problem of such a case; another problem is another fault.
     """
 
     name: str
@@ -44,24 +63,33 @@ class Defect:
     needs: tuple[str, ...]
     without: tuple[str, ...]
     reason: str
+    versions: SpecifierSet
+    symptom: re.Pattern[str]
 
-    def shows_in(self, case: str, library: str) -> bool:
+    def shows_in(self, case: str, library: str, build: Build = Build()) -> bool:
         """Return whether a case fails on a library because of it."""
-        if not (_any(library, self.libraries) and _any(case, self.cases)):
+        if self.name in build.mended or not (_any(library, self.libraries) and _any(case, self.cases)):
+            return False
+        if build.version and Version(build.version).base_version not in self.versions:
             return False
         return all(has_any([feature]) for feature in self.needs) and not has_any(self.without)
 
+    def explains(self, problems: Sequence[str]) -> bool:
+        """Return whether all that is wrong with a case is what it does."""
+        return all(self.symptom.search(problem) for problem in problems)
 
-def known_defect(case: Case, library: str, mended: Collection[str] = ()) -> Defect | None:
-    """Return the fault that a case is known to show on a library.
+
+def known_defect(case: Case, library: str, build: Build = Build(), problems: Sequence[str] = ()) -> Defect | None:
+    """Return the fault that a case is known to show on a library, if it explains what is wrong.
 
     Args:
         case: The case.
         library: Its name.
-        mended: Names of the faults that the library does not have, as its wheel says.
+        build: What its wheel says.
+        problems: What is wrong with the case.
     """
-    here = (defect for defect in defects() if defect.name not in mended)
-    return next((defect for defect in here if defect.shows_in(case.name, library)), None)
+    here = (defect for defect in defects() if defect.shows_in(case.name, library, build))
+    return next((defect for defect in here if defect.explains(problems)), None)
 
 
 @cache
@@ -78,8 +106,8 @@ def defects() -> tuple[Defect, ...]:
 def _defect(name: str, entry: Mapping[str, Any]) -> Defect:
     if unknown := set(entry) - _SETTINGS:
         raise DefectsError(f"defects.toml: {name}: unknown {', '.join(sorted(unknown))}")
-    if not entry.get("cases") or not entry.get("reason", "").strip():
-        raise DefectsError(f"defects.toml: {name} needs cases and a reason")
+    if not entry.get("cases") or not entry.get("reason", "").strip() or not entry.get("symptom"):
+        raise DefectsError(f"defects.toml: {name} needs cases, a symptom and a reason")
     return Defect(
         name,
         tuple(entry["cases"]),
@@ -87,6 +115,8 @@ def _defect(name: str, entry: Mapping[str, Any]) -> Defect:
         tuple(entry.get("with", ())),
         tuple(entry.get("without", ())),
         entry["reason"].strip(),
+        SpecifierSet(entry.get("versions", "")),
+        re.compile(entry["symptom"]),
     )
 
 

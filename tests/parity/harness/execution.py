@@ -13,6 +13,7 @@ from harness.case import Case
 from harness.compare import Agreement, bits, compare
 from harness.draw import Draw
 from harness.expected import Near
+from harness.formats import name_of
 from harness.library import Library
 from harness.limits import Bound, OperatorLimits, operator_limits
 
@@ -80,13 +81,24 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
         outcome.problems.append(f"outputs {sorted(outcome.outputs)}, but the oracle has {sorted(expected)}")
         return
     for name, wanted in expected.items():
-        limit = limits.of(name, case.dtype) if isinstance(wanted, Near) else None
+        limit = None
+        if isinstance(wanted, Near):
+            limit = limits.of(name, case.dtype)
+            if problem := _format(outcome.outputs[name], limits.format_of(name, case.dtype)):
+                outcome.problems.append(f"{name}: {problem}")
         agreement = compare(outcome.outputs[name], wanted, limit, library.cut_off)
         outcome.agreements[name] = agreement
         if agreement.message:
             outcome.problems.append(f"{name}: {agreement.message}")
         if agreement.bound is not None:
             outcome.bounds[name] = agreement.bound
+
+
+def _format(output: torch.Tensor, wanted: str) -> str:
+    """Return what is wrong with the format of an output."""
+    if not wanted:
+        return f"nothing says that the output is to be {name_of(output.dtype)}: name its format in limits/"
+    return "" if name_of(output.dtype) == wanted else f"the output is {name_of(output.dtype)} instead of {wanted}"
 
 
 def _repeat(case: Case, library: Library, limits: OperatorLimits, outcome: Outcome, threads: int) -> None:

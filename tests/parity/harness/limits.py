@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from harness.formats import FLOATS, name_of, ulp, unit_roundoff
 FOLDER = Path(__file__).parent.parent / "limits"
 # Intel's VCVTNEPS2BF16 and AMX write zero for what would be subnormal (Intel 64 SDM, volume 2).
 _FLUSHED = {torch.bfloat16: torch.finfo(torch.bfloat16).smallest_normal}
-_SETTINGS = {"derivation", "deterministic", "limits", "without"}
+_SETTINGS = {"derivation", "deterministic", "formats", "limits", "without"}
 _GROWTH = {"none": lambda _: 1.0, "sqrt": math.sqrt, "linear": float}
 
 
@@ -88,11 +88,13 @@ class OperatorLimits:
         deterministic: Whether it always gives the same bits; ``threads`` if it does so with as many threads. May be
             given for each output; what is not named is deterministic.
         limits: By output and data type.
+        formats: Formats of outputs, likewise; what is not named has the format of the case.
     """
 
     derivation: str
     deterministic: Determinism | Mapping[str, Determinism]
     limits: Mapping[str, Limit]
+    formats: Mapping[str, str] = field(default_factory=dict)
 
     def determinism(self, output: str) -> Determinism:
         """Return whether an output always has the same bits."""
@@ -100,10 +102,19 @@ class OperatorLimits:
 
     def of(self, output: str, dtype: str) -> Limit:
         """Return the limit of an output in a case of a data type; the most special entry counts."""
-        for key in (f"{output}:{dtype}", output, dtype, "*"):
+        for key in _keys(output, dtype):
             if key in self.limits:
                 return self.limits[key]
         raise LimitsError(f"there is no limit for the output {output!r} with {dtype}; add one to limits/, or '*'")
+
+    def format_of(self, output: str, dtype: str) -> str:
+        """Return the format that an output has to have in a case of a data type, by torch's name."""
+        return next((self.formats[key] for key in _keys(output, dtype) if key in self.formats), dtype)
+
+
+def _keys(output: str, dtype: str) -> tuple[str, ...]:
+    """Return the keys of a table by output and data type that may be meant, the most special first."""
+    return (f"{output}:{dtype}", output, dtype, "*")
 
 
 @cache
@@ -137,7 +148,7 @@ def _operator(where: str, entry: Mapping[str, Any]) -> OperatorLimits:
     if has_any(entry.get("without", ())):
         given = True
     limits = {key: _limit(f"{where}: {key}", value) for key, value in entry.get("limits", {}).items()}
-    return OperatorLimits(entry["derivation"], given, limits)
+    return OperatorLimits(entry["derivation"], given, limits, entry.get("formats", {}))
 
 
 def _limit(where: str, entry: Mapping[str, Any]) -> Limit:

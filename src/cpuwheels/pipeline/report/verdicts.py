@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.pipeline.recorded_build import BuildRecord
 
-State = Literal["passed", "failed", "open"]
+State = Literal["passed", "passed in part", "failed", "open"]
 
 Results = TypeVar("Results", Parity, Served)
 
@@ -85,18 +85,12 @@ def _parity(record: BuildRecord, folder: Path) -> Verdict:
     name, parity = "Parity", _results(Parity, folder / JSON, record, "check")
     if isinstance(parity, str):
         return Verdict(name, "open", parity)
-    known = {case.known for _, case in parity.cases if case.verdict == "known"}
-    parts = [f"{len(parity.cases)} cases, level {parity.level}"]
-    parts += [f"only {', '.join(parity.only)}"] * bool(parity.only)
-    parts += [f"{len(known)} known upstream faults"] * bool(known)
+    parts = [parity.tried]
     wrong = sorted({row.operator for row in parity.wrong})
     parts += [f"{len(wrong)} operators wrong"] * bool(wrong)
-    details = (
-        *(f"wrong: {operator}" for operator in wrong),
-        *(f"{library} was not run: {reason}" for library, reason in parity.not_run.items()),
-    )
+    details = (*(f"wrong: {operator}" for operator in wrong), *parity.gaps)
     page = HTML if (folder / HTML).is_file() else JSON
-    return Verdict(name, "passed" if parity.passed else "failed", "; ".join(parts), details, page)
+    return Verdict(name, parity.judgement, "; ".join(parts), details, page)
 
 
 def _serving(record: BuildRecord, folder: Path) -> Verdict:

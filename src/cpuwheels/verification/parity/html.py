@@ -11,7 +11,7 @@ from cpuwheels.verification.parity.results import EMULATED, WRONG
 
 if TYPE_CHECKING:
     from cpuwheels.verification.parity.grid import Cell
-    from cpuwheels.verification.parity.results import CaseResult, Parity
+    from cpuwheels.verification.parity.results import Parity
 
 _SHADES = ((0.0, "exact"), (0.25, "far"), (0.5, "near"), (0.8, "close"), (1.0, "edge"))
 """Upper ends of the heat map's classes, as shares of the limit."""
@@ -43,19 +43,10 @@ def parity_page(parity: Parity) -> str:
         cases=sum(len(library.cases) for library in parity.libraries),
         wrong_operators=len({row.operator for row in parity.wrong}),
         problems=[(library, case) for library, case in parity.cases if case.verdict in WRONG],
-        known=_known(parity),
+        known=parity.known,
         fixed=[(library, case) for library, case in parity.cases if case.fixed],
         shades=[(shade, f"up to {end:.0%}" if end else "exact") for end, shade in _SHADES],
     )
-
-
-def _known(parity: Parity) -> dict[str, list[tuple[str, CaseResult]]]:
-    """Return the cases that show known faults, with their libraries, by fault."""
-    found: dict[str, list[tuple[str, CaseResult]]] = {}
-    for library, case in parity.cases:
-        if case.verdict == "known":
-            found.setdefault(case.known, []).append((library, case))
-    return found
 
 
 def _shown(cell: Cell) -> _Shown:

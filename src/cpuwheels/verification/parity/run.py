@@ -162,6 +162,7 @@ def _plan(
             tuple(request.only),
             cpu.environment,
             environment.confine,
+            request.wheel.version,
             request.mended,
         )
         for name, file in request.wheel.libraries.items():

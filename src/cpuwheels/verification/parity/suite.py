@@ -47,6 +47,7 @@ class Suite:
         only: Operators to test; all if empty.
         env: Variables that the CPU needs.
         confine: Confines the processes.
+        version: vLLM's, on which known faults depend; empty if it is not known.
         mended: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
     """
 
@@ -59,6 +60,7 @@ class Suite:
     only: Sequence[str] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     confine: Confine = unconfined
+    version: str = ""
     mended: Sequence[str] = ()
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
@@ -150,6 +152,8 @@ class Suite:
         ]
         for operator in self.only:
             command += ["--operator", operator]
+        if self.version:
+            command += ["--wheel-version", self.version]
         for fault in self.mended:
             command.append(f"--mended={fault}")
         if killed:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import io
 import json
+from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -37,20 +38,31 @@ def test_a_problem_without_a_number_is_the_worst() -> None:
     assert (row.verdict, row.ratio, row.failed, row.worst_case) == ("failed", None, 2, "a[2]")
 
 
+KNOWN = case("a[2]", 9.0, problem="far", known="a is wrong")
+GONE = case("b[1]", 0.1, known="b was wrong")
+
+
 @pytest.mark.parametrize(
-    ("libraries", "passed"),
+    ("libraries", "changes", "judgement"),
     [
-        ([library("_C", case("a[1]"))], True),
-        ([library("_C", case("a[1]"), waived=("w",))], True),
-        ([library("_C", case("a[1]"), untested=("u",))], False),
-        ([library("_C", case("a[1]")), library("_C_AVX2", case("a[1]", 2.0, problem="wrong"))], False),
-        ([], False),
+        ([library("_C", case("a[1]"))], {}, "passed"),
+        ([library("_C", case("a[1]"))], {"not_run": {"_C_AVX2": "no"}}, "passed in part"),
+        ([library("_C", case("a[1]"))], {"only": ("a",)}, "passed in part"),
+        ([library("_C", case("a[1]"), waived=("w",))], {}, "passed in part"),
+        ([library("_C", case("a[1]"), KNOWN)], {}, "passed in part"),
+        ([library("_C", case("a[1]"), untested=("u",))], {}, "failed"),
+        ([library("_C", case("a[1]")), library("_C_AVX2", case("a[1]", 2.0, problem="wrong"))], {}, "failed"),
+        ([library("_C", case("a[1]"), GONE)], {}, "failed"),
+        ([library("_C", case("a[1]"), GONE)], {"version": "0.32.1.dev5+gabc.cpu"}, "passed"),
+        ([], {}, "failed"),
     ],
 )
-def test_only_what_is_right_everywhere_has_passed(libraries: list, passed: bool) -> None:
-    found = parity(*libraries)
-    assert found.passed is passed
-    if passed:
+def test_only_what_was_tried_and_is_right_everywhere_has_passed(
+    libraries: list, changes: dict[str, Any], judgement: str
+) -> None:
+    found = parity(*libraries, **{"not_run": {}} | changes)
+    assert found.judgement == judgement
+    if judgement != "failed":
         require_parity(found, [])
     else:
         with pytest.raises(ParityError):
@@ -239,7 +251,7 @@ def test_a_known_fault_is_not_wrong_and_counts_for_nothing_else() -> None:
     one = library("_C", case("a[1]", 0.3), case("a[2]", 9.0, problem="far", known="a is wrong"))
     only = library("_C_AVX2", case("a[2]", None, problem="it died", known="a is wrong"))
     found = parity(one, only)
-    assert found.passed
+    assert found.right
     require_parity(found, [])
     rows = {row.library: row for row in found.rows}
     assert (rows["_C"].verdict, rows["_C"].ratio, rows["_C"].known, rows["_C"].failed) == ("passed", 0.3, 1, 0)
@@ -250,7 +262,7 @@ def test_a_known_fault_does_not_hide_another() -> None:
     found = parity(
         library("_C", case("a[1]", 3.0, problem="far"), case("a[2]", 9.0, problem="far", known="a is wrong"))
     )
-    assert not found.passed
+    assert not found.right
     assert found.rows[0].verdict == "failed"
     assert found.rows[0].worst_case == "a[1]"
 
@@ -264,9 +276,17 @@ def test_reports_show_known_faults_and_those_that_are_gone(tmp_path: Path) -> No
             case("b[1]", 0.1, known="b was wrong"),
         )
     )
+    assert found.gaps == [
+        "_C_AVX512 was not run: this CPU lacks avx512f",
+        "a known fault of upstream's kernels: a is wrong",
+    ]
+    assert found.tried == "level full: 3 cases of 2 operators on _C (Some CPU)"
+    with pytest.raises(ParityError, match="1 known faults do not show any more") as raised:
+        require_parity(found, [])
+    assert raised.value.output == "_C: b was wrong"
     write_reports(tmp_path, found)
     page = (tmp_path / "parity.html").read_text()
-    assert "but for known faults" in page
+    assert all(text in unescape(page) for text in (*found.gaps, found.tried, "Failed", "any more: b was wrong"))
     assert "a is wrong" in page
     assert "no longer show" in page
     assert "b was wrong" in page

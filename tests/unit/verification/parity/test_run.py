@@ -96,7 +96,7 @@ def test_each_library_has_its_emulated_cpu(tmp_path: Path, run: Run, at_once: in
     ]
     parity = run(trials, emulated=True, at_once=at_once)
     assert [library.name for library in parity.libraries] == ["_C@new", "_C_OLD@old"]
-    assert (parity.level, parity.emulated, parity.passed) == ("smoke", True, True)
+    assert (parity.level, parity.emulated, parity.right) == ("smoke", True, True)
 
 
 def test_a_library_without_a_cpu_is_said(tmp_path: Path, run: Run) -> None:
