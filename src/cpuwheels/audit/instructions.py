@@ -21,7 +21,7 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.text import first_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.toolchain.result import Toolchain
@@ -72,6 +72,7 @@ class Judged:
         forms: Distinct instructions that the assembler has checked.
         guarded: Functions that use more and are allowed to, with the number of such instructions.
         unjudged: Distinct texts that no assembler takes: data between functions, or unknown to the disassembler.
+        missing: A line for each instruction that it should hold and does not.
     """
 
     file: str
@@ -79,6 +80,7 @@ class Judged:
     forms: int
     guarded: tuple[str, ...]
     unjudged: tuple[str, ...]
+    missing: tuple[str, ...] = ()
 
 
 def judge_contents(
@@ -132,19 +134,23 @@ def check_instructions(
         log: Log file of the step.
 
     Raises:
-        AuditError: Every function that holds an instruction beyond its file's limit is listed, with the first.
+        AuditError: Every function that holds an instruction beyond its file's limit is listed, with the first; or an
+            instruction is missing that a kernel needs which has to be there.
         CommandError: A file cannot be disassembled.
     """
-    judged, findings = [], []
+    judged: list[Judged] = []
+    findings: list[str] = []
+    missing: list[str] = []
     for name, path in sorted(files.items()):
         if (limit := limit_for(name, limits)) is None:
             continue
         result, beyond = judge(path, name, limit, binutils, work)
         judged.append(result)
         findings += beyond
+        missing += result.missing
     with log.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{it.file}: {it.forms} instruction forms checked by -march={it.march}\n" for it in judged)
-        stream.writelines(f"{line}\n" for line in findings)
+        stream.writelines(f"{line}\n" for line in (*findings, *missing))
     if findings:
         raise AuditError(
             f"instructions beyond what their library may hold, in {len(findings)} functions",
@@ -153,6 +159,15 @@ def check_instructions(
             log=log,
             next_step="compile them for less; or name what asks the CPU first under 'guarded', or the instruction set "
             "under 'march' of the library in matrix.yaml if every CPU that it needs has it",
+        )
+    if missing:
+        raise AuditError(
+            "kernels that this release has are not in the wheel",
+            where=where,
+            output="\n".join(missing),
+            log=log,
+            next_step="the compiler did not offer what they need, or upstream's CMake asked otherwise: read the log of "
+            "the configuration; 'expected' of the library in matrix.yaml lists the instructions",
         )
     return tuple(judged)
 
@@ -206,8 +221,16 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         forms=len(decoded) - len(unknown),
         guarded=tuple(f"{function} ({count})" for function, count in sorted(guarded.items())),
         unjudged=tuple(sorted(_shown(text) for text in undecoded)),
+        missing=tuple(_missing(name, decoded.values(), limit)),
     )
     return result, list(lines.values())
+
+
+def _missing(name: str, texts: Iterable[bytes], limit: Limit) -> Iterator[str]:
+    held = {text.split(maxsplit=1)[0].decode(errors="replace") for text in texts}
+    for pattern in limit.expected:
+        if not fnmatch.filter(held, pattern):
+            yield f"{name}: no {pattern}"
 
 
 def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:

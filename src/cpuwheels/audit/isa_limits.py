@@ -25,14 +25,16 @@ class Limit:
         march: Architecture as the assembler's ``-march`` names it.
         guarded: Code that is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
             taken the functions' names; wildcards allowed.
+        expected: Mnemonics that each of these files has to hold; wildcards allowed.
     """
 
     module: str
     march: str
     guarded: tuple[str, ...] = ()
+    expected: tuple[str, ...] = ()
 
 
-def limits_of(target: Target, acl: Acl | None = None) -> tuple[Limit, ...]:
+def limits_of(target: Target, acl: Acl | None = None, *, whole: bool = False) -> tuple[Limit, ...]:
     """Return what each file of a target's wheel may hold; nothing where the matrix names no architecture.
 
     A file that is not one of the libraries (a bundled one, or one that the libraries share) has the limit of the lowest
@@ -42,8 +44,13 @@ def limits_of(target: Target, acl: Acl | None = None) -> tuple[Limit, ...]:
     Args:
         target: The target.
         acl: Arm Compute Library in this build, if there was any.
+        whole: Whether the libraries have to have all kernels that the matrix expects: a release's have them.
     """
-    found = [Limit(library.name, library.march, library.guarded) for library in target.libraries if library.march]
+    found = [
+        Limit(library.name, library.march, library.guarded, library.expected if whole else ())
+        for library in target.libraries
+        if library.march
+    ]
     if found and target.chooser and target.baseline:
         found.append(Limit(target.chooser, target.baseline))
     if found and acl and acl.commit and acl.march:

@@ -48,6 +48,8 @@ class Library(Strict):
     """Architecture, as the assembler's -march names it, beyond which the library has no instruction."""
     guarded: tuple[str, ...] = ()
     """What is used only after asking the CPU: exported functions, or ``module:mnemonic`` (wildcards allowed)."""
+    expected: tuple[str, ...] = ()
+    """Mnemonics (wildcards allowed) that it has to hold: without one of them a release's kernels are not all there."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
     emulated: str | None = None

@@ -193,7 +193,7 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
         _policy(target, inputs),
         library_folders=(*system, kernels.libraries_folder) if system else (),
         digests=(environment.torch_version, environment.torch_digest, toolchain.digest, kernels.key),
-        limits=limits_of(target, inputs.acl),
+        limits=limits_of(target, inputs.acl, whole=inputs.source.released),
         binutils=Binutils.of(toolchain),
     )
 

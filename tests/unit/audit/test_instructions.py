@@ -129,3 +129,27 @@ def test_an_assembler_that_judges_nothing_is_no_pass(tmp_path: Path, binutils: B
             {"_C.so": library}, [Limit("", "x")], binutils, work=tmp_path, where=tmp_path, log=tmp_path / "log"
         )
     assert "unknown architecture" in caught.value.output
+
+
+@pytest.mark.parametrize(("expected", "missing"), [(("vnew",), []), (("vn*",), []), (("vnew", "tile*"), ["tile*"])])
+def test_a_kernel_that_should_be_there_is_missed(
+    tmp_path: Path, binutils: Binutils, expected: tuple[str, ...], missing: list[str]
+) -> None:
+    binutils.assembler.write_text("#!/bin/sh\n")  # takes everything
+    library, log = tmp_path / "0.so", tmp_path / "log"
+    library.write_bytes(Elf().write())
+    limits, files = [Limit("", "generic64", expected=expected)], {"vllm/_C.abi3.so": library}
+    if not missing:
+        check_instructions(files, limits, binutils, work=tmp_path, where=tmp_path, log=log)
+        return
+    with pytest.raises(AuditError, match="kernels that this release has are not in the wheel") as caught:
+        check_instructions(files, limits, binutils, work=tmp_path, where=tmp_path, log=log)
+    assert caught.value.output == "\n".join(f"vllm/_C.abi3.so: no {name}" for name in missing)
+    assert missing[0] in log.read_text()
+
+
+def test_only_a_release_has_to_have_all_kernels(project_root: Path) -> None:
+    target = load_matrix(project_root).target("x86")
+    whole = {limit.module: limit.expected for limit in limits_of(target, whole=True)}
+    assert "tdpbf16ps" in whole["_C"]
+    assert not any(limit.expected for limit in limits_of(target))
