@@ -101,12 +101,11 @@ class Ours:
         self.tree = setting.work / "tree"
         self._kernel, self._python = kernel, python
         self._program: list[str | Path] = ["-m", "cpuwheels"] if sandboxed else [_UNSANDBOXED]
-        self._built_of = setting.fingerprint + ("" if sandboxed else " unsandboxed")
         self._mark = setting.paths.cache / "built-of.txt"
 
     def ready(self) -> bool:
-        """Return whether the stores and the output folder hold a build without a cap."""
-        return self._mark.is_file() and self._mark.read_text() == self._built_of
+        """Return whether the stores and the output folder hold a build without a cap; confined or not is the same."""
+        return self._mark.is_file() and self._mark.read_text() == self.setting.fingerprint
 
     def cold(self, log: Path) -> Measured:
         """Build with stores that hold no results of builds.
@@ -116,7 +115,7 @@ class Ours:
         """
         self.forget()
         measured = self._build(log)
-        write_atomic(self._mark, self._built_of)
+        write_atomic(self._mark, self.setting.fingerprint)
         return measured
 
     def capped(self, log: Path, cap: str | None) -> Measured:
