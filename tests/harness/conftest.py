@@ -41,6 +41,11 @@ def double_nothing(out: torch.Tensor, x: torch.Tensor) -> None:  # noqa: ARG001
     raise RuntimeError("not supported")
 
 
+def doubled(out: torch.Tensor, x: torch.Tensor, wide: bool) -> tuple[torch.Tensor, torch.Tensor]:
+    made = x.float() * 2
+    return made if wide else made.to(x.dtype), out.fill_(1.0)
+
+
 OPERATORS: tuple[Callable[..., None], ...] = (
     double,
     double_and_spoil,
@@ -60,6 +65,8 @@ def library() -> Iterator[Library]:
         definition.impl(function.__name__, lambda out, x, function=function: function(out, x), "CPU")
     made = Library.__new__(Library)
     made.path, made.cut_off, made._checked = Path("_C_MADE_UP.abi3.so"), frozenset(), True
-    made.operators, made.called = [function.__name__ for function in OPERATORS], set()
+    made.operators, made.called, made.made = [function.__name__ for function in OPERATORS], set(), []
+    definition.define("doubled(Tensor(a!) out, Tensor x, bool wide) -> (Tensor, Tensor(a!))")
+    definition.impl("doubled", doubled, "CPU")
     yield made
     definition._destroy()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -78,6 +80,53 @@ def test_bits_may_differ_where_the_limits_say_so(
 ) -> None:
     limits["deterministic"] = deterministic
     assert (run_case(doubling(operator), library, 2).problems == []) is right
+
+
+def made(dtype: torch.dtype, *, wide: bool, formats: Mapping[str, torch.dtype]) -> Case:
+    """Return a case of an operator that makes one output, and fills another that it is given."""
+
+    def build(library: Any, draw: Draw) -> Call:
+        x, given = draw.normal([17], dtype), draw.output([17], torch.float64)
+
+        def run() -> dict[str, torch.Tensor]:
+            out, filled = library.doubled(given, x, wide)
+            return {"out": out, "given": filled}
+
+        expected = {"out": Near(x.double() * 2), "given": Near(torch.ones(17, dtype=torch.float64))}
+        return Call(run, lambda: expected, formats=formats)
+
+    return Case(("doubled",), "case", str(dtype).removeprefix("torch."), build, {})
+
+
+@pytest.mark.parametrize(
+    ("wide", "named", "of_the_case", "right"),
+    [
+        (False, {}, {}, True),
+        (True, {}, {}, False),
+        (True, {"out": "float32"}, {}, True),
+        (False, {"out": "float32"}, {}, False),
+        (True, {"*": "float64"}, {"out": torch.float32}, True),
+        (False, {}, {"out": torch.float32}, False),
+    ],
+)
+def test_what_an_operator_makes_has_its_format(
+    library: Library,
+    limits: dict[str, Any],
+    wide: bool,
+    named: dict[str, str],
+    of_the_case: dict[str, torch.dtype],
+    right: bool,
+) -> None:
+    limits["limits"], limits["formats"] = {"*": Limit(stored=4.0)}, named
+    problems = run_case(made(torch.bfloat16, wide=wide, formats=of_the_case), library, 1).problems
+    assert (problems == []) is right, problems
+    assert right or all(re.match(r"out: the output is (bfloat16|float32) instead of ", each) for each in problems)
+
+
+def test_a_format_that_nobody_names_is_a_problem(library: Library) -> None:
+    case = dataclasses.replace(made(torch.bfloat16, wide=False, formats={}), dtype="")
+    (problem,) = run_case(case, library, 1).problems
+    assert problem == "out: nothing says that the output is to be bfloat16: name its format in limits/"
 
 
 def test_what_an_oracle_raises_is_a_problem(library: Library) -> None:

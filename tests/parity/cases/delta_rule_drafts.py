@@ -84,7 +84,7 @@ def fused_sigmoid_gating_delta_rule_update_spec_cpu(
             "gaps": Exact(gaps.clone()),
         }
 
-    return Call(run, expected)
+    return Call(run, expected, formats={"out": inputs})
 
 
 @cases(

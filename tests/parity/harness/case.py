@@ -27,11 +27,13 @@ class Call:
         run: Calls the operator and returns its outputs by name. May run only once.
         expected: What the oracle says, by the same names. Called before ``run``, as operators change their inputs.
         close: Frees what was made for the call.
+        formats: Formats of outputs that depend on a parameter other than ``dtype``.
     """
 
     run: Callable[[], Mapping[str, torch.Tensor]]
     expected: Callable[[], Mapping[str, Expected]]
     close: Callable[[], object] = lambda: None
+    formats: Mapping[str, torch.dtype] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

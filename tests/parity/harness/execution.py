@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from harness.case import Case
+from harness.case import Call, Case
 from harness.compare import Agreement, bits, compare
 from harness.draw import Draw
 from harness.expected import Near
@@ -53,6 +53,7 @@ def run_case(case: Case, library: Library, threads: int) -> Outcome:
     outcome = Outcome()
     torch.set_num_threads(threads)
     library.called.clear()
+    library.made.clear()
     signal.alarm(SECONDS)
     try:
         _judge(case, library, limits, outcome)
@@ -70,7 +71,8 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
     call = case.build(library, draw)
     expected = call.expected()
     started = time.perf_counter()
-    outcome.outputs = _copies(call.run())
+    returned = call.run()
+    outcome.outputs, made = _copies(returned), {name for name in returned if library.has_made(returned[name])}
     outcome.seconds = time.perf_counter() - started
     if damage := draw.damage():
         outcome.problems.append(damage)
@@ -84,7 +86,7 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
         limit = None
         if isinstance(wanted, Near):
             limit = limits.of(name, case.dtype)
-            if problem := _format(outcome.outputs[name], limits.format_of(name, case.dtype)):
+            if name in made and (problem := _format(outcome.outputs[name], _wanted(call, limits, name, case.dtype))):
                 outcome.problems.append(f"{name}: {problem}")
         agreement = compare(outcome.outputs[name], wanted, limit, library.cut_off)
         outcome.agreements[name] = agreement
@@ -92,6 +94,10 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
             outcome.problems.append(f"{name}: {agreement.message}")
         if agreement.bound is not None:
             outcome.bounds[name] = agreement.bound
+
+
+def _wanted(call: Call, limits: OperatorLimits, output: str, dtype: str) -> str:
+    return name_of(call.formats[output]) if output in call.formats else limits.format_of(output, dtype)
 
 
 def _format(output: torch.Tensor, wanted: str) -> str:

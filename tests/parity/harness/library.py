@@ -30,6 +30,7 @@ class Library:
     Attributes:
         operators: What it registers, without namespace.
         called: The operators that were called.
+        made: The tensors that they returned and that are no argument's memory.
         cut_off: Formats that it cuts numbers off to instead of rounding, from ``libraries.toml``.
     """
 
@@ -46,6 +47,7 @@ class Library:
         self._checked = checked
         self.operators = sorted({name.partition(".")[0] for name in set(_registered()) - before})
         self.called: set[str] = set()
+        self.made: list[torch.Tensor] = []
 
     @property
     def name(self) -> str:
@@ -74,9 +76,15 @@ class Library:
             for what, tensor, before in kept:
                 if not torch.equal(_memory(tensor), before):
                     raise SchemaViolationError(f"{name} changed its argument {what!r}, which its schema does not allow")
+            given = {_place(tensor) for _, value in bound(schema, arguments, keywords) for tensor in tensors(value)}
+            self.made += [tensor for tensor in tensors(result) if _place(tensor) not in given]
             return result
 
         return call
+
+    def has_made(self, tensor: torch.Tensor) -> bool:
+        """Return whether a tensor is the memory of what an operator made: then it chose its format, too."""
+        return tensor.numel() > 0 and _place(tensor) in {_place(each) for each in self.made}
 
 
 @cache
@@ -121,6 +129,10 @@ def tensors(value: Any) -> Iterator[torch.Tensor]:
     elif isinstance(value, list | tuple):
         for each in value:
             yield from tensors(each)
+
+
+def _place(tensor: torch.Tensor) -> int:
+    return tensor.untyped_storage().data_ptr()
 
 
 def _memory(tensor: torch.Tensor) -> torch.Tensor:
