@@ -280,4 +280,4 @@ def fused_sigmoid_gating_delta_rule_update_cpu_poisoned(
             "state_whole": together([new for _, new in rows], sizes[0]),
         }
 
-    return Call(run, expected)
+    return Call(run, expected, formats={"out_whole": torch.bfloat16})

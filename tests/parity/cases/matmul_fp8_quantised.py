@@ -97,7 +97,7 @@ def product(
         each = weight_scales.double().repeat_interleave(group, 1)
         return {"out": matmul.linear(dequantised(x, x_scale), weight.double() * each, double(bias))}
 
-    return Call(run, expected)
+    return Call(run, expected, formats={"out": out})
 
 
 def dequantised(x: torch.Tensor, scale: torch.Tensor | None) -> torch.Tensor:
@@ -181,7 +181,7 @@ def fp8_scaled_mm_unpacked(
     def expected() -> dict[str, Expected]:
         return {"unpacked": matmul.linear(dequantised(x, scale), weight.double() * scales.double(), double(b))}
 
-    return Call(run, expected)
+    return Call(run, expected, formats={"unpacked": out})
 
 
 @cases("float8_linear_prepack_cpu", shape=[(32, 32, 1), (64, 128, 4), (96, 320, 1), (32, 512, 4), (64, 512, 2)])
