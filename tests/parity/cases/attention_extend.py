@@ -54,6 +54,7 @@ def extend(
     encoder: str = "",
     strided: bool = False,
     spread: float = 1.0,
+    softcap: float = 0.0,
     tree: bool = False,
     buffered: int | None = None,
 ) -> Call:
@@ -106,7 +107,7 @@ def extend(
             new.cumsum(0, dtype=index) - new,
             max(counts),
             scale,
-            0.0,
+            softcap,
             cross,
             window,
             torch.tensor(encoded) if encoder else None,
@@ -141,6 +142,7 @@ def extend(
             sinks=sink,
             roundings=Roundings(weights=dtype),
             scale=scale,
+            softcap=softcap,
         )
         return {"out": found}
 
@@ -174,6 +176,20 @@ def extend_attention(
 def extend_attention_options(library: Any, draw: Draw, *, dtype: torch.dtype, option: str, batch: str) -> Call:
     """Windows, sinks, encoders, and parts of wider rows."""
     return extend(library, draw, dtype, BATCHES[batch], sizes=(96, 64), **OPTIONS[option])
+
+
+@cases(
+    "extend_attention_cpu",
+    dtype=DTYPES,
+    cap=[1.0, 30.0],
+    option=["int32", "window=7", "sinks", "behind_encoder"],
+    batch=["continued", "mixed"],
+)
+def extend_attention_softcap(
+    library: Any, draw: Draw, *, dtype: torch.dtype, cap: float, option: str, batch: str
+) -> Call:
+    """Caps on scores that are within and beyond them, with what hides some of the tokens."""
+    return extend(library, draw, dtype, BATCHES[batch], sizes=(96, 64), softcap=cap, spread=8.0, **OPTIONS[option])
 
 
 @cases("extend_attention_cpu", dtype=[torch.bfloat16], batch=["257", "1025"], window=[0, 90])

@@ -162,6 +162,15 @@ def decode_attention_options(
     return decode(library, draw, dtype, LENGTHS[lengths], heads=heads, sizes=(96, 64), **options)
 
 
+@cases("decode_attention_cpu", dtype=DTYPES, heads=[(4, 4), (8, 2)], window=[1, 40], lengths=["short", "long"])
+def decode_attention_encoder_window(
+    library: Any, draw: Draw, *, dtype: torch.dtype, heads: tuple[int, int], window: int, lengths: str
+) -> Call:
+    """Windows that show the last of the tokens behind an encoder's."""
+    options = {"splits": 2, "window": window, "encoder": "before"}
+    return decode(library, draw, dtype, LENGTHS[lengths], heads=heads, sizes=(96, 64), **options)
+
+
 # DeepSeek V3's heads, and small ones; one request, few and many, as the kernel then takes 6, 11 or 22 heads at once.
 @cases(
     "decode_attention_cpu",

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
 
+from cases import versions
 from cases.matmul import TRUE
 from cases.matmul_batched import product
 from cases.matmul_bf16 import linear
 from cases.matmul_fp8 import block_scaled, weights
-from harness.case import Call, cases
+from harness.case import Call, cases, refusal
 from harness.draw import Draw
 from harness.expected import Exact
+from harness.ranks import run_ranks, shared
 from oracles import formats_fp8
 
 
@@ -76,3 +80,83 @@ def float8_linear_prepack_scales(library: Any, draw: Draw) -> Call:
         return {"same": torch.tensor(scales.shape == (32,))}
 
     return Call(run, lambda: {"same": TRUE})
+
+
+E4M3 = torch.float8_e4m3fn
+WEIGHT = torch.zeros(32, 32)
+
+
+def _alone(library: Any, call: Callable[[], object]) -> Call:
+    """A call whose result does not matter, in a process of its own: it may be the end of it."""
+    done = shared(torch.zeros(1))
+
+    def body() -> None:
+        call()
+        done.fill_(1)
+
+    def run() -> dict[str, torch.Tensor]:
+        run_ranks(library, [body])
+        return {"done": done}
+
+    return Call(run, lambda: {"done": Exact(torch.ones(1))})
+
+
+def _product(library: Any, kind: str, x: torch.Tensor) -> object:
+    """Multiply rows with a packed weight of zeros."""
+    out = torch.zeros_like(x)
+    match kind:
+        case "plain":
+            given = {"out": out, "mat1": x, "mat2": library.convert_weight_packed(WEIGHT.to(x.dtype)), "bias": None}
+            return versions.call(library, "weight_packed_linear", {**given, "is_vnni": True})
+        case "int8":
+            packed = library.convert_weight_packed(WEIGHT.to(torch.int8))
+            return library.int8_scaled_mm_with_quant(x, packed, torch.ones(32), None, x.dtype, True)
+        case _:
+            packed = library.convert_weight_packed(WEIGHT.to(E4M3))
+            return library.fp8_scaled_mm_cpu(x, packed, torch.ones(1, 1), [32, 128], None, x.dtype, True)
+
+
+KINDS = ["plain", "int8", "fp8"]
+PRODUCTS = ("weight_packed_linear", "int8_scaled_mm_with_quant", "fp8_scaled_mm_cpu", "convert_weight_packed")
+
+
+@cases(*PRODUCTS)
+def packed_products_no_rows(library: Any, draw: Draw) -> Call:  # noqa: ARG001
+    """No rows."""
+    x = torch.empty(0, 32, dtype=torch.bfloat16)
+    return _alone(library, lambda: [_product(library, kind, x) for kind in KINDS])
+
+
+@cases(*PRODUCTS, rows=[3, 6])
+def packed_products_float16(library: Any, draw: Draw, *, rows: int) -> Call:
+    """Inputs in float16 are computed or refused."""
+    x = draw.normal((rows, 32), torch.float16)
+    return _alone(library, lambda: [refusal(partial(_product, library, kind, x)) for kind in KINDS])
+
+
+@cases(
+    "fp8_scaled_mm_with_quant",
+    "float8_linear_prepack_cpu",
+    dtype=[torch.bfloat16, torch.float32],
+    packed=[False, True],
+    scaled=[False, True],
+)
+def fp8_scaled_mm_no_rows(
+    library: Any,
+    draw: Draw,  # noqa: ARG001
+    *,
+    dtype: torch.dtype,
+    packed: bool,
+    scaled: bool,
+) -> Call:
+    """No rows, which have a scale each, or all one."""
+    plain, given = (WEIGHT.to(E4M3), torch.ones(32, 1)), torch.ones(1) if scaled else None
+
+    def call() -> None:
+        ready = library.float8_linear_prepack_cpu(*plain)
+        x = torch.empty(0, 32, dtype=dtype)
+        weight, scales = ready if packed else plain
+        out = library.fp8_scaled_mm_with_quant(x, given, not scaled, weight, scales, None, torch.float32)
+        assert out.shape == (0, 32)
+
+    return _alone(library, call)
