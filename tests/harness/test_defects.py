@@ -168,5 +168,5 @@ def test_the_tables_name_what_there_is() -> None:
     assert all(text.strip() for written in library._unmarked().values() for text in written.values())
     for name in ("_C", "_C_AVX512", "_C_AVX2"):
         known = library._known(name)
-        assert set(known) <= {"cut_off"}
+        assert set(known) <= {"cut_off", "fault"}
         assert set(known.get("cut_off", [])) <= set(FLOATS)

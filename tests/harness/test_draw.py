@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import multiprocessing
+import signal
+
 import pytest
 import torch
 
@@ -55,6 +60,20 @@ def test_the_output_that_was_overrun_is_named() -> None:
     second = draw.output([3], torch.int8)
     second.as_strided((1,), (1,), second.storage_offset() + 3).zero_()
     assert draw.damage() == "the operator wrote after the memory of its output 1"
+
+
+@pytest.mark.parametrize(("shape", "dtype"), [((3, 17), torch.float32), ((5000,), torch.bfloat16), ((), torch.int8)])
+def test_behind_a_tensor_at_an_edge_nobody_may_read(shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    draw = Draw(1)
+    values = draw.normal(shape, torch.float32).to(dtype)
+    edge = draw.at_edge(values)
+    assert torch.equal(edge, values)
+    behind = edge.data_ptr() + edge.numel() * edge.itemsize
+    assert behind % mmap.PAGESIZE == 0
+    process = multiprocessing.get_context("fork").Process(target=ctypes.string_at, args=(behind, 1))
+    process.start()
+    process.join()
+    assert process.exitcode in {-signal.SIGSEGV, -signal.SIGBUS}
 
 
 def test_inputs_depend_on_the_name_alone() -> None:

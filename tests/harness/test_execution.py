@@ -222,9 +222,10 @@ def test_a_library_that_cuts_off_may_err_by_twice_as_much(
 
 
 def test_a_library_is_known_by_the_name_of_its_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "libraries.toml").write_text('[_C_OLD]\ncut_off = ["bfloat16"]\n')
+    (tmp_path / "libraries.toml").write_text('[_C_OLD]\ncut_off = ["bfloat16"]\nfault = "Cut off"\n')
     monkeypatch.setattr(libraries, "TABLES", tmp_path)
     monkeypatch.setattr(torch.ops, "load_library", lambda _: None)
     old, new = Library(tmp_path / "_C_OLD.abi3.so"), Library(tmp_path / "_C.abi3.so")
+    mended = Library(tmp_path / "_C_OLD.abi3.so", mended=["Cut off"])
     assert (old.name, new.name) == ("_C_OLD", "_C")
-    assert (old.cut_off, new.cut_off) == ({"bfloat16"}, frozenset())
+    assert (old.cut_off, new.cut_off, mended.cut_off) == ({"bfloat16"}, frozenset(), frozenset())

@@ -41,7 +41,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     try:
-        config.stash[LIBRARY] = Library(config.getoption("library"))
+        config.stash[LIBRARY] = Library(config.getoption("library"), mended=config.getoption("mended"))
     except OSError as error:
         pytest.exit(str(error.__cause__ or error), UNLOADABLE)
 

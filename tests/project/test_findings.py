@@ -48,6 +48,12 @@ def test_each_row_is_a_defect() -> None:
     assert ROWS & set(DEFECTS) == ROWS
 
 
+def test_patches_that_are_named_are_there() -> None:
+    named = re.findall(r"`(\d{4}-[a-z0-9-]+)`", FINDINGS)
+    assert named
+    assert not [name for name in named if not (ROOT / "patches" / f"{name}.patch").is_file()]
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_each_fault_of_a_machine_names_its_patch(machine: str) -> None:
     rows = [line for line in MACHINES[machine].splitlines() if line.startswith("| ") and "what is wrong" not in line]
@@ -57,6 +63,10 @@ def test_each_fault_of_a_machine_names_its_patch(machine: str) -> None:
         assert (
             (ROOT / "patches" / f"{patch[1]}.patch").is_file() if patch else line.endswith("| none: cases accept it |")
         )
+
+
+def test_what_libraries_have_is_a_finding() -> None:
+    assert {known["fault"] for known in table("libraries.toml").values()} <= HEADINGS
 
 
 @pytest.mark.parametrize("name", ["libraries.toml", "schemas.toml"])

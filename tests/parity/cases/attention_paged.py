@@ -104,6 +104,15 @@ def paged_attention_options(library: Any, draw: Draw, *, isa: str, dtype: torch.
     return attention_call(library, draw, Batch(dtype, BATCHES[batch], isa, **OPTIONS[option]))
 
 
+@cases(*OPERATORS, isa=["native", "vec", "vec16"], sinks=[torch.bfloat16, torch.float32], heads=[(8, 2), (5, 1)])
+def paged_attention_sinks_edge(
+    library: Any, draw: Draw, *, isa: str, sinks: torch.dtype, heads: tuple[int, int]
+) -> Call:
+    """Groups of fewer heads than vectors have elements, where nothing may be read behind the last head's sink."""
+    batch = Batch(torch.bfloat16, BATCHES["mixed"], isa, heads, sinks=sinks, edge=True)
+    return attention_call(library, draw, batch)
+
+
 @cases(
     *OPERATORS,
     isa=["native", "vec", "vec16"],

@@ -230,3 +230,39 @@ def dynamic_scaled_int8_quant_refused(library: Any, draw: Draw, *, what: str) ->
     out, x = _refused(draw, what)
     scales = draw.output((8, 1), torch.float32)
     return refused(lambda: library.dynamic_scaled_int8_quant(out, x, scales, None))
+
+
+@cases("static_scaled_int8_quant", dtype=DTYPES, shape=[(3, 5), (2, 17), (1, 31)], zero_point=[None, 3])
+def static_scaled_int8_quant_edge(
+    library: Any, draw: Draw, *, dtype: torch.dtype, shape: tuple[int, int], zero_point: int | None
+) -> Call:
+    """Rows that are no multiple of vectors, where nothing may be read behind the last one."""
+    x, out, step = draw.at_edge(draw.normal(shape, dtype)), draw.output(shape, torch.int8), torch.tensor([0.0231])
+    offset = None if zero_point is None else torch.tensor([zero_point], dtype=torch.int32)
+
+    def run() -> dict[str, torch.Tensor]:
+        library.static_scaled_int8_quant(out, x, step, offset)
+        return {"out": wide(out)}
+
+    return Call(run, lambda: {"out": oracle.quantise(x.double(), step.double(), zero_point or 0.0)})
+
+
+@cases("dynamic_scaled_int8_quant", dtype=DTYPES, shape=[(3, 5), (2, 17), (1, 31)], with_zero_point=[False, True])
+def dynamic_scaled_int8_quant_edge(
+    library: Any, draw: Draw, *, dtype: torch.dtype, shape: tuple[int, int], with_zero_point: bool
+) -> Call:
+    """Rows that are no multiple of vectors, where nothing may be read behind the last one."""
+    x, out = draw.at_edge(draw.normal(shape, dtype)), draw.output(shape, torch.int8)
+    scales = draw.output((shape[0], 1), torch.float32)
+    offsets = draw.output((shape[0], 1), torch.int32) if with_zero_point else None
+
+    def run() -> dict[str, torch.Tensor]:
+        library.dynamic_scaled_int8_quant(out, x, scales, offsets)
+        return {"scale" if offsets is None else "range_scale": scales}
+
+    def expected() -> dict[str, Expected]:
+        if with_zero_point:
+            return {"range_scale": oracle.range_scale(x.double())}
+        return {"scale": oracle.symmetric_scale(x.double())}
+
+    return Call(run, expected)

@@ -142,6 +142,28 @@ def _product(
     return Call(run, expected)
 
 
+@cases(*SCALED, dtype=ALL, outputs=[5, 17, 31], rows=[1, 40])
+def onednn_scaled_mm_edge(library: Any, draw: Draw, *, dtype: torch.dtype, outputs: int, rows: int) -> Call:
+    """A bias, and what zero points are multiplied by, behind which nothing may be read."""
+    weight, a = narrow(draw, [outputs, 16]).t(), draw.integers([rows, 16], -128, 128, torch.int8)
+    a_scale, b_scale = draw.uniform([rows, 1], 0.001, 0.01), draw.uniform([1, outputs], 0.001, 0.01)
+    zero_point, bias = draw.integers([rows, 1], -300, 300, torch.int32), draw.at_edge(draw.normal([outputs], dtype))
+    sums = draw.at_edge(weight.sum(0, keepdim=True, dtype=torch.float32) * b_scale)
+    out = draw.output((rows, outputs), dtype)
+
+    def run() -> dict[str, torch.Tensor]:
+        made = library.create_onednn_scaled_mm_handler(weight, b_scale, dtype, True, True, CACHED)
+        with released(library, made) as handler:
+            library.onednn_scaled_mm(out, a, a_scale, zero_point, sums, bias, handler)
+        return {"out": out}
+
+    def expected() -> dict[str, Near]:
+        exact = (part.double() for part in (a, weight, a_scale, b_scale, zero_point, bias))
+        return {"out": oracle.scaled_product(*exact)}
+
+    return Call(run, expected)
+
+
 @cases(*SCALED, by_row=[False, True], cached=[1, 2])
 def onednn_scaled_mm_two_handlers(library: Any, draw: Draw, *, by_row: bool, cached: int) -> Call:
     """Handlers of one shape have weights and scales of their own, though they share primitives."""

@@ -38,6 +38,7 @@ class Batch:
         split: Whether the keys of one query may be divided among threads.
         strided: Whether queries, keys and values are parts of wider rows.
         spoilt: Whether one component of one query's head is not a number.
+        edge: Whether nothing may be read behind the sinks.
     """
 
     dtype: torch.dtype
@@ -58,6 +59,7 @@ class Batch:
     split: bool = False
     strided: bool = False
     spoilt: bool = False
+    edge: bool = False
 
 
 def has_kernel(library: Any, isa: str, size: int, dtype: torch.dtype, cache: str = "auto") -> bool:
@@ -147,9 +149,16 @@ def _tensors(draw: Draw, batch: Batch) -> Tensors:
         torch.cat(slots),
         table,
         2.0 ** -(torch.arange(heads) + 1.0) if batch.alibi else None,
-        # Kernels read 16 at once, whatever they need.
-        None if batch.sinks is None else draw.normal([heads + 16], batch.sinks, 3.0)[:heads],
+        _sinks(draw, batch),
     )
+
+
+def _sinks(draw: Draw, batch: Batch) -> torch.Tensor | None:
+    """Return a sink for each head, in front of others."""
+    if batch.sinks is None:
+        return None
+    sinks = draw.normal([batch.heads[0] + 16], batch.sinks, 3.0)[: batch.heads[0]]
+    return draw.at_edge(sinks) if batch.edge else sinks
 
 
 def _table(draw: Draw, batch: Batch) -> torch.Tensor:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -82,6 +84,17 @@ class Draw:
         self._guard(f"between the rows of its output {self._outputs - 1}", wide[..., width:])
         wide[..., :width] = values
         return wide[..., :width]
+
+    def at_edge(self, values: torch.Tensor) -> torch.Tensor:
+        """Return a contiguous copy that ends where a page begins that may not be read: who does gets a signal."""
+        size = values.numel() * values.itemsize
+        pages = -(-size // mmap.PAGESIZE) * mmap.PAGESIZE
+        block = mmap.mmap(-1, pages + mmap.PAGESIZE)
+        edge = ctypes.addressof(ctypes.c_char.from_buffer(block, pages))
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(edge), ctypes.c_size_t(mmap.PAGESIZE), 0):
+            raise OSError("a page cannot be protected")
+        flat = torch.frombuffer(block, dtype=values.dtype, count=values.numel(), offset=pages - size)
+        return flat.view(values.shape).copy_(values)
 
     def damage(self) -> str:
         """Say whether memory beside an output was written; empty if not."""

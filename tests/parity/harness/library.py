@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,8 +34,13 @@ class Library:
         cut_off: Formats that it cuts numbers off to instead of rounding, from ``libraries.toml``.
     """
 
-    def __init__(self, path: Path, *, checked: bool = True) -> None:
+    def __init__(self, path: Path, *, checked: bool = True, mended: Collection[str] = ()) -> None:
         """Load a library.
+
+        Args:
+            path: Its file.
+            checked: Whether arguments that operators only read are compared.
+            mended: Names of the known faults that it does not have, as its wheel says.
 
         Raises:
             OSError: It cannot be loaded.
@@ -43,7 +48,8 @@ class Library:
         before = set(_registered())
         torch.ops.load_library(str(path))
         self.path = path
-        self.cut_off = frozenset(_known(self.name).get("cut_off", ()))
+        known = _known(self.name)
+        self.cut_off = frozenset(() if known.get("fault") in mended else known.get("cut_off", ()))
         self._checked = checked
         self.operators = sorted({name.partition(".")[0] for name in set(_registered()) - before})
         self.called: set[str] = set()
