@@ -64,7 +64,7 @@ def library() -> Iterator[Library]:
         definition.define(f"{function.__name__}(Tensor! out, Tensor x) -> ()")
         definition.impl(function.__name__, lambda out, x, function=function: function(out, x), "CPU")
     made = Library.__new__(Library)
-    made.path, made.cut_off, made._checked = Path("_C_MADE_UP.abi3.so"), frozenset(), True
+    made.path, made.cut_off, made._checked, made._all_marked = Path("_C_MADE_UP.abi3.so"), frozenset(), True, False
     made.operators, made.called, made.made = [function.__name__ for function in OPERATORS], set(), []
     definition.define("doubled(Tensor(a!) out, Tensor x, bool wide) -> (Tensor, Tensor(a!))")
     definition.impl("doubled", doubled, "CPU")

@@ -163,6 +163,8 @@ def test_what_a_schema_does_not_mark_may_be_written_if_it_is_known(
     libraries._unmarked.cache_clear()
     try:
         assert run_case(doubling("double_and_spoil"), library, 1).problems == []
+        monkeypatch.setattr(library, "_all_marked", True)  # a wheel that says that this fault is mended
+        assert "changed its argument 'x'" in run_case(doubling("double_and_spoil"), library, 1).problems[0]
     finally:
         libraries._unmarked.cache_clear()
 

@@ -12,7 +12,7 @@ from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.source.acl import NAME as ACL_NAME
-from cpuwheels.source.patches import LEFT_OUT
+from cpuwheels.source.patches import mended
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
@@ -148,8 +148,7 @@ class Provenance(KernelFacts):
     @property
     def mended(self) -> tuple[str, ...]:
         """Names of the faults of upstream's kernels that these kernels do not have, as docs/findings.md has them."""
-        faults = (fault for patch in self.patches if patch.state != LEFT_OUT for fault in patch.mends)
-        return tuple(sorted(set(faults)))
+        return tuple(sorted(mended(self.patches)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""

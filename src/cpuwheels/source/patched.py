@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.filesystem import link_or_copy, write_atomic
 from cpuwheels.core.sealed_entry import skip_manifest
-from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, apply_series
+from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, apply_series, mended
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +44,9 @@ class PreparedSource:
     patches: tuple[AppliedPatch, ...]
 
     @property
-    def mended(self) -> tuple[str, ...]:
+    def mended(self) -> frozenset[str]:
         """Faults of upstream's kernels that it does not have any more."""
-        return tuple(dict.fromkeys(fault for patch in self.patches for fault in patch.mended))
+        return mended(self.patches)
 
 
 def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patch]) -> PreparedSource:
@@ -92,5 +92,5 @@ def _report(prepared: PreparedSource, reporter: Reporter) -> None:
         elif patch.state == LEFT_OUT:
             reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.mends)}")
     if prepared.mended:
-        files = sum(bool(patch.mended) for patch in prepared.patches)
+        files = sum(bool(patch.mends) and patch.state != LEFT_OUT for patch in prepared.patches)
         reporter.info(f"{len(prepared.mended)} faults of upstream's kernels are mended by {files} patches")

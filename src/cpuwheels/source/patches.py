@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, Protocol
 
 from unidiff.errors import UnidiffParseError
 from unidiff.patch import PatchSet
@@ -20,7 +20,7 @@ from cpuwheels.core.errors import PatchError
 from cpuwheels.core.filesystem import write_atomic
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from cpuwheels.config.patch_series import Lacks, Patch
@@ -47,11 +47,6 @@ class AppliedPatch:
     state: State
     mends: tuple[str, ...] = ()
 
-    @property
-    def mended(self) -> tuple[str, ...]:
-        """The faults that the source does not have any more."""
-        return () if self.state == LEFT_OUT else self.mends
-
 
 @dataclass(frozen=True)
 class Hunk:
@@ -61,6 +56,24 @@ class Hunk:
     header: str
     old: str
     new: str
+
+
+class Mending(Protocol):
+    """What became of a patch, and the faults that it mends or takes part in mending."""
+
+    @property
+    def state(self) -> str:
+        """As `AppliedPatch` has it."""
+
+    @property
+    def mends(self) -> tuple[str, ...]:
+        """Likewise."""
+
+
+def mended(patches: Iterable[Mending]) -> frozenset[str]:
+    """Return the faults that a source does not have any more: all patches that mend one are there."""
+    states = [(patch.state == LEFT_OUT, fault) for patch in patches for fault in patch.mends]
+    return frozenset(fault for _, fault in states) - {fault for is_left_out, fault in states if is_left_out}
 
 
 def apply_series(

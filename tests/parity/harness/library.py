@@ -13,6 +13,9 @@ import torch
 from harness.compare import bits
 
 TABLES = Path(__file__).parent.parent
+UNMARKED = "Schemas that do not say what is written"
+"""The known fault that ``schemas.toml`` is about."""
+
 NAMESPACE = "_C"
 """Every one of upstream's CPU libraries registers its operators there; so each needs a process of its own."""
 
@@ -50,7 +53,7 @@ class Library:
         self.path = path
         known = _known(self.name)
         self.cut_off = frozenset(() if known.get("fault") in mended else known.get("cut_off", ()))
-        self._checked = checked
+        self._checked, self._all_marked = checked, UNMARKED in mended
         self.operators = sorted({name.partition(".")[0] for name in set(_registered()) - before})
         self.called: set[str] = set()
         self.made: list[torch.Tensor] = []
@@ -75,7 +78,7 @@ class Library:
             kept = [
                 (argument.name, tensor, _memory(tensor).clone())
                 for argument, value in bound(schema, arguments, keywords)
-                if not may_write(name, argument)
+                if not (is_marked(argument) if self._all_marked else may_write(name, argument))
                 for tensor in tensors(value)
             ]
             result = packet(*arguments, **keywords)
@@ -106,9 +109,12 @@ def _known(library: str) -> Mapping[str, Any]:
 
 def may_write(operator: str, argument: Any) -> bool:
     """Return whether an operator may change an argument, by its schema or by what ``schemas.toml`` knows of it."""
-    if argument.alias_info is not None and argument.alias_info.is_write:
-        return True
-    return argument.name in _unmarked().get(operator, {})
+    return is_marked(argument) or argument.name in _unmarked().get(operator, {})
+
+
+def is_marked(argument: Any) -> bool:
+    """Return whether a schema marks an argument as written."""
+    return argument.alias_info is not None and argument.alias_info.is_write
 
 
 @cache

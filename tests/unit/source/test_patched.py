@@ -102,7 +102,7 @@ def test_faults_that_are_mended_and_those_that_stay_are_told(
     (patches / "0002-b.patch").write_text(TEXT.replace("-old", "-not there").replace("+new", "+other"))
     series = [mending("0001-a.patch", "One fault", "Another"), mending("0002-b.patch", "A third")]
     for _ in range(2):  # the second time from the store
-        assert prepare_source(context, source, series).mended == ("One fault", "Another")
+        assert prepare_source(context, source, series).mended == {"One fault", "Another"}
     assert "2 faults of upstream's kernels are mended by 1 patches" in story.getvalue()
     assert "NOTE patch 0002-b.patch does not apply; these kernels have: A third" in story.getvalue()
     with pytest.raises(PatchError, match=r"0002-b\.patch does not apply"):

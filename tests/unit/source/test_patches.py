@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cpuwheels.config.patch_series import Lacks, Patch
 from cpuwheels.core.errors import PatchError
-from cpuwheels.source.patches import LEFT_OUT, Hunk, apply_series, judge, read_hunks
+from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, Hunk, apply_series, judge, mended, read_hunks
 
 PATCH = """--- a/file.txt
 +++ b/file.txt
@@ -34,7 +34,9 @@ def tree(tmp_path: Path) -> Path:
 def test_a_commit_may_do_without_a_patch_that_mends_a_fault(tree: Path) -> None:
     (tree / "file.txt").write_text("something else\n")
     (left,) = apply_series([patch(mends=("A fault",))], tree.parent, tree, released=False)
-    assert (left.state, left.mends, left.mended) == (LEFT_OUT, ("A fault",), ())
+    assert (left.state, left.mends, mended([left])) == (LEFT_OUT, ("A fault",), frozenset())
+    other = AppliedPatch("0002-b.patch", "", "applied", ("A fault", "Another"))
+    assert mended([left, other]) == {"Another"}  # of two patches for one fault, one is not enough
     assert (tree / "file.txt").read_text() == "something else\n"
 
 
@@ -54,7 +56,7 @@ def test_no_other_patch_is_left_out(tree: Path, mends: tuple[str, ...], *, relea
 def test_a_fault_is_mended_by_us_or_upstream(tree: Path) -> None:
     for state in ("applied", "upstream"):
         (done,) = apply_series([patch(mends=("A fault",))], tree.parent, tree)
-        assert (done.state, done.mended) == (state, ("A fault",))
+        assert (done.state, mended([done])) == (state, {"A fault"})
 
 
 def test_applies_once_and_is_then_recognised(tree: Path) -> None:
