@@ -1,0 +1,55 @@
+"""Our patches on upstream's real sources: each applies to every pinned release that it is for, on every target."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.patch_series import Patch, load_series
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.source.patches import apply_series, mended, read_hunks
+from cpuwheels.source.request import request_source
+from layout import ROOT
+
+MATRIX, SERIES, FOLDER = load_matrix(ROOT), load_series(ROOT), ROOT / "patches"
+RELEASES = [pin.version for pin in MATRIX.releases]
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def release(request: pytest.FixtureRequest) -> tuple[str, Path]:
+    """The sources of a pinned release, unpatched."""
+    source = request_source(request.param, None, MATRIX).get(Store(default_root()), Reporter("tests"))
+    assert source.released
+    return source.version, source.folder
+
+
+@pytest.mark.parametrize("target", [target.id for target in MATRIX.targets])
+@pytest.mark.parametrize("kernels", ["patched", "upstream's"])
+def test_the_series_applies(release: tuple[str, Path], target: str, kernels: str, tmp_path: Path) -> None:
+    version, folder = release
+    series = SERIES.chosen(version, target, mended=kernels == "patched")
+    copied(series, folder, tmp_path)
+    applied = apply_series(series, FOLDER, tmp_path)
+    assert {each.state for each in applied} <= {"applied", "upstream", "not needed"}
+    assert mended(applied) == {fault for patch in series for fault in patch.mends}
+    assert bool(mended(applied)) is (kernels == "patched")
+
+
+def copied(series: tuple[Patch, ...], source: Path, tree: Path) -> None:
+    """Copy the files that patches change, or look at."""
+    names = {hunk.path for patch in series for hunk in read_hunks(FOLDER / patch.file)}
+    names |= {patch.only_if_lacks.file for patch in series if patch.only_if_lacks}
+    for name in filter(lambda name: (source / name).is_file(), names):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source / name, tree / name)
+        (tree / name).chmod(0o644)
+
+
+def test_each_patch_is_for_a_pinned_release() -> None:
+    targets = [target.id for target in MATRIX.targets]
+    for patch in SERIES.patches:
+        assert any(patch.is_for(version, target) for version in RELEASES for target in targets), patch.file
