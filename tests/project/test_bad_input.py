@@ -302,14 +302,14 @@ def test_a_patch_that_is_not_there(project: Project) -> None:
 
 def test_a_torch_that_the_matrix_does_not_know(project: Project) -> None:
     project.serve(project.write_sdist(requirements__cpu_DOT_txt="torch==2.99.0\n").as_uri())
-    message = project.fails(errors.LockedError, "build", "x86", "--source", "0.32.0", "--locked")
+    message = project.fails(errors.LockedError, "build", "x86", "--upstream-kernels", "--source", "0.32.0", "--locked")
     assert "torch 2.99.0, which the matrix does not know" in message
     assert "2.13.0" in message
 
 
 def test_a_source_without_onednn(project: Project) -> None:
     project.serve(project.write_sdist(cmake__cpu_extension_DOT_cmake=CPUINFO).as_uri())
-    message = project.fails(errors.OneDnnError, "build", "x86", "--source", "0.32.0")
+    message = project.fails(errors.OneDnnError, "build", "x86", "--upstream-kernels", "--source", "0.32.0")
     assert "the source names no oneDNN for x86_64" in message
 
 
