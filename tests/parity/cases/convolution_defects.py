@@ -56,16 +56,20 @@ def causal_conv1d_padding(library: Any, draw: Draw) -> Call:
     return Call(run, lambda: {"fwd": Exact(ones), "update": Exact(ones)})
 
 
-@cases("causal_conv1d_fwd_cpu")
-def causal_conv1d_fwd_no_history(library: Any, draw: Draw) -> Call:
-    """Without histories, which are optional, in a process of its own: it may be the end of it."""
+@cases("causal_conv1d_fwd_cpu", pooled=[False, True])
+def causal_conv1d_fwd_no_history(library: Any, draw: Draw, *, pooled: bool) -> Call:
+    """Without histories, or without saying who has one: both are optional.
+
+    It is called in a process of its own, as it may be the end of it.
+    """
     x, weight = torch.ones(CHANNELS, 6, dtype=torch.bfloat16), torch.ones(CHANNELS, WIDTH, dtype=torch.bfloat16)
     ends, out = torch.tensor([0, 6], dtype=torch.int32), shared(draw.output((CHANNELS, 6), torch.bfloat16))
+    pool = _pool(draw, 1) if pooled else None
 
     def body() -> None:
         out.copy_(
             library.causal_conv1d_fwd_cpu(
-                x.T.contiguous().T, weight, None, None, ends, None, None, False, NO_PAD, False
+                x.T.contiguous().T, weight, None, pool, ends, None, None, False, NO_PAD, False
             )
         )
 

@@ -24,11 +24,11 @@ def _layer(draw: Draw, tokens: int, heads: int) -> tuple[torch.Tensor, ...]:
     return query, key, value, -draw.uniform((1, tokens, heads), 0, 1), draw.uniform((1, tokens, heads), 0, 1).bfloat16()
 
 
-@cases("chunk_gated_delta_rule_cpu", poison=["nan", "inf"])
-def chunk_gated_delta_rule_neighbour(library: Any, draw: Draw, *, poison: str) -> Call:
+@cases("chunk_gated_delta_rule_cpu", poison=["nan", "inf"], place=["value", "key"])
+def chunk_gated_delta_rule_neighbour(library: Any, draw: Draw, *, poison: str, place: str) -> Call:
     """One sequence behind another, worked on by the same thread, does not see what the other has."""
     query, key, value, decay, share = _layer(draw, SIZE + 5, 1)
-    value[0, 10] = float(poison)
+    {"value": value, "key": key}[place][0, 20] = float(poison)
 
     def run() -> dict[str, torch.Tensor]:
         threads = torch.get_num_threads()
@@ -39,7 +39,7 @@ def chunk_gated_delta_rule_neighbour(library: Any, draw: Draw, *, poison: str) -
             query, key, value, decay, share, state, True, ends, False, True, _indices(0, 1), EPSILON
         )
         torch.set_num_threads(threads)
-        return {"finite": found[0][0, SIZE:].isfinite().all()}
+        return {"finite": found[0][0, SIZE:].isfinite().all() & state[1].isfinite().all()}
 
     return Call(run, lambda: {"finite": Exact(torch.tensor(True))})
 

@@ -86,20 +86,54 @@ def selective_state_update_source(library: Any, draw: Draw) -> Call:
     return Call(run, lambda: {"state": Exact(_pool([9, 5, 6])), "out": Exact(torch.full((1, 1, 1), 6.0 * WIDTH))})
 
 
-@cases("selective_state_update_cpu")
-def selective_state_update_accepted(library: Any, draw: Draw) -> Call:
-    """Two sequences with two drafts: each goes on from the state behind its last accepted token, and keeps each."""
+@cases("selective_state_update_cpu", layout=["whole", "columns", "in place", "unkept"])
+def selective_state_update_accepted(library: Any, draw: Draw, *, layout: str) -> Call:
+    """Two sequences with two drafts: each goes on from the state behind its last accepted token, and keeps each.
+
+    The table of slots may be some columns of a wider one, and stands for both where only the slots to read are given.
+    A state that has no slot to be kept in is not kept, but the next token goes on from it.
+    """
     state, x = draw.guarded(_pool([9, 10, 20, 30, 40])), torch.ones(4, 1, 1)
     out, table = draw.output(x.shape, torch.float32), torch.tensor([[1, 2], [3, 4]], dtype=torch.int32)
     accepted, ends = (torch.tensor(each, dtype=torch.int32) for each in ([2, 1], [0, 2, 4]))
+    target: torch.Tensor | None = table
+    if layout == "columns":
+        table = target = torch.tensor([[1, 2, 0], [3, 4, 0]], dtype=torch.int32)[:, :2]
+    elif layout == "in place":
+        target = None
+    elif layout == "unkept":
+        target = torch.tensor([[NO_SLOT, 2], [NO_SLOT, 4]], dtype=torch.int32)
 
     def run() -> dict[str, torch.Tensor]:
-        _update(library, state, x, out, slots=(table, table), accepted=accepted, ends=ends)
+        _update(library, state, x, out, slots=(table, target), accepted=accepted, ends=ends)
         return {"state": state, "out": out}
 
     def expected() -> dict[str, Exact]:
         sums = torch.tensor([21.0, 22, 31, 32])[:, None, None] * WIDTH
-        return {"state": Exact(_pool([9, 21, 22, 31, 32])), "out": Exact(sums)}
+        kept = [9, 10, 22, 30, 32] if layout == "unkept" else [9, 21, 22, 31, 32]
+        return {"state": Exact(_pool(kept)), "out": Exact(sums)}
+
+    return Call(run, expected)
+
+
+@cases("selective_state_update_cpu")
+def selective_state_update_components(library: Any, draw: Draw) -> Call:
+    """A step, its bias and a skip for each component of a head."""
+    state, x = draw.guarded(torch.full((1, 2, 3, WIDTH), 5.0)), torch.ones(1, 2, 3)
+    step, bias, skip = (draw.integers((2, 3), 0, 8).float() for _ in range(3))
+    out, ones = draw.output(x.shape, torch.float32), torch.ones(1, 2, WIDTH)
+
+    def run() -> dict[str, torch.Tensor]:
+        options = (skip, None, bias, False, None, None, NO_SLOT, out, None, None)
+        library.selective_state_update_cpu(state, x, step[None], torch.zeros(2), ones, ones, *options)
+        return {"state": state, "out": out}
+
+    def expected() -> dict[str, Exact]:
+        after = 5 + (step + bias)
+        return {
+            "state": Exact(after[None, ..., None].expand(1, 2, 3, WIDTH).clone()),
+            "out": Exact((after * WIDTH + skip)[None]),
+        }
 
     return Call(run, expected)
 
