@@ -17,7 +17,7 @@ from harness import execution, ranks
 from harness.case import Call, Case
 from harness.execution import run_case
 from harness.library import Library
-from harness.ranks import Member, RanksError, run_group, run_ranks, shared
+from harness.ranks import Member, RanksError, run_alone, run_group, run_ranks, shared
 
 FOREVER = 30
 """Seconds that no rank gets to sleep."""
@@ -175,3 +175,18 @@ def test_a_case_that_waits_for_ever_ends_its_process(library: Library, monkeypat
 def test_after_a_case_the_clock_is_stopped(library: Library, run: Callable[[], object]) -> None:
     run_case(case_of(run), library, 1)
     assert signal.alarm(0) == 0
+
+
+def test_a_call_alone_may_end_its_process(library: Library) -> None:
+    x = torch.arange(3.0)
+
+    def run() -> dict[str, torch.Tensor]:
+        out = torch.empty(3)
+        library.double(out, x)
+        return {"out": out}
+
+    library.called.clear()
+    assert torch.equal(run_alone(library, run)["out"], x * 2)
+    assert library.called == {"double"}
+    with pytest.raises(RanksError, match="killed by SIGSEGV"):
+        run_alone(library, lambda: os.kill(os.getpid(), signal.SIGSEGV))  # type: ignore[arg-type,func-returns-value]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -110,7 +111,7 @@ def paged_attention_sinks_edge(
 ) -> Call:
     """Groups of fewer heads than vectors have elements, where nothing may be read behind the last head's sink."""
     batch = Batch(torch.bfloat16, BATCHES["mixed"], isa, heads, sinks=sinks, edge=True)
-    return attention_call(library, draw, batch)
+    return replace(attention_call(library, draw, batch), alone=True)
 
 
 @cases(

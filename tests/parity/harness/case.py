@@ -28,12 +28,14 @@ class Call:
         expected: What the oracle says, by the same names. Called before ``run``, as operators change their inputs.
         close: Frees what was made for the call.
         formats: Formats of outputs that depend on a parameter other than ``dtype``.
+        alone: Whether it is first run in a process of its own, which a fault may end.
     """
 
     run: Callable[[], Mapping[str, torch.Tensor]]
     expected: Callable[[], Mapping[str, Expected]]
     close: Callable[[], object] = lambda: None
     formats: Mapping[str, torch.dtype] = field(default_factory=dict)
+    alone: bool = False
 
 
 @dataclass(frozen=True)

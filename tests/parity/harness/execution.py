@@ -16,6 +16,7 @@ from harness.expected import Near
 from harness.formats import name_of
 from harness.library import Library
 from harness.limits import Bound, OperatorLimits, operator_limits
+from harness.ranks import run_alone
 
 SECONDS = 300
 """A case that takes longer ends its process by SIGALRM: an operator that waits for ever cannot be stopped otherwise."""
@@ -71,7 +72,7 @@ def _judge(case: Case, library: Library, limits: OperatorLimits, outcome: Outcom
     call = case.build(library, draw)
     expected = call.expected()
     started = time.perf_counter()
-    returned = call.run()
+    returned = run_alone(library, call.run) if call.alone else call.run()
     outcome.outputs, made = _copies(returned), {name for name in returned if library.has_made(returned[name])}
     outcome.seconds = time.perf_counter() - started
     if damage := draw.damage():

@@ -6,10 +6,11 @@ import faulthandler
 import multiprocessing
 import secrets
 import signal
+import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.connection import Connection, wait
@@ -50,6 +51,18 @@ def shared(tensor: torch.Tensor) -> torch.Tensor:
     """Move a tensor, with its guards, to memory that it will share with the ranks; what they write is seen here."""
     tensor.share_memory_()
     return tensor
+
+
+def run_alone(library: Any, run: Callable[[], Mapping[str, torch.Tensor]]) -> Mapping[str, torch.Tensor]:
+    """Run a call in a process of its own, and return its outputs.
+
+    Raises:
+        RanksError: It raised, died, or took too long.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        outputs = Path(folder) / "outputs.pt"
+        run_ranks(library, [lambda: torch.save(dict(run()), outputs)])
+        return torch.load(outputs)
 
 
 def run_ranks(library: Any, bodies: Sequence[Callable[[], object]], *, seconds: int = SECONDS) -> None:
