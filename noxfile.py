@@ -253,6 +253,13 @@ def bench(session: nox.Session) -> None:
     session.run("python", "benchmarks/bench.py", *session.posargs)
 
 
+@nox.session(name="upstream-reports", default=False, tags=["upkeep"])
+def upstream_reports(session: nox.Session) -> None:
+    """Write docs/upstream/; -- --check, or -- --run --unpatched WHEEL --patched WHEEL to run the reproducers."""
+    _install(session, "dev")
+    session.run("python", ".ci/upstream_reports.py", *session.posargs)
+
+
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Build the sdist and the wheel of this project and check them; -- --dev for a commit without a tag."""

@@ -13,6 +13,8 @@ from markdown_pages import anchors, broken, code_paths, links, pages
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages(ROOT)}
 UPSTREAM = re.compile(r"vllm/")
 """Files of vLLM's sources."""
+REPORTS = "docs/upstream/"
+"""Each report is listed in that folder's own index, and names files of vLLM's tests."""
 LAYOUT = "docs/reference/layout.md"
 """Names modules by their path in their package; it is generated from the files themselves."""
 
@@ -22,7 +24,7 @@ def test_no_link_is_broken(name: str) -> None:
     assert list(broken(PAGES[name])) == []
 
 
-@pytest.mark.parametrize("name", [name for name in PAGES if name != LAYOUT])
+@pytest.mark.parametrize("name", [name for name in PAGES if name != LAYOUT and not name.startswith(REPORTS)])
 def test_each_python_file_that_is_named_exists(name: str) -> None:
     named = {path for path in code_paths(PAGES[name].read_text(encoding="utf-8")) if not UPSTREAM.match(path)}
     assert {
@@ -35,7 +37,9 @@ def test_the_index_lists_every_page_once() -> None:
     listed = [link.partition("#")[0] for link in links(index.read_text(encoding="utf-8"))]
     listed = [(index.parent / link).resolve().relative_to(ROOT).as_posix() for link in listed]
     assert sorted(name for name in listed if name.endswith(".md")) == sorted(
-        name for name in PAGES if name != "docs/index.md"
+        name
+        for name in PAGES
+        if name != "docs/index.md" and (not name.startswith(REPORTS) or name == f"{REPORTS}README.md")
     )
 
 
