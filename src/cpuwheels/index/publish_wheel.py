@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
+from pydantic import ValidationError
 
 from cpuwheels.core.errors import PublishError
-from cpuwheels.index.entry import VARIANT, Speed, read_entry
+from cpuwheels.index.entry import VARIANT, Entry, Speed, read_entry
 from cpuwheels.index.lock import lock_beside
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
@@ -15,11 +16,11 @@ from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.serving.result import SERVE
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.entry import Entry
     from cpuwheels.index.publish import Published
 
 
@@ -76,8 +77,25 @@ def publish_wheel(
     speed = Speed(against=before.filename) if before is not None and same else found.speed
     known = {name: getattr(found, name) for name in ("parity", "tried", "gaps", "served", "sandbox")}
     known |= {"lock": lock, "speed": speed}
-    entry = entry.model_copy(update={**known, "beside": tuple(sorted(found.files))})
+    entry = _with_reports(entry, {**known, "beside": tuple(sorted(found.files))})
     return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content))
+
+
+def _with_reports(entry: Entry, said: Mapping[str, object]) -> Entry:
+    """Return the entry with what the reports say.
+
+    Raises:
+        PublishError: They say what no page of the index can hold, so that nobody could read it any more.
+    """
+    try:
+        return Entry.model_validate({name: getattr(entry, name) for name in Entry.model_fields} | dict(said))
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise PublishError(
+            f"a report of {entry.filename} cannot be published: {fault['loc'][0]}: {fault['msg']}",
+            where=entry.filename,
+            next_step="write the reports again with this version of cpuwheels",
+        ) from error
 
 
 def _require_asked(entry: Entry, wheel: Path, commit: str | None, version: str) -> None:

@@ -164,7 +164,15 @@ class TestByHand:
         assert found.entry.beside == ("record.json",)  # no page can be made from this one, and none is believed
         assert not list((tmp_path / "index").rglob("secret.txt"))
 
-    def parity(self, path: Path, verdict: str, *, sha256: str = "", only: tuple[str, ...] = ()) -> None:
+    def parity(
+        self,
+        path: Path,
+        verdict: str,
+        *,
+        sha256: str = "",
+        only: tuple[str, ...] = (),
+        not_run: dict[str, str] | None = None,
+    ) -> None:
         case = CaseResult(
             name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0
         )
@@ -184,7 +192,7 @@ class TestByHand:
             began="2026",
             seconds=1.0,
             libraries=(library,),
-            not_run={},
+            not_run=not_run or {},
         )
         write_reports(path.parent, report)
 
@@ -196,6 +204,13 @@ class TestByHand:
         assert entry.tried == "level smoke: 1 cases of 1 operators on _C (m)"
         assert {"parity.json", "parity.html"} < set(entry.beside)
         assert check_index(Folder(tmp_path / "index")) == []
+
+    def test_a_report_that_no_page_can_hold_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed", not_run={"_C_AVX2": "x" * 1000})
+        with pytest.raises(PublishError, match="cannot be published: gaps"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+        assert list((tmp_path / "index").iterdir()) == []
 
     def test_a_wheel_whose_parity_failed_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")

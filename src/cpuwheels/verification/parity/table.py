@@ -32,7 +32,7 @@ _MARKS = {
 
 def parity_table(parity: Parity) -> Table:
     """Return a table of operators and libraries: the worst error of each as a share of its limit."""
-    known = {case.known for _, case in parity.cases if case.verdict == "known"}
+    known = parity.known
     table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
     captions = []
     if known:
