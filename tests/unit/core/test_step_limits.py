@@ -95,5 +95,5 @@ def test_cpu_time_of_those_that_ended_counts(tmp_path: Path) -> None:
     before = cpu_seconds(os.getpid())
     work = "import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass"
     subprocess.run([sys.executable, "-c", work], check=True, cwd=tmp_path)
-    assert cpu_seconds(os.getpid()) - before >= 0.5
+    assert cpu_seconds(os.getpid()) - before >= 0.45  # of 0.5: the kernel counts in ticks of 10 ms
     assert cpu_seconds(2**22 + 1) == 0  # more than Linux's largest process id
