@@ -1,4 +1,4 @@
-"""Write docs/upstream/: a report for vLLM's maintainers on each fault that a patch mends.
+"""Write docs/upstream/: a report for vLLM's maintainers on each fault that a patch fixes.
 
     nox -s upstream-reports                                          # writes the pages
     nox -s upstream-reports -- --check                               # are they what would be written?
@@ -81,7 +81,7 @@ class Report:
         features: Those that a CPU needs to show it.
         env: Variables that make it show.
         not_run: Why it was not run, if it cannot be run here.
-        only: The patches that it is about, if others mend a fault of the same name.
+        only: The patches that it is about, if others fix a fault of the same name.
     """
 
     slug: str
@@ -103,13 +103,13 @@ class Report:
         return SOURCES / self.slug
 
     def patches(self, series: Sequence[Patch]) -> tuple[Patch, ...]:
-        """Return those of the series that mend it."""
-        mend = (patch for patch in series if self.fault in patch.mends and machine_of(patch) == self.machine)
-        return tuple(patch for patch in mend if not self.only or patch.file.removesuffix(".patch") in self.only)
+        """Return those of the series that fix it."""
+        fix = (patch for patch in series if self.fault in patch.fixes and machine_of(patch) == self.machine)
+        return tuple(patch for patch in fix if not self.only or patch.file.removesuffix(".patch") in self.only)
 
 
 def machine_of(patch: Patch) -> str:
-    """Return the target that shows what a patch mends."""
+    """Return the target that shows what a patch fixes."""
     return "x86" if not patch.targets or "x86" in patch.targets else patch.targets[0]
 
 
@@ -146,7 +146,7 @@ def render(
 
     Args:
         report: The fault.
-        patches: Those that mend it.
+        patches: Those that fix it.
         releases: Versions of vLLM that they are for.
         change: Their change, and what it is a change to.
         ran: What a run of its reproducer has left.
@@ -165,7 +165,7 @@ def render(
 
 - Affected: vLLM {_span(releases)}, on {MACHINES[report.machine]}; libraries {_code(report.libraries)}
 - Files: {_code(files)}
-- Here: [{report.fault}]({link}), mended by {_code(patch.file.removesuffix(".patch") for patch in patches)}
+- Here: [{report.fault}]({link}), fixed by {_code(patch.file.removesuffix(".patch") for patch in patches)}
 
 ## Reproducer
 
@@ -255,7 +255,7 @@ def render_index(reports: Sequence[Report], series: Sequence[Patch], ran: Mappin
     ]
     return f"""# For upstream
 
-A report on each fault of vLLM's kernels that [a patch mends](../patches.md), for vLLM's maintainers: a reproducer, what
+A report on each fault of vLLM's kernels that [a patch fixes](../patches.md), for vLLM's maintainers: a reproducer, what
 it prints without the patch and with it, the patch, and a test for vLLM's own tests. None was sent yet.
 
 `nox -s upstream-reports -- --run --unpatched WHEEL --patched WHEEL` runs all reproducers and tests on two wheels, one

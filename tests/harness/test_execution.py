@@ -163,7 +163,7 @@ def test_what_a_schema_does_not_mark_may_be_written_if_it_is_known(
     libraries._unmarked.cache_clear()
     try:
         assert run_case(doubling("double_and_spoil"), library, 1).problems == []
-        monkeypatch.setattr(library, "_all_marked", True)  # a wheel that says that this fault is mended
+        monkeypatch.setattr(library, "_all_marked", True)  # a wheel that says that this fault is fixed
         assert "changed its argument 'x'" in run_case(doubling("double_and_spoil"), library, 1).problems[0]
     finally:
         libraries._unmarked.cache_clear()
@@ -228,6 +228,6 @@ def test_a_library_is_known_by_the_name_of_its_file(tmp_path: Path, monkeypatch:
     monkeypatch.setattr(libraries, "TABLES", tmp_path)
     monkeypatch.setattr(torch.ops, "load_library", lambda _: None)
     old, new = Library(tmp_path / "_C_OLD.abi3.so"), Library(tmp_path / "_C.abi3.so")
-    mended = Library(tmp_path / "_C_OLD.abi3.so", mended=["Cut off"])
+    fixed = Library(tmp_path / "_C_OLD.abi3.so", fixed=["Cut off"])
     assert (old.name, new.name) == ("_C_OLD", "_C")
-    assert (old.cut_off, new.cut_off, mended.cut_off) == ({"bfloat16"}, frozenset(), frozenset())
+    assert (old.cut_off, new.cut_off, fixed.cut_off) == ({"bfloat16"}, frozenset(), frozenset())

@@ -234,7 +234,7 @@ class PowerCuts:
 
         Args:
             verify: Told whether the work had ended; raises if the folder is in a state that it may not be in, or if
-                what should mend it does not.
+                what should fix it does not.
 
         Raises:
             AssertionError: It raised; the message has the cut.

@@ -20,7 +20,7 @@ from tiny_project import Tiny, commit_all
 pytestmark = pytest.mark.slow
 
 COMMITS = 12
-KERNEL_COMMENT, BROKEN, MENDED, PYTHON_FAULT, KERNEL_FAULT = 2, 4, 6, 8, 10
+KERNEL_COMMENT, BROKEN, FIXED, PYTHON_FAULT, KERNEL_FAULT = 2, 4, 6, 8, 10
 
 CHECK_KERNEL = """
 import pathlib, sys, torch
@@ -85,7 +85,7 @@ def faulty(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Faulty:
             kernel.write_text(f"// a comment\n{text}")
         elif number == BROKEN:
             kernel.write_text(f"#error broken\n{text}")
-        elif number == MENDED:
+        elif number == FIXED:
             kernel.write_text(text.removeprefix("#error broken\n"))
         elif number == PYTHON_FAULT:
             package.write_text(f"{package.read_text()}wrong = True\n")
@@ -132,7 +132,7 @@ def test_a_fault_in_a_kernel_is_found_past_commits_that_do_not_build(faulty: Fau
     assert kernel_result["suspects"][0]["files"][0] == "csrc/cpu/ops.cpp"
     for probe in kernel_result["probes"]:
         number = faulty.commits.index(probe["commit"])
-        broken = BROKEN <= number < MENDED
+        broken = BROKEN <= number < FIXED
         assert probe["verdict"] == ("skip" if broken else "bad" if number >= KERNEL_FAULT else "good")
         assert (probe["wheel_from"] == "none") == broken
 
@@ -143,7 +143,7 @@ def test_commits_with_the_same_kernels_are_compiled_once(faulty: Faulty, kernel_
     ]
     same = [
         [0, 1],
-        [*range(KERNEL_COMMENT, BROKEN), *range(MENDED, KERNEL_FAULT)],
+        [*range(KERNEL_COMMENT, BROKEN), *range(FIXED, KERNEL_FAULT)],
         list(range(KERNEL_FAULT, COMMITS + 1)),
     ]
     assert built

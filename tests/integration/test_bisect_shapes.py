@@ -96,13 +96,13 @@ def test_a_fault_among_commits_that_do_not_compile_is_told_as_a_range(tiny: Tiny
     written.add("one")
     broken = written.add("two", kernel=f"#error broken\n{text}")
     guilty = written.add("three", kernel=f"#error broken\n{wrong}")
-    mended = written.add("four", kernel=wrong)
+    fixed = written.add("four", kernel=wrong)
     written.add("five")
     check = written.folder.parent / "check.py"
     check.write_text(f"{LOADS}\nsys.exit(float(torch.ops._C.scale(torch.ones(1), 2.0)) != 2)\n")
     result = bisected(tiny, written, f"python {check}")
     assert result["first_bad"] is None
-    assert [suspect["commit"] for suspect in result["suspects"]] == [broken, guilty, mended]
+    assert [suspect["commit"] for suspect in result["suspects"]] == [broken, guilty, fixed]
 
 
 def test_a_kernel_library_that_crashes_while_it_is_loaded(tiny: Tiny, written: Written) -> None:

@@ -117,11 +117,11 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
 
     broken = commit(nightly, "broken", f"#error broken\n{text}")
     wrong = commit(nightly, "wrong", text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 2"))
-    mended = commit(nightly, "mended", f"{text}// mended\n")
+    fixed = commit(nightly, "fixed", f"{text}// fixed\n")
     code, summary, said = nightly.run("--since", one)
     assert code == 42, said
     assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [
-        (mended, "published"),
+        (fixed, "published"),
         (wrong, "wrong"),
         (broken, "failed"),
     ]
@@ -133,7 +133,7 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     assert "#error broken" in why
     assert not (nightly.index / wrong).exists()
     before_it, latest = latest, json.loads((nightly.index / "latest" / "x86.json").read_text())
-    assert (latest["commit"], latest["speed"]["against"]) == (mended, before_it["filename"])
+    assert (latest["commit"], latest["speed"]["against"]) == (fixed, before_it["filename"])
     assert 0.1 < latest["speed"]["ratio"] < 10  # other bytes, the same work
     page = (nightly.index / "index.html").read_text()
     assert "wrong results" in page

@@ -11,7 +11,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.patch_series import Patch, load_series
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store, default_root
-from cpuwheels.source.patches import apply_series, mended, read_hunks
+from cpuwheels.source.patches import apply_series, fixed_faults, read_hunks
 from cpuwheels.source.request import request_source
 from layout import ROOT
 
@@ -31,12 +31,12 @@ def release(request: pytest.FixtureRequest) -> tuple[str, Path]:
 @pytest.mark.parametrize("kernels", ["patched", "upstream's"])
 def test_the_series_applies(release: tuple[str, Path], target: str, kernels: str, tmp_path: Path) -> None:
     version, folder = release
-    series = SERIES.chosen(version, target, mended=kernels == "patched")
+    series = SERIES.chosen(version, target, with_fixes=kernels == "patched")
     copied(series, folder, tmp_path)
     applied = apply_series(series, FOLDER, tmp_path)
     assert {each.state for each in applied} <= {"applied", "upstream", "not needed"}
-    assert mended(applied) == {fault for patch in series for fault in patch.mends}
-    assert bool(mended(applied)) is (kernels == "patched")
+    assert fixed_faults(applied) == {fault for patch in series for fault in patch.fixes}
+    assert bool(fixed_faults(applied)) is (kernels == "patched")
 
 
 def copied(series: tuple[Patch, ...], source: Path, tree: Path) -> None:

@@ -34,14 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
     group.addoption("--wheel-version", default="", help="vLLM's version")
-    group.addoption("--mended", action="append", default=[], help="a known fault that the library does not have")
+    group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     try:
-        config.stash[LIBRARY] = Library(config.getoption("library"), mended=config.getoption("mended"))
+        config.stash[LIBRARY] = Library(config.getoption("library"), fixed=config.getoption("fixed"))
     except OSError as error:
         pytest.exit(str(error.__cause__ or error), UNLOADABLE)
 
@@ -114,7 +114,7 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def build(request: pytest.FixtureRequest) -> Build:
-    return Build(request.config.getoption("wheel_version"), frozenset(request.config.getoption("mended")))
+    return Build(request.config.getoption("wheel_version"), frozenset(request.config.getoption("fixed")))
 
 
 @pytest.fixture(scope="session")

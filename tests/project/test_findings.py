@@ -14,7 +14,7 @@ TABLES = ROOT / "tests" / "parity"
 FINDINGS = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 HEADINGS = set(re.findall(r"^##+ (.+)$", FINDINGS, re.MULTILINE))
 MACHINES = {name: FINDINGS.partition(f"\n## {name}\n")[2].partition("\n## ")[0] for name in ("IBM Z", "Arm")}
-"""Sections on faults that one machine has, and that patches mend."""
+"""Sections on faults that one machine has, and that patches fix."""
 SHARED = "".join(re.split(r"^## (?:IBM Z|Arm)\n(?:(?!^## ).*\n)*", FINDINGS, flags=re.MULTILINE))
 ROWS = set(re.findall(r"^\| ([^|`]+?) \|", SHARED, re.MULTILINE)) - {"finding", "operator"}
 

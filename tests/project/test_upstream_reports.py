@@ -1,4 +1,4 @@
-"""The reports for upstream: each fault that a patch mends has one, and each page is made of its sources."""
+"""The reports for upstream: each fault that a patch fixes has one, and each page is made of its sources."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from layout import ROOT
 
 SERIES = load_series(ROOT).patches
 REPORTS = load_reports()
-MENDED = {(fault, upstream_reports.machine_of(patch)) for patch in SERIES for fault in patch.mends}
+FIXED = {(fault, upstream_reports.machine_of(patch)) for patch in SERIES for fault in patch.fixes}
 OPEN = {(one["fault"], one["machine"]) for one in load_open()}
 FINDINGS = (ROOT / "docs" / "findings.md").read_text(encoding="utf-8")
 each_report = pytest.mark.parametrize("report", REPORTS, ids=lambda report: report.slug)
@@ -25,17 +25,17 @@ def text(report: Report, name: str) -> str:
     return (report.folder / name).read_text(encoding="utf-8")
 
 
-def test_each_mended_fault_has_a_report_or_a_reason() -> None:
+def test_each_fixed_fault_has_a_report_or_a_reason() -> None:
     reported = {(report.fault, report.machine) for report in REPORTS}
-    assert reported | OPEN == MENDED
+    assert reported | OPEN == FIXED
     assert not reported & OPEN
     assert len(OPEN) <= 2, "the list may only become shorter"
 
 
 def test_each_patch_is_on_a_page_or_has_a_reason() -> None:
     shown = {patch.file.removesuffix(".patch") for report in REPORTS for patch in report.patches(SERIES)}
-    mending = {patch.file.removesuffix(".patch") for patch in SERIES if set(patch.mends) - {fault for fault, _ in OPEN}}
-    assert mending - shown == set(re.findall(r"`([^`]+)`", str([one["files"] for one in load_open("patch")])))
+    fixing = {patch.file.removesuffix(".patch") for patch in SERIES if set(patch.fixes) - {fault for fault, _ in OPEN}}
+    assert fixing - shown == set(re.findall(r"`([^`]+)`", str([one["files"] for one in load_open("patch")])))
 
 
 def test_each_report_has_a_page() -> None:

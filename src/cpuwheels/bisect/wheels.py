@@ -125,14 +125,14 @@ class Wheels:
         return Got(path, file_digest(path), "index")
 
     def _fits(self, wheel: Path, reporter: Reporter) -> bool:
-        """Return whether an index's wheel has the kernels that are asked for: upstream's own, or mended ones."""
+        """Return whether an index's wheel has the kernels that are asked for: upstream's own, or fixed ones."""
         try:
             note = read_note(wheel)
         except ValueError:
             return True  # whatever is wrong with it, its test shows
-        upstream = note is None or not note.mended
+        upstream = note is None or not note.fixed_faults
         if upstream != self._options.upstream_kernels:
-            asked = "upstream's own" if self._options.upstream_kernels else "mended ones"
+            asked = "upstream's own" if self._options.upstream_kernels else "fixed ones"
             reporter.announce(f"{wheel.name} of the index is not used: its kernels are not {asked}")
         return upstream == self._options.upstream_kernels
 

@@ -94,7 +94,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @UNSANDBOXED
-@click.option("--patched-kernels", is_flag=True, help="Mend faults of upstream's kernels, as in published wheels.")
+@click.option("--patched-kernels", is_flag=True, help="Fix faults of upstream's kernels, as in published wheels.")
 @without_credentials
 @pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:

@@ -77,7 +77,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--upstream-kernels",
                 is_flag=True,
-                help="Leave upstream's kernels as they are: no patch that mends a fault is applied.",
+                help="Leave upstream's kernels as they are: no patch that fixes a fault is applied.",
             ),
         ]
     ):

@@ -41,7 +41,7 @@ class BuildOptions:
             nothing is compiled then.
         allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
         sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
-        upstream_kernels: Whether faults of upstream's kernels stay: the patches that mend them are left out.
+        upstream_kernels: Whether faults of upstream's kernels stay: the patches that fix them are left out.
     """
 
     source: str | None = None
@@ -136,7 +136,7 @@ class BisectOptions:
         memory: Cap of the builds as given.
         locked: Refuse fallbacks and anything not pinned by content.
         allow_unsandboxed: As for a build.
-        patched_kernels: Whether faults of upstream's kernels are mended; a search for what upstream did to them wants
+        patched_kernels: Whether faults of upstream's kernels are fixed; a search for what upstream did to them wants
             them as they are.
     """
 

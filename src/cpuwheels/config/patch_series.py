@@ -41,8 +41,8 @@ class Patch(Strict):
     """Target ids it is for; all when empty."""
     only_if_lacks: Lacks | None = None
     """Applied only to sources that lack a text: for a fault that comes and goes between two releases."""
-    mends: tuple[str, ...] = ()
-    """Faults of upstream's kernels that it mends, by their names in docs/findings.md: ``--upstream-kernels`` leaves it
+    fixes: tuple[str, ...] = ()
+    """Faults of upstream's kernels that it fixes, by their names in docs/findings.md: ``--upstream-kernels`` leaves it
     out. Empty for what a build or the wheel needs in any case."""
     why: str
     """What it changes and why steering cannot."""
@@ -60,15 +60,17 @@ class Series(Strict):
 
     patches: tuple[Patch, ...]
 
-    def chosen(self, version: str, target: str, *, mended: bool) -> tuple[Patch, ...]:
+    def chosen(self, version: str, target: str, *, with_fixes: bool) -> tuple[Patch, ...]:
         """Return the patches for a build, in order.
 
         Args:
             version: Of vLLM.
             target: Target id.
-            mended: Whether those that mend faults of upstream's kernels are among them.
+            with_fixes: Whether those that fix faults of upstream's kernels are among them.
         """
-        return tuple(patch for patch in self.patches if patch.is_for(version, target) and (mended or not patch.mends))
+        return tuple(
+            patch for patch in self.patches if patch.is_for(version, target) and (with_fixes or not patch.fixes)
+        )
 
 
 def load_series(root: Path) -> Series:

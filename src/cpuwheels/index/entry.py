@@ -81,7 +81,7 @@ class Entry(Strict):
     """Full hash of the source, if that is known."""
     kernels: str = ""
     """Key of its kernels."""
-    mended: int | None = Field(default=None, ge=0)
+    fixed_faults: int | None = Field(default=None, ge=0)
     """How many faults of upstream's kernels its own do not have; None if the wheel does not say."""
     made: Moment
     """The age of its source: ISO 8601, UTC."""
@@ -138,14 +138,14 @@ def read_entry(
         target=_target(note, target, wheel),
         commit=_commit(note, commit, wheel, needed=found.version.is_devrelease),
         kernels=note.kernel_key if note else "",
-        mended=_mended(note),
+        fixed_faults=_fixed_faults(note),
         uploaded=stamp(published),
         made=moment_of(note.source.epoch, published) if note else stamp(published),
     ), found.metadata
 
 
-def _mended(note: WheelNote | None) -> int | None:
-    return len(note.mended) if note and (note.mended or note.upstream_kernels) else None
+def _fixed_faults(note: WheelNote | None) -> int | None:
+    return len(note.fixed_faults) if note and (note.fixed_faults or note.upstream_kernels) else None
 
 
 def stamp(moment: datetime) -> str:

@@ -87,7 +87,7 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
         context.reporter.info(f"vLLM {source.version} ({source.origin}; version from {source.version_from})")
         root = context.root
         series = load_series(root).chosen(
-            source.version, context.target.id, mended=not context.options.upstream_kernels
+            source.version, context.target.id, with_fixes=not context.options.upstream_kernels
         )
         prepared = prepare_source(context, source, series)
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))

@@ -12,7 +12,7 @@ from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.source.acl import NAME as ACL_NAME
-from cpuwheels.source.patches import mended
+from cpuwheels.source.patches import fixed_faults
 from cpuwheels.wheel.dist_info import dist_info_of
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class PatchFacts(_Facts):
     sha256: str
     state: str
     """As in `cpuwheels.source.patches.AppliedPatch`."""
-    mends: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
     """Likewise; empty in wheels of earlier versions."""
 
 
@@ -143,12 +143,12 @@ class Provenance(KernelFacts):
     source: SourceFacts
     patches: tuple[PatchFacts, ...]
     upstream_kernels: bool = False
-    """Whether the patches that mend faults of upstream's kernels were left out on purpose."""
+    """Whether the patches that fix faults of upstream's kernels were left out on purpose."""
 
     @property
-    def mended(self) -> tuple[str, ...]:
+    def fixed_faults(self) -> tuple[str, ...]:
         """Names of the faults of upstream's kernels that these kernels do not have, as docs/findings.md has them."""
-        return tuple(sorted(mended(self.patches)))
+        return tuple(sorted(fixed_faults(self.patches)))
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""

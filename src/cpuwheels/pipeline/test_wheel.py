@@ -71,16 +71,18 @@ def check_wheel(
                     reporter.info(f"{target.chooser} loads {library} on {cpu or environment.machine}")
             for own in (trial.cpu for trial in environment.trials if not trial.cpu.name):
                 require_products(own.python[0], own.environment, context.logs / "preflight.log", environment.confine)
-            return run_parity(ParityRequest(found, target, options.operators, _mended(wheel)), environment, reporter)
+            return run_parity(
+                ParityRequest(found, target, options.operators, _fixed_faults(wheel)), environment, reporter
+            )
 
 
-def _mended(wheel: Path) -> tuple[str, ...]:
+def _fixed_faults(wheel: Path) -> tuple[str, ...]:
     """Return the faults of upstream's kernels that a wheel says it does not have."""
     try:
         note = read_note(wheel)
     except ValueError:
         return ()  # another version of cpuwheels wrote it
-    return note.mended if note else ()
+    return note.fixed_faults if note else ()
 
 
 def compare_speed(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.filesystem import link_or_copy, write_atomic
 from cpuwheels.core.sealed_entry import skip_manifest
-from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, apply_series, mended
+from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, apply_series, fixed_faults
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,9 +44,9 @@ class PreparedSource:
     patches: tuple[AppliedPatch, ...]
 
     @property
-    def mended(self) -> frozenset[str]:
+    def fixed_faults(self) -> frozenset[str]:
         """Faults of upstream's kernels that it does not have any more."""
-        return mended(self.patches)
+        return fixed_faults(self.patches)
 
 
 def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patch]) -> PreparedSource:
@@ -77,7 +77,7 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
 
     tree = context.store.get("prepared", key, make, of=source.folder)
     applied = tuple(
-        AppliedPatch(**row | {"mends": patch.mends})
+        AppliedPatch(**row | {"fixes": patch.fixes})
         for patch, row in zip(patches, json.loads((tree / _APPLIED).read_text()), strict=True)
     )
     prepared = PreparedSource(source.version, tree, source.epoch, applied)
@@ -87,10 +87,10 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
 
 def _report(prepared: PreparedSource, reporter: Reporter) -> None:
     for patch in prepared.patches:
-        if not patch.mends:
+        if not patch.fixes:
             reporter.info(f"patch {patch.file}: {patch.state}")
         elif patch.state == LEFT_OUT:
-            reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.mends)}")
-    if prepared.mended:
-        files = sum(bool(patch.mends) and patch.state != LEFT_OUT for patch in prepared.patches)
-        reporter.info(f"{len(prepared.mended)} faults of upstream's kernels are mended by {files} patches")
+            reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.fixes)}")
+    if prepared.fixed_faults:
+        files = sum(bool(patch.fixes) and patch.state != LEFT_OUT for patch in prepared.patches)
+        reporter.info(f"{len(prepared.fixed_faults)} faults of upstream's kernels are fixed by {files} patches")

@@ -2,7 +2,7 @@
 
 There is no fuzz and no guess by line number. A hunk whose new lines are already there is recognised as
 upstream; anything else stops the build with the patch, the file and the hunk. Only a commit between releases may do
-without a patch that mends a fault of its kernels: it is built as it is, and its wheel says so.
+without a patch that fixes a fault of its kernels: it is built as it is, and its wheel says so.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class AppliedPatch:
         sha256: Its digest.
         state: ``applied``; ``upstream`` when the source already has the change; ``not needed`` when it is not one of
             the sources that the patch is for; ``left out`` when it does not apply to a commit that can do without.
-        mends: Faults of upstream's kernels that it mends.
+        fixes: Faults of upstream's kernels that it fixes.
     """
 
     file: str
     sha256: str
     state: State
-    mends: tuple[str, ...] = ()
+    fixes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -58,21 +58,21 @@ class Hunk:
     new: str
 
 
-class Mending(Protocol):
-    """What became of a patch, and the faults that it mends or takes part in mending."""
+class Fix(Protocol):
+    """What became of a patch, and the faults that it fixes or takes part in fixing."""
 
     @property
     def state(self) -> str:
         """As `AppliedPatch` has it."""
 
     @property
-    def mends(self) -> tuple[str, ...]:
+    def fixes(self) -> tuple[str, ...]:
         """Likewise."""
 
 
-def mended(patches: Iterable[Mending]) -> frozenset[str]:
-    """Return the faults that a source does not have any more: all patches that mend one are there."""
-    states = [(patch.state == LEFT_OUT, fault) for patch in patches for fault in patch.mends]
+def fixed_faults(patches: Iterable[Fix]) -> frozenset[str]:
+    """Return the faults that a source does not have any more: all patches that fix one are there."""
+    states = [(patch.state == LEFT_OUT, fault) for patch in patches for fault in patch.fixes]
     return frozenset(fault for _, fault in states) - {fault for is_left_out, fault in states if is_left_out}
 
 
@@ -85,7 +85,7 @@ def apply_series(
         patches: Those that are for this version and target.
         folder: Where the patch files are.
         tree: The source; a patch that fails leaves it as the patches before it made it.
-        released: Whether it is a release. Others need no patch that mends a fault.
+        released: Whether it is a release. Others need no patch that fixes a fault.
 
     Raises:
         PatchError: A patch is not there, is not a unified diff, or has a hunk that neither applies nor is
@@ -99,10 +99,10 @@ def _applied(patch: Patch, path: Path, tree: Path, *, released: bool) -> Applied
     try:
         state = _apply(patch, hunks, tree)
     except PatchError:
-        if released or not patch.mends:
+        if released or not patch.fixes:
             raise
         state = LEFT_OUT
-    return AppliedPatch(patch.file, file_digest(path), state, patch.mends)
+    return AppliedPatch(patch.file, file_digest(path), state, patch.fixes)
 
 
 def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path) -> State:

@@ -1,7 +1,7 @@
 """Faults of upstream's kernels that are known: ``defects.toml``.
 
 Their cases run. They are expected to fail on kernels that have the fault: upstream's own, and those of a build whose
-patches do not mend it.
+patches do not fix it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Build:
 
     Attributes:
         version: vLLM's; empty if it is not known.
-        mended: Names of the faults that they do not have.
+        fixed: Names of the faults that they do not have.
     """
 
     version: str = ""
-    mended: frozenset[str] = frozenset()
+    fixed: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Defect:
 
     def shows_in(self, case: str, library: str, build: Build = Build()) -> bool:
         """Return whether a case fails on a library because of it."""
-        if self.name in build.mended or not (_any(library, self.libraries) and _any(case, self.cases)):
+        if self.name in build.fixed or not (_any(library, self.libraries) and _any(case, self.cases)):
             return False
         if build.version and Version(build.version).base_version not in self.versions:
             return False

@@ -37,13 +37,13 @@ class Library:
         cut_off: Formats that it cuts numbers off to instead of rounding, from ``libraries.toml``.
     """
 
-    def __init__(self, path: Path, *, checked: bool = True, mended: Collection[str] = ()) -> None:
+    def __init__(self, path: Path, *, checked: bool = True, fixed: Collection[str] = ()) -> None:
         """Load a library.
 
         Args:
             path: Its file.
             checked: Whether arguments that operators only read are compared.
-            mended: Names of the known faults that it does not have, as its wheel says.
+            fixed: Names of the known faults that it does not have, as its wheel says.
 
         Raises:
             OSError: It cannot be loaded.
@@ -52,8 +52,8 @@ class Library:
         torch.ops.load_library(str(path))
         self.path = path
         known = _known(self.name)
-        self.cut_off = frozenset(() if known.get("fault") in mended else known.get("cut_off", ()))
-        self._checked, self._all_marked = checked, UNMARKED in mended
+        self.cut_off = frozenset(() if known.get("fault") in fixed else known.get("cut_off", ()))
+        self._checked, self._all_marked = checked, UNMARKED in fixed
         self.operators = sorted({name.partition(".")[0] for name in set(_registered()) - before})
         self.called: set[str] = set()
         self.made: list[torch.Tensor] = []

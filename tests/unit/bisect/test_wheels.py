@@ -97,7 +97,7 @@ def test_an_index_is_asked_first(
 
 @pytest.mark.usefixtures("builds")
 @pytest.mark.parametrize(
-    ("mended", "asked_for", "used"), [(True, True, True), (True, False, False), (False, True, False)]
+    ("fixed", "asked_for", "used"), [(True, True, True), (True, False, False), (False, True, False)]
 )
 def test_an_indexs_wheel_has_the_kernels_that_are_asked_for(
     make: Callable[..., Wheels],
@@ -106,11 +106,11 @@ def test_an_indexs_wheel_has_the_kernels_that_are_asked_for(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     *,
-    mended: bool,
+    fixed: bool,
     asked_for: bool,
     used: bool,
 ) -> None:
-    patches = (PatchFacts(file="0001-a.patch", sha256="", state="applied", mends=("A fault",)),) if mended else ()
+    patches = (PatchFacts(file="0001-a.patch", sha256="", state="applied", fixes=("A fault",)),) if fixed else ()
     wheel = tmp_path / "b.whl"
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("vllm-1.dist-info/cpuwheels.json", wheel_note(patches=patches).render())

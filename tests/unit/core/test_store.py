@@ -75,7 +75,7 @@ def test_a_file_with_the_manifests_name_further_down_is_like_any_other(store: St
         (lambda entry: (entry / MANIFEST).write_text("{"), "manifest unreadable"),
     ],
 )
-def test_damage_is_found_and_mended(store: Store, damage, fault: str) -> None:
+def test_damage_is_found_and_fixed(store: Store, damage, fault: str) -> None:
     entry = store.get("kind", "key", fill)
     damage(entry)
     assert any(fault in found for found in check_entry(entry))

@@ -43,16 +43,16 @@ def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "mended"),
+    ("said", "fixed"),
     [
         ({}, None),
         ({"upstream_kernels": True}, 0),
-        ({"patches": [{"file": "a", "sha256": "b", "state": "applied", "mends": ["One", "Two"]}]}, 2),
+        ({"patches": [{"file": "a", "sha256": "b", "state": "applied", "fixes": ["One", "Two"]}]}, 2),
     ],
 )
-def test_it_says_how_many_faults_are_mended(tmp_path: Path, said: dict[str, Any], mended: int | None) -> None:
+def test_it_says_how_many_faults_are_fixed(tmp_path: Path, said: dict[str, Any], fixed: int | None) -> None:
     note = wheel_note(commit=COMMIT, **said).render()
-    assert read_entry(wheel(tmp_path, cpuwheels_json=note))[0].mended == mended
+    assert read_entry(wheel(tmp_path, cpuwheels_json=note))[0].fixed_faults == fixed
 
 
 def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:

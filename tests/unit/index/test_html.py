@@ -37,10 +37,10 @@ def test_a_commit_shows_its_wheels_and_reports() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mended", "words"), [(None, ""), (0, "no fault of theirs is mended"), (38, "kernels that are mended: 38")]
+    ("fixed", "words"), [(None, ""), (0, "no fault of theirs is fixed"), (38, "kernels that are fixed: 38")]
 )
-def test_a_commit_shows_whose_kernels_a_wheel_has(mended: int | None, words: str) -> None:
-    ((_, page),) = view_page(COMMIT, [entry(mended=mended)]).items()
+def test_a_commit_shows_whose_kernels_a_wheel_has(fixed: int | None, words: str) -> None:
+    ((_, page),) = view_page(COMMIT, [entry(fixed_faults=fixed)]).items()
     assert words in page
     assert ("upstream's kernels" in page.lower()) is bool(words)
 

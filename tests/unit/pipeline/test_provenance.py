@@ -117,15 +117,15 @@ def test_the_kernels_of_another_wheel_bring_their_facts_along() -> None:
     assert "policy" not in made.as_dict()
 
 
-def test_faults_that_are_mended_are_said() -> None:
+def test_faults_that_are_fixed_are_said() -> None:
     patches = (
         AppliedPatch("0001-a.patch", "p" * 64, "applied", ("One", "Two")),
         AppliedPatch("0002-b.patch", "p" * 64, "upstream", ("Two",)),
         AppliedPatch("0003-c.patch", "p" * 64, "left out", ("Three",)),
     )
     made = provenance("x86", SOURCE, PreparedSource("0.32.0", Path("/p"), 1, patches), whole_note())
-    assert (made.mended, made.upstream_kernels) == (("One", "Two"), False)
-    assert Provenance.model_validate(made.as_dict()).mended == made.mended
+    assert (made.fixed_faults, made.upstream_kernels) == (("One", "Two"), False)
+    assert Provenance.model_validate(made.as_dict()).fixed_faults == made.fixed_faults
     bare = PreparedSource("0.32.0", Path("/p"), 1, ())
     assert provenance("x86", SOURCE, bare, whole_note(), upstream_kernels=True).as_dict()["upstream_kernels"] is True
 

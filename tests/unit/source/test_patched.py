@@ -56,8 +56,8 @@ def patch(name: str = "0001-a.patch") -> Patch:
     return Patch(file=name, versions=">=0", why="w", upstream="none")
 
 
-def mending(name: str, *faults: str) -> Patch:
-    return patch(name).model_copy(update={"mends": faults})
+def fixing(name: str, *faults: str) -> Patch:
+    return patch(name).model_copy(update={"fixes": faults})
 
 
 def test_only_the_stores_own_manifest_is_left_out(context: BuildContext, source: Source) -> None:
@@ -96,14 +96,14 @@ def test_a_changed_patch_is_another_source(context: BuildContext, source: Source
     assert texts == ["new\n", "newer\n", "old\n"]
 
 
-def test_faults_that_are_mended_and_those_that_stay_are_told(
+def test_faults_that_are_fixed_and_those_that_stay_are_told(
     context: BuildContext, source: Source, story: io.StringIO, patches: Path
 ) -> None:
     (patches / "0002-b.patch").write_text(TEXT.replace("-old", "-not there").replace("+new", "+other"))
-    series = [mending("0001-a.patch", "One fault", "Another"), mending("0002-b.patch", "A third")]
+    series = [fixing("0001-a.patch", "One fault", "Another"), fixing("0002-b.patch", "A third")]
     for _ in range(2):  # the second time from the store
-        assert prepare_source(context, source, series).mended == {"One fault", "Another"}
-    assert "2 faults of upstream's kernels are mended by 1 patches" in story.getvalue()
+        assert prepare_source(context, source, series).fixed_faults == {"One fault", "Another"}
+    assert "2 faults of upstream's kernels are fixed by 1 patches" in story.getvalue()
     assert "NOTE patch 0002-b.patch does not apply; these kernels have: A third" in story.getvalue()
     with pytest.raises(PatchError, match=r"0002-b\.patch does not apply"):
         prepare_source(context, replace(source, released=True, digest="a release"), series)
@@ -126,7 +126,7 @@ def test_the_projects_own_patches_apply(context: BuildContext, project_root: Pat
     assert series
     prepared = prepare_source(replace(context, paths=replace(context.paths, root=project_root)), source, series)
     # What the stand-in has not got at all, nothing is done about.
-    assert {applied.state for applied in prepared.patches if not applied.mends} == {"applied", "not needed"}
+    assert {applied.state for applied in prepared.patches if not applied.fixes} == {"applied", "not needed"}
     assert "init_amx" in (prepared.folder / "csrc/cpu/torch_bindings.cpp").read_text()
     text = (prepared.folder / "cmake" / "cpu_extension.cmake").read_text()
     assert CPUINFO not in text

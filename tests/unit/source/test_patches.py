@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from cpuwheels.config.patch_series import Lacks, Patch
 from cpuwheels.core.errors import PatchError
-from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, Hunk, apply_series, judge, mended, read_hunks
+from cpuwheels.source.patches import LEFT_OUT, AppliedPatch, Hunk, apply_series, fixed_faults, judge, read_hunks
 
 PATCH = """--- a/file.txt
 +++ b/file.txt
@@ -17,10 +17,10 @@ PATCH = """--- a/file.txt
 
 
 def patch(
-    name: str = "0001-a.patch", versions: str = ">=1", only_if_lacks: Lacks | None = None, mends: tuple[str, ...] = ()
+    name: str = "0001-a.patch", versions: str = ">=1", only_if_lacks: Lacks | None = None, fixes: tuple[str, ...] = ()
 ) -> Patch:
     about = {"why": "test", "upstream": "none: test"}
-    return Patch(file=name, versions=versions, only_if_lacks=only_if_lacks, mends=mends, **about)
+    return Patch(file=name, versions=versions, only_if_lacks=only_if_lacks, fixes=fixes, **about)
 
 
 @pytest.fixture
@@ -31,32 +31,32 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
-def test_a_commit_may_do_without_a_patch_that_mends_a_fault(tree: Path) -> None:
+def test_a_commit_may_do_without_a_patch_that_fixes_a_fault(tree: Path) -> None:
     (tree / "file.txt").write_text("something else\n")
-    (left,) = apply_series([patch(mends=("A fault",))], tree.parent, tree, released=False)
-    assert (left.state, left.mends, mended([left])) == (LEFT_OUT, ("A fault",), frozenset())
+    (left,) = apply_series([patch(fixes=("A fault",))], tree.parent, tree, released=False)
+    assert (left.state, left.fixes, fixed_faults([left])) == (LEFT_OUT, ("A fault",), frozenset())
     other = AppliedPatch("0002-b.patch", "", "applied", ("A fault", "Another"))
-    assert mended([left, other]) == {"Another"}  # of two patches for one fault, one is not enough
+    assert fixed_faults([left, other]) == {"Another"}  # of two patches for one fault, one is not enough
     assert (tree / "file.txt").read_text() == "something else\n"
 
 
 def test_no_half_of_a_patch_is_applied(tree: Path) -> None:
     (tree.parent / "0001-a.patch").write_text(PATCH + "@@ -9,1 +9,1 @@\n-not there\n+other\n")
-    apply_series([patch(mends=("A fault",))], tree.parent, tree, released=False)
+    apply_series([patch(fixes=("A fault",))], tree.parent, tree, released=False)
     assert (tree / "file.txt").read_text() == "a\nold\nb\n"
 
 
-@pytest.mark.parametrize(("mends", "released"), [((), False), (("A fault",), True)], ids=["needed", "a release"])
-def test_no_other_patch_is_left_out(tree: Path, mends: tuple[str, ...], *, released: bool) -> None:
+@pytest.mark.parametrize(("fixes", "released"), [((), False), (("A fault",), True)], ids=["needed", "a release"])
+def test_no_other_patch_is_left_out(tree: Path, fixes: tuple[str, ...], *, released: bool) -> None:
     (tree / "file.txt").write_text("something else\n")
     with pytest.raises(PatchError, match="its old lines are not there"):
-        apply_series([patch(mends=mends)], tree.parent, tree, released=released)
+        apply_series([patch(fixes=fixes)], tree.parent, tree, released=released)
 
 
-def test_a_fault_is_mended_by_us_or_upstream(tree: Path) -> None:
+def test_a_fault_is_fixed_by_us_or_upstream(tree: Path) -> None:
     for state in ("applied", "upstream"):
-        (done,) = apply_series([patch(mends=("A fault",))], tree.parent, tree)
-        assert (done.state, mended([done])) == (state, {"A fault"})
+        (done,) = apply_series([patch(fixes=("A fault",))], tree.parent, tree)
+        assert (done.state, fixed_faults([done])) == (state, {"A fault"})
 
 
 def test_applies_once_and_is_then_recognised(tree: Path) -> None:

@@ -44,7 +44,7 @@ def parity_page(parity: Parity) -> str:
         wrong_operators=len({row.operator for row in parity.wrong}),
         problems=[(library, case) for library, case in parity.cases if case.verdict in WRONG],
         known=parity.known,
-        fixed=[(library, case) for library, case in parity.cases if case.fixed],
+        expired=[(library, case) for library, case in parity.cases if case.expired],
         shades=[(shade, f"up to {end:.0%}" if end else "exact") for end, shade in _SHADES],
     )
 

@@ -52,7 +52,7 @@ class CaseResult(_Part):
     """The known upstream fault that it shows, or showed: its heading in docs/findings.md."""
 
     @property
-    def fixed(self) -> bool:
+    def expired(self) -> bool:
         """Whether it is right although a known fault was expected."""
         return bool(self.known) and self.verdict == "passed"
 
@@ -127,7 +127,7 @@ class Parity(_Part):
     level: str
     only: tuple[str, ...] = ()
     """The operators that were asked for; all if empty."""
-    mended: tuple[str, ...] = ()
+    fixed_faults: tuple[str, ...] = ()
     """Known faults of upstream's kernels that the wheel says it does not have: their cases have to be right."""
     seed: int
     """All inputs are drawn from it."""
@@ -177,12 +177,12 @@ class Parity(_Part):
     def gone(self) -> list[tuple[str, str]]:
         """Known faults that show in none of their cases, each with the library that should have it.
 
-        In a release that is a mistake of whoever listed them. A commit may have mended them.
+        In a release that is a mistake of whoever listed them. A commit may have fixed them.
         """
         if Version(self.version).is_devrelease:
             return []
         shown = {(library, case.known) for library, case in self.cases if case.verdict == "known"}
-        expected = {(library, case.known) for library, case in self.cases if case.fixed}
+        expected = {(library, case.known) for library, case in self.cases if case.expired}
         return sorted(expected - shown)
 
     @property

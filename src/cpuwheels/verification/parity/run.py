@@ -38,13 +38,13 @@ class ParityRequest:
         wheel: The wheel.
         target: Says which CPU features its libraries need.
         only: Operators to test; all if empty.
-        mended: Known faults of upstream's kernels that the wheel does not have.
+        fixed_faults: Known faults of upstream's kernels that the wheel does not have.
     """
 
     wheel: KernelWheel
     target: Target
     only: Sequence[str] = ()
-    mended: Sequence[str] = ()
+    fixed_faults: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter:
         threads=environment.threads,
         level=environment.trials[0].level,
         only=tuple(request.only),
-        mended=tuple(request.mended),
+        fixed_faults=tuple(request.fixed_faults),
         seed=found[0].seed,
         began=began.isoformat(timespec="seconds"),
         seconds=round(time.monotonic() - started, 1),
@@ -163,7 +163,7 @@ def _plan(
             cpu.environment,
             environment.confine,
             request.wheel.version,
-            request.mended,
+            request.fixed_faults,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
@@ -190,8 +190,8 @@ def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> Library
     what = f"{len({row.operator for row in wrong})} operators are wrong" if wrong else "all right"
     if known := {case.known for case in result.cases if case.verdict == "known"}:
         what += f" but for {len(known)} known faults"
-    if fixed := {case.known for case in result.cases if case.fixed}:
-        what += f"; known faults that no longer show: {', '.join(sorted(fixed))}"
+    if expired := {case.known for case in result.cases if case.expired}:
+        what += f"; known faults that no longer show: {', '.join(sorted(expired))}"
     if not result.operators:
         what = "none of those asked for"
     reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")

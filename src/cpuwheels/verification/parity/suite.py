@@ -48,7 +48,7 @@ class Suite:
         env: Variables that the CPU needs.
         confine: Confines the processes.
         version: vLLM's, on which known faults depend; empty if it is not known.
-        mended: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
+        fixed_faults: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
     """
 
     python: Sequence[str | Path]
@@ -61,7 +61,7 @@ class Suite:
     env: Mapping[str, str] = field(default_factory=dict)
     confine: Confine = unconfined
     version: str = ""
-    mended: Sequence[str] = ()
+    fixed_faults: Sequence[str] = ()
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -154,8 +154,8 @@ class Suite:
             command += ["--operator", operator]
         if self.version:
             command += ["--wheel-version", self.version]
-        for fault in self.mended:
-            command.append(f"--mended={fault}")
+        for fault in self.fixed_faults:
+            command.append(f"--fixed={fault}")
         if killed:
             command += ["--after-drawn" if killed.get("drawn") else "--after", killed["case"]]
         return command

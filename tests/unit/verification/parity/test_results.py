@@ -143,7 +143,7 @@ def test_what_changed_between_two_wheels() -> None:
             case("worse[1]", 0.2),
             case("broken[1]", 0.2),
             case("gone[1]"),
-            case("mended[1]", None, problem="bits"),
+            case("fixed[1]", None, problem="bits"),
             case("noise[1]", 0.001),
         )
     )
@@ -154,12 +154,12 @@ def test_what_changed_between_two_wheels() -> None:
             case("worse[1]", 0.4),
             case("broken[1]", 7.0, problem="far"),
             case("new[1]"),
-            case("mended[1]"),
+            case("fixed[1]"),
             case("noise[1]", 0.01),
         )
     )
     found = {(change.after or change.before).operator: change.what for change in changes(before, after)}
-    assert found == {"worse": "worse", "broken": "broken", "gone": "gone", "mended": "fixed", "new": "new"}
+    assert found == {"worse": "worse", "broken": "broken", "gone": "gone", "fixed": "fixed", "new": "new"}
     console = Console(width=100, record=True, file=io.StringIO())
     console.print(change_table(changes(before, after), "other.whl"))
     assert "broken" in console.export_text()
@@ -311,7 +311,7 @@ def test_a_case_that_was_known_to_fail_says_so() -> None:
     ]
     cases = library_result("_C", events, 2.0).cases
     assert [one.verdict for one in cases] == ["known", "passed", "failed"]
-    assert [one.fixed for one in cases] == [False, True, False]
+    assert [one.expired for one in cases] == [False, True, False]
 
 
 def test_every_report_says_what_emulation_does_not_show() -> None:
