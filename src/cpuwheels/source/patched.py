@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
@@ -63,7 +63,7 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
     folder = context.root / PATCHES
     digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
     names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
-    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
+    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=2)
 
     def make(tree: Path) -> None:
         ignore = skip_manifest(source.folder)
@@ -73,11 +73,12 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
         )
         applied = apply_series(patches, folder, tree, released=source.released)
         # In place of what is there: it may be a link, or a second name of a file of the sealed source.
-        write_atomic(tree / _APPLIED, json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
+        rows = [{"file": patch.file, "sha256": patch.sha256, "state": patch.state} for patch in applied]
+        write_atomic(tree / _APPLIED, json.dumps(rows, indent=1) + "\n")
 
     tree = context.store.get("prepared", key, make, of=source.folder)
     applied = tuple(
-        AppliedPatch(**row | {"fixes": patch.fixes})
+        AppliedPatch(**row, fixes=patch.fixes)
         for patch, row in zip(patches, json.loads((tree / _APPLIED).read_text()), strict=True)
     )
     prepared = PreparedSource(source.version, tree, source.epoch, applied)
