@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -37,6 +38,29 @@ def test_the_series_applies(release: tuple[str, Path], target: str, kernels: str
     assert {each.state for each in applied} <= {"applied", "upstream", "not needed"}
     assert fixed_faults(applied) == {fault for patch in series for fault in patch.fixes}
     assert bool(fixed_faults(applied)) is (kernels == "patched")
+
+
+def test_the_library_for_avx2_has_every_operator_of_the_one_for_avx512(
+    release: tuple[str, Path], tmp_path: Path
+) -> None:
+    version, folder = release
+    series = SERIES.chosen(version, "x86", with_fixes=True)
+    copied(series, folder, tmp_path)
+    apply_series(series, FOLDER, tmp_path)
+    listed = (tmp_path / "cmake" / "cpu_extension.cmake").read_text(encoding="utf-8")
+    files = {
+        library: set(
+            re.findall(r'"(csrc/[^"]+)"', listed.partition(f"set(VLLM_EXT_SRC_{library}\n")[2].partition(")")[0])
+        )
+        for library in ("AVX512", "AVX2")
+    }
+    assert "csrc/cpu/cpu_wna16.cpp" in files["AVX512"]
+    assert files["AVX2"] == files["AVX512"]
+    registered = (tmp_path / "csrc" / "cpu" / "torch_bindings.cpp").read_text(encoding="utf-8").replace("\\\n", "")
+    conditions = [each for each in re.findall(r"^#if (.*)", registered, re.MULTILINE) if "__AVX512F__" in each]
+    plain = [each for each in conditions if "__AVX512BF16__" not in each]
+    assert len(plain) >= 3
+    assert [each for each in plain if "__AVX2__" not in each] == []
 
 
 def copied(series: tuple[Patch, ...], source: Path, tree: Path) -> None:
