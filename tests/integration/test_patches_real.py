@@ -1,19 +1,27 @@
-"""Our patches on upstream's real sources: each applies to every pinned release that it is for, on every target."""
+"""Our patches on upstream's real sources: each applies to every pinned release that it is for, on every target.
+
+Those for oneDNN are applied to the fallback, which can be fetched without git.
+"""
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.patch_series import Patch, load_series
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store, default_root
+from cpuwheels.source.onednn import OneDnn, get_onednn, onednn_pins, patch_onednn
 from cpuwheels.source.patches import apply_series, fixed_faults, read_hunks
 from cpuwheels.source.request import request_source
 from layout import ROOT
+from loopback import DEAD
 
 MATRIX, SERIES, FOLDER = load_matrix(ROOT), load_series(ROOT), ROOT / "patches"
 RELEASES = [pin.version for pin in MATRIX.releases]
@@ -33,7 +41,7 @@ def test_the_series_applies(release: tuple[str, Path], target: str, kernels: str
     version, folder = release
     series = SERIES.chosen(version, target, with_fixes=kernels == "patched")
     copied(series, folder, tmp_path)
-    applied = apply_series(series, FOLDER, tmp_path)
+    applied = apply_series(series, FOLDER, tmp_path, title=f"vLLM {version}")
     assert {each.state for each in applied} <= {"applied", "upstream", "not needed"}
     assert fixed_faults(applied) == {fault for patch in series for fault in patch.fixes}
     assert bool(fixed_faults(applied)) is (kernels == "patched")
@@ -49,7 +57,42 @@ def copied(series: tuple[Patch, ...], source: Path, tree: Path) -> None:
         (tree / name).chmod(0o644)
 
 
-def test_each_patch_is_for_a_pinned_release() -> None:
+@pytest.fixture(scope="module")
+def onednn(tmp_path_factory: pytest.TempPathFactory) -> OneDnn:
+    """The fallback's sources, unpatched: no git remote can be reached."""
+    tag, pin = next(iter(onednn_pins(MATRIX.onednn, "s390x").items()))
+    context = build_context(tmp_path_factory.mktemp("onednn"), "s390x", store=Store(default_root()))
+    return get_onednn(context, tag, pin.model_copy(update={"repositories": (DEAD,)}), environ={})
+
+
+def test_onednn_is_patched_where_its_patches_are_for(onednn: OneDnn, tmp_path: Path) -> None:
+    assert (onednn.kind, onednn.release) == ("alternate", onednn.version)
+    for target in MATRIX.targets:
+        context = build_context(tmp_path, target, store=Store(default_root()))
+        patched = patch_onednn(context, onednn, released=True)
+        fixes = {fault for patch in SERIES.patches if is_onednns(patch, target.id) for fault in patch.fixes}
+        assert fixed_faults(patched.patches) == fixes
+        assert {patch.state for patch in patched.patches} == ({"applied"} if fixes else set())
+        assert (patched.key == onednn.key) is (not fixes)
+        bare = patch_onednn(replace(context, options=BuildOptions(upstream_kernels=True)), onednn, released=True)
+        assert fixed_faults(bare.patches) == set()
+
+
+def is_onednns(patch: Patch, target: str) -> bool:
+    return patch.source == "onednn" and (not patch.targets or target in patch.targets)
+
+
+def test_an_onednn_that_is_patched_already_is_recognised(onednn: OneDnn, tmp_path: Path) -> None:
+    context = build_context(tmp_path, "s390x", store=Store(default_root()))
+    patched = patch_onednn(context, onednn, released=True)
+    again = patch_onednn(context, replace(patched, digest="of the patched one"), released=True)
+    assert {patch.state for patch in again.patches} == {"upstream"}
+
+
+def test_each_patch_is_for_a_pinned_release(onednn: OneDnn) -> None:
     targets = [target.id for target in MATRIX.targets]
     for patch in SERIES.patches:
-        assert any(patch.is_for(version, target) for version in RELEASES for target in targets), patch.file
+        versions = [onednn.release] if patch.source == "onednn" else RELEASES
+        assert any(patch.is_for(version, target, patch.source) for version in versions for target in targets), (
+            patch.file
+        )

@@ -13,7 +13,7 @@ from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.process import signal_name
 from layout import ROOT
 
-SERIES = load_series(ROOT).patches
+SERIES = tuple(patch for patch in load_series(ROOT).patches if patch.source == "vllm")
 REPORTS = load_reports()
 FIXED = {(fault, upstream_reports.machine_of(patch)) for patch in SERIES for fault in patch.fixes}
 OPEN = {(one["fault"], one["machine"]) for one in load_open()}

@@ -132,7 +132,7 @@ def gather(context: BuildContext, found: Upstream, known: Mapping[str, Environme
     onednn = acl = None
     if found.onednn is not None:
         with reporter.stage("onednn", f"oneDNN {found.onednn[0]}"):
-            onednn = patch_onednn(context, get_onednn(context, *found.onednn))
+            onednn = patch_onednn(context, get_onednn(context, *found.onednn), released=found.source.released)
     if found.acl is not None:
         with reporter.stage("acl", f"{NAME} {found.acl[0]}"):
             acl = get_acl(context, *found.acl)

@@ -325,3 +325,11 @@ def read_note(wheel: Path | IO[bytes]) -> WheelNote | None:
         raise ValueError(f"its {NOTE} is of another version of cpuwheels") from error
     except (UnsafeArchiveError, WheelError) as error:
         raise ValueError(f"it is not a wheel: {error.what}") from error
+
+
+def note_or_none(wheel: Path) -> WheelNote | None:
+    """Return the note of a wheel; None if it has none, or none that this version can read."""
+    try:
+        return read_note(wheel)
+    except (OSError, ValueError):
+        return None

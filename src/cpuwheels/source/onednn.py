@@ -91,11 +91,13 @@ def get_onednn(context: BuildContext, tag: str, pin: OneDnnPin, *, environ: Mapp
     return OneDnn(found.folder, tag, found.commit, found.commit, found.kind, _release(found.folder))
 
 
-def patch_onednn(context: BuildContext, found: OneDnn) -> OneDnn:
+def patch_onednn(context: BuildContext, found: OneDnn, *, released: bool) -> OneDnn:
     """Return the sources with our patches for oneDNN, or as they are if there is none for the target.
 
-    What upstream pins and the matrix does not counts as a commit between releases: a patch that fixes a fault may be
-    left out.
+    Args:
+        context: The run; its project has the patches.
+        found: As it was published.
+        released: Whether it is for a release of vLLM. Others need no patch that fixes a fault.
 
     Raises:
         OneDnnError: There are patches, and nothing says which version it is.
@@ -114,7 +116,7 @@ def patch_onednn(context: BuildContext, found: OneDnn) -> OneDnn:
     patches = series.chosen(found.release, target, with_fixes=fixes, source="onednn")
     if not patches:
         return found
-    tree = Unpatched(f"oneDNN {found.release}", found.folder, found.digest, found.kind != "tag")
+    tree = Unpatched(f"oneDNN {found.release}", found.folder, found.digest, released)
     folder, applied = patched_tree(context, tree, patches)
     return replace(found, folder=folder, patches=applied)
 
