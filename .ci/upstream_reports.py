@@ -231,7 +231,8 @@ def _results(report: Report, ran: Mapping[str, Any]) -> str:
             f"The test below was run against both wheels, too, with `{report.run_on[0]}` and a stand-in for "
             f"`vllm.platforms`: {tested['unpatched']} without the patch, {tested['patched']} with it."
         )
-    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.")
+    built = f" {_code(report.here)} is what upstream calls {_code(report.libraries)}." if report.here else ""
+    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.{built}")
     return "\n\n".join(parts)
 
 
@@ -367,7 +368,8 @@ def run_all(context: BuildContext, wheels: Mapping[str, Path], only: Sequence[st
     features = frozenset[str]() if emulated else this_cpu(context).features
     series = load_series(ROOT).patches
     reports = [one for one in load_reports() if one.patches(series) and (not only or one.slug in only)]
-    able = [one for one in reports if one.machine == target.id and not one.not_run and features.issuperset(one.features)]
+    meant = (one for one in reports if one.machine == target.id and not one.not_run)
+    able = [one for one in meant if features.issuperset(one.features)]
     with context.store.scratch("wheel") as work, no_core_files():
         sides = {}
         for kind, path in wheels.items():
