@@ -38,7 +38,7 @@ def case(name: str) -> Case:
 
 def made(cases: tuple[str, ...], **changes: Any) -> Defect:
     values = {"name": "Wrong", "libraries": ("*",), "needs": (), "without": (), "reason": "it is"}
-    about = {"versions": SpecifierSet(), "symptom": re.compile(".")}
+    about = {"versions": SpecifierSet(), "onednn": None, "symptom": re.compile(".")}
     return Defect(cases=cases, **values | about | changes)
 
 
