@@ -1,11 +1,13 @@
 """Our patches on upstream's real sources: each applies to every pinned release that it is for, on every target.
 
-Those for oneDNN are applied to the fallback, which can be fetched without git.
+Those for oneDNN are applied to the fallback, which can be fetched without git; what they change is run emulated.
 """
 
 from __future__ import annotations
 
+import platform
 import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,9 +22,12 @@ from cpuwheels.core.store import Store, default_root
 from cpuwheels.source.onednn import OneDnn, get_onednn, onednn_pins, patch_onednn
 from cpuwheels.source.patches import apply_series, fixed_faults, read_hunks
 from cpuwheels.source.request import request_source
+from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.verification.emulation.qemu import find_emulator
 from layout import ROOT
 from loopback import DEAD
 
+HERE = Path(__file__).parent / "onednn"
 MATRIX, SERIES, FOLDER = load_matrix(ROOT), load_series(ROOT), ROOT / "patches"
 RELEASES = [pin.version for pin in MATRIX.releases]
 
@@ -87,6 +92,30 @@ def test_an_onednn_that_is_patched_already_is_recognised(onednn: OneDnn, tmp_pat
     patched = patch_onednn(context, onednn, released=True)
     again = patch_onednn(context, replace(patched, digest="of the patched one"), released=True)
     assert {patch.state for patch in again.patches} == {"upstream"}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the cross compiler runs on x86-64")
+def test_conversions_of_bfloat16_are_right_on_a_big_endian_machine(onednn: OneDnn, tmp_path: Path) -> None:
+    context = build_context(
+        tmp_path,
+        "s390x",
+        options=BuildOptions(toolchain="debian"),
+        store=Store(default_root()),
+        reporter=Reporter("s390x"),
+    )
+    toolchain, emulator = resolve_toolchain(context), find_emulator(context, "s390x")
+
+    def wrong(folder: Path) -> list[int]:
+        program, includes = tmp_path / "bfloat16", [f"-I{HERE}", f"-I{folder / 'src'}"]
+        sources = [HERE / "bfloat16.cpp", folder / "src" / "common" / "bfloat16.cpp"]
+        command = [toolchain.cxx, *toolchain.compile_flags, "-std=c++17", "-O2", "-static", *includes]
+        subprocess.run([*command, *sources, "-o", program], check=True)
+        done = subprocess.run([emulator, "-cpu", "max", program], check=True, capture_output=True, text=True)
+        return [int(number) for number in done.stdout.split()]
+
+    assert min(wrong(onednn.folder)) > 60_000, "this machine does not show the fault"
+    assert wrong(patch_onednn(context, onednn, released=True).folder) == [0, 0]
 
 
 def test_each_patch_is_for_a_pinned_release(onednn: OneDnn) -> None:
