@@ -3,6 +3,7 @@
     nox -s upstream-reports                                          # writes the pages
     nox -s upstream-reports -- --check                               # are they what would be written?
     nox -s upstream-reports -- --run --unpatched A.whl --patched B.whl [SLUG ...]
+    nox -s upstream-reports -- --run --target s390x --unpatched ...  # those of another machine, in an emulated one
 
 A report is made from a folder of tests/reproducers/: the reproducer, the test for vLLM's own tests, and what is to be
 said. The diffs are made from vLLM's source in the store. A run asserts that each reproducer fails on the unpatched
@@ -26,7 +27,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cpuwheels.config.host import markers
+from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions, ParityOptions
 from cpuwheels.config.patch_series import load_series
@@ -80,6 +81,7 @@ class Report:
         machine: The target whose CPUs show it.
         features: Those that a CPU needs to show it.
         env: Variables that make it show.
+        here: The libraries of our wheels that are run in place of upstream's, if their names differ.
         not_run: Why it was not run, if it cannot be run here.
         only: The patches that it is about, if others fix a fault of the same name.
     """
@@ -94,8 +96,14 @@ class Report:
     machine: str = "x86"
     features: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    here: tuple[str, ...] = ()
     not_run: str = ""
     only: tuple[str, ...] = ()
+
+    @property
+    def run_on(self) -> tuple[str, ...]:
+        """The libraries of our wheels that it is run on."""
+        return self.here or self.libraries
 
     @property
     def folder(self) -> Path:
@@ -118,7 +126,7 @@ def load_reports() -> list[Report]:
     found = []
     for path in sorted(SOURCES.glob("*/about.toml")):
         about = tomllib.loads(path.read_text(encoding="utf-8"))
-        lists = {name: tuple(about.pop(name)) for name in ("libraries", "only") if name in about}
+        lists = {name: tuple(about.pop(name)) for name in ("libraries", "here", "only") if name in about}
         features = tuple(about.pop("with", ()))
         found.append(Report(slug=path.parent.name, features=features, **lists, **about))
     return found
@@ -220,10 +228,11 @@ def _results(report: Report, ran: Mapping[str, Any]) -> str:
     tested = ran.get("test")
     if tested:
         parts.append(
-            f"The test below was run against both wheels, too, with `{report.libraries[0]}` and a stand-in for "
+            f"The test below was run against both wheels, too, with `{report.run_on[0]}` and a stand-in for "
             f"`vllm.platforms`: {tested['unpatched']} without the patch, {tested['patched']} with it."
         )
-    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.")
+    built = f" {_code(report.here)} is what upstream calls {_code(report.libraries)}." if report.here else ""
+    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.{built}")
     return "\n\n".join(parts)
 
 
@@ -246,7 +255,7 @@ def render_index(reports: Sequence[Report], series: Sequence[Patch], ran: Mappin
     rows = []
     for report in reports:
         patches = ", ".join(patch.file[:4] for patch in report.patches(series))
-        seen = f"run on {_code(report.libraries)}" if report.slug in ran else "not run"
+        seen = f"run on {_code(report.run_on)}" if report.slug in ran else "not run"
         ends = "wrong result" if report.unpatched.startswith("exit") else report.unpatched
         rows.append(f"| [{report.title}]({report.slug}.md) | {ends} | {patches} | {seen} |")
     missing = [f"| {one['fault']} | {MACHINES[one['machine']]} | {one['reason']} |" for one in load_open()]
@@ -354,18 +363,20 @@ sys.modules["vllm.platforms"].current_platform = platform
 
 def run_all(context: BuildContext, wheels: Mapping[str, Path], only: Sequence[str]) -> int:
     """Run reproducers and tests on both wheels; return how many did not do what they have to."""
-    features = this_cpu(context).features
+    target, matrix = context.target, context.matrix
+    emulated = is_foreign(target)
+    features = frozenset[str]() if emulated else this_cpu(context).features
     series = load_series(ROOT).patches
     reports = [one for one in load_reports() if one.patches(series) and (not only or one.slug in only)]
-    able = [one for one in reports if one.machine == "x86" and not one.not_run and features.issuperset(one.features)]
-    target, matrix = context.target, context.matrix
+    meant = (one for one in reports if one.machine == target.id and not one.not_run)
+    able = [one for one in meant if features.issuperset(one.features)]
     with context.store.scratch("wheel") as work, no_core_files():
         sides = {}
         for kind, path in wheels.items():
             wheel = read_wheel(path, target, markers(target, matrix.python[0]))
             folder = work / kind
             folder.mkdir()
-            sides[kind] = parity_environment(context, wheel, ParityOptions(emulation=False), folder)
+            sides[kind] = parity_environment(context, wheel, ParityOptions(emulation=emulated), folder)
         about = {"machine": sides["patched"].machine, "version": wheel.version, "torch": sides["patched"].torch}
         tasks = [partial(_try, sides, one, context.logs, about) for one in able]
         run_parallel(tasks, _AT_ONCE)
@@ -404,12 +415,12 @@ def _try(sides: Mapping[str, ParityEnvironment], report: Report, logs: Path, abo
             shutil.copyfile(report.folder / name, folder / name)
         (folder / "conftest.py").write_text(_STAND_IN, encoding="utf-8")
         log = logs / f"{report.slug}-{kind}.log"
-        for library in report.libraries:
+        for library in report.run_on:
             status, output = _run(side, report, library, [folder / "reproduce.py"], log)
             outcome = signal_name(-status) if status < 0 else f"exit {status}"
             libraries.setdefault(library, {})[kind] = {"outcome": outcome, "output": clean(output)}
         arguments = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", os.devnull, "--confcutdir", folder]
-        status, output = _run(side, report, report.libraries[0], [*arguments, folder / "test_upstream.py"], log)
+        status, output = _run(side, report, report.run_on[0], [*arguments, folder / "test_upstream.py"], log)
         ended = signal_name(-status) if status < 0 else "failed"
         test[kind] = ended if status else "passed" if " passed" in output else "skipped"
     with _KEEPING:
@@ -420,7 +431,7 @@ def _try(sides: Mapping[str, ParityEnvironment], report: Report, logs: Path, abo
 def _run(
     side: ParityEnvironment, report: Report, library: str, arguments: Sequence[str | Path], log: Path
 ) -> tuple[int, str]:
-    cpu = side.trials[0].cpu
+    cpu = next(trial.cpu for trial in side.trials if trial.cpu.tries(library))
     # Reproducers that are killed have printed what they have to say.
     variables = {"PYTHONUNBUFFERED": "1", "LIBRARY": library, **report.env}
     env = closed_environment({**WAITING, **cpu.environment, **variables})
@@ -444,12 +455,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="run reproducers and tests first")
     parser.add_argument("--unpatched", type=Path, help="a wheel built with --upstream-kernels")
     parser.add_argument("--patched", type=Path, help="a wheel with all patches")
+    parser.add_argument("--target", choices=MACHINES, default="x86", help="the target of the wheels (default: x86)")
     parser.add_argument("--cache", type=Path, default=os.environ.get("CPUWHEELS_CACHE", "~/.cache/cpuwheels"))
     parser.add_argument("slugs", nargs="*", help="run only these")
     options = parser.parse_args(arguments)
     paths = Paths(ROOT, Path(options.cache).expanduser(), ROOT / "dist")
     matrix = load_matrix(paths.matrix)
-    context = open_context(paths, matrix, matrix.buildable("x86"), BuildOptions(), Reporter("x86"))
+    target = options.target
+    context = open_context(paths, matrix, matrix.buildable(target), BuildOptions(), Reporter(target))
     problems = 0
     if options.run:
         if not (options.unpatched and options.patched):
