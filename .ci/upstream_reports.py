@@ -82,7 +82,8 @@ class Report:
         features: Those that a CPU needs to show it.
         env: Variables that make it show.
         here: The libraries of our wheels that are run in place of upstream's, if their names differ.
-        not_run: Why it was not run, if it cannot be run here.
+        not_run: Why it was not run, if it cannot be run here. A run that names it runs it.
+        tried: What it printed where it was run, if that was not on wheels.
         only: The patches that it is about, if others fix a fault of the same name.
     """
 
@@ -98,6 +99,7 @@ class Report:
     env: Mapping[str, str] = field(default_factory=dict)
     here: tuple[str, ...] = ()
     not_run: str = ""
+    tried: str = ""
     only: tuple[str, ...] = ()
 
     @property
@@ -215,6 +217,8 @@ Written by `.ci/upstream_reports.py` from `tests/reproducers/{report.slug}/`.
 
 
 def _results(report: Report, ran: Mapping[str, Any]) -> str:
+    if not ran and report.tried:
+        return f"Actual: {report.tried.strip()}"
     if not ran:
         needs = f"It needs a CPU with {_code(report.features)}." if report.features else ""
         return " ".join(filter(None, ("Actual: not run.", needs, report.not_run)))
@@ -255,7 +259,8 @@ def render_index(reports: Sequence[Report], series: Sequence[Patch], ran: Mappin
     rows = []
     for report in reports:
         patches = ", ".join(patch.file[:4] for patch in report.patches(series))
-        seen = f"run on {_code(report.run_on)}" if report.slug in ran else "not run"
+        otherwise = "run, not on wheels" if report.tried else "not run"
+        seen = f"run on {_code(report.run_on)}" if report.slug in ran else otherwise
         ends = "wrong result" if report.unpatched.startswith("exit") else report.unpatched
         rows.append(f"| [{report.title}]({report.slug}.md) | {ends} | {patches} | {seen} |")
     missing = [f"| {one['fault']} | {MACHINES[one['machine']]} | {one['reason']} |" for one in load_open()]
@@ -368,7 +373,7 @@ def run_all(context: BuildContext, wheels: Mapping[str, Path], only: Sequence[st
     features = frozenset[str]() if emulated else this_cpu(context).features
     series = load_series(ROOT).patches
     reports = [one for one in load_reports() if one.patches(series) and (not only or one.slug in only)]
-    meant = (one for one in reports if one.machine == target.id and not one.not_run)
+    meant = (one for one in reports if one.machine == target.id and (one.slug in only or not one.not_run))
     able = [one for one in meant if features.issuperset(one.features)]
     with context.store.scratch("wheel") as work, no_core_files():
         sides = {}
