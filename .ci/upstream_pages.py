@@ -108,10 +108,11 @@ def _results(report: Report, ran: Mapping[str, Any]) -> str:
     tested = ran.get("test")
     if tested:
         parts.append(
-            f"The test below was run against both wheels, too, with `{report.libraries[0]}` and a stand-in for "
+            f"The test below was run against both wheels, too, with `{report.run_on[0]}` and a stand-in for "
             f"`vllm.platforms`: {tested['unpatched']} without the patch, {tested['patched']} with it."
         )
-    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.")
+    built = f" {_code(report.here)} is what upstream calls {_code(report.libraries)}." if report.here else ""
+    parts.append(f"Run on: {ran['machine']}; vLLM {ran['version']}, torch {ran['torch']}.{built}")
     return "\n\n".join(parts)
 
 
@@ -182,7 +183,7 @@ def render_index(reports: Sequence[Report], series: Sequence[Patch], ran: Mappin
     rows = []
     for report in reports:
         patches = ", ".join(patch.file[:4] for patch in report.patches(series))
-        seen = f"run on {_code(report.libraries)}" if report.slug in ran else "not run"
+        seen = f"run on {_code(report.run_on)}" if report.slug in ran else "not run"
         ends = "wrong result" if report.unpatched.startswith("exit") else report.unpatched
         rows.append(f"| [{report.title}]({report.slug}.md) | {ends} | {patches} | {seen} |")
     missing = [f"| {one['fault']} | {MACHINES[one['machine']]} | {one['reason']} |" for one in load_open()]

@@ -4,6 +4,7 @@
     nox -s upstream-reports -- --check                               # are they what would be written?
     nox -s upstream-reports -- --run --unpatched A.whl --patched B.whl [SLUG ...]
     nox -s upstream-reports -- --run --unpatched A.whl [SLUG ...]    # any wheel without the patches
+    nox -s upstream-reports -- --run --target s390x --unpatched ...  # those of another machine, in an emulated one
 
 A report is made from a folder of tests/reproducers/: the reproducer, the test for vLLM's own tests, and what is to be
 said. The diffs are made from vLLM's source in the store. A run on two wheels asserts that each reproducer fails on the
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from upstream_pages import write_pages
 from upstream_runs import run_both, run_one
-from upstream_sources import PAGES, ROOT
+from upstream_sources import MACHINES, PAGES, ROOT
 
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
@@ -40,12 +41,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--run", action="store_true", help="run reproducers and tests first")
     parser.add_argument("--unpatched", type=Path, help="a wheel built with --upstream-kernels, or somebody else's")
     parser.add_argument("--patched", type=Path, help="a wheel with all patches")
+    parser.add_argument("--target", choices=MACHINES, default="x86", help="the target of the wheels (default: x86)")
     parser.add_argument("--cache", type=Path, default=os.environ.get("CPUWHEELS_CACHE", "~/.cache/cpuwheels"))
     parser.add_argument("slugs", nargs="*", help="run only these")
     options = parser.parse_args(arguments)
     paths = Paths(ROOT, Path(options.cache).expanduser(), ROOT / "dist")
     matrix = load_matrix(paths.matrix)
-    context = open_context(paths, matrix, matrix.buildable("x86"), BuildOptions(), Reporter("x86"))
+    target = options.target
+    context = open_context(paths, matrix, matrix.buildable(target), BuildOptions(), Reporter(target))
     problems = 0
     if options.run:
         if not options.unpatched:

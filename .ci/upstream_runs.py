@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from upstream_sources import OUTPUTS, ROOT, WHEELS, keep_json, load_json, load_reports
 
-from cpuwheels.config.host import markers
+from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.config.options import ParityOptions
 from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.concurrency import run_parallel
@@ -56,8 +56,8 @@ sys.modules["vllm.platforms"].current_platform = platform
 
 def run_both(context: BuildContext, wheels: Mapping[str, Path], only: Sequence[str]) -> int:
     """Run reproducers and tests on both wheels; return how many did not do what they have to."""
-    features = this_cpu(context).features
-    reports = _chosen(only)
+    features = frozenset[str]() if is_foreign(context.target) else this_cpu(context).features
+    reports = _chosen(context.target.id, only)
     able = [one for one in reports if features.issuperset(one.features)]
     with _installed(context, wheels) as sides:
         wheel, patched = sides["patched"]
@@ -76,7 +76,7 @@ def run_both(context: BuildContext, wheels: Mapping[str, Path], only: Sequence[s
 
 def run_one(context: BuildContext, path: Path, only: Sequence[str]) -> int:
     """Run the reproducers on a wheel without patches and print a table; return how many show something unexpected."""
-    reports = _chosen(only)
+    reports = _chosen(context.target.id, only)
     results: dict[str, Any] = {}
     with _installed(context, {"unpatched": path}) as sides:
         wheel, side = sides["unpatched"]
@@ -84,7 +84,7 @@ def run_one(context: BuildContext, path: Path, only: Sequence[str]) -> int:
         def attempt(report: Report) -> None:
             folder = _folder(side, report)
             log = context.logs / f"{report.slug}.log"
-            libraries = [library for library in report.libraries if library in wheel.libraries]
+            libraries = [library for library in report.run_on if library in wheel.libraries]
             results[report.slug] = {library: _reproduce(side, report, library, folder, log) for library in libraries}
 
         run_parallel([partial(attempt, report) for report in reports], _AT_ONCE)
@@ -102,9 +102,9 @@ def run_one(context: BuildContext, path: Path, only: Sequence[str]) -> int:
     return len(problems)
 
 
-def _chosen(only: Sequence[str]) -> list[Report]:
+def _chosen(target: str, only: Sequence[str]) -> list[Report]:
     series = load_series(ROOT).patches
-    reports = [one for one in load_reports() if one.machine == "x86" and not one.not_run and one.patches(series)]
+    reports = [one for one in load_reports() if one.machine == target and not one.not_run and one.patches(series)]
     return [one for one in reports if not only or one.slug in only]
 
 
@@ -119,7 +119,7 @@ def _installed(
             wheel = read_wheel(path, target, markers(target, matrix.python[0]), f"--{kind}")
             folder = work / kind
             folder.mkdir()
-            sides[kind] = wheel, parity_environment(context, wheel, ParityOptions(emulation=False), folder)
+            sides[kind] = wheel, parity_environment(context, wheel, ParityOptions(emulation=is_foreign(target)), folder)
         yield sides
 
 
@@ -197,7 +197,7 @@ def _try(sides: Mapping[str, ParityEnvironment], report: Report, logs: Path, abo
     for kind, side in sides.items():
         folder = _folder(side, report)
         log = logs / f"{report.slug}-{kind}.log"
-        for library in report.libraries:
+        for library in report.run_on:
             libraries.setdefault(library, {})[kind] = _reproduce(side, report, library, folder, log)
         arguments: list[str | Path] = [
             "-m",
@@ -210,7 +210,7 @@ def _try(sides: Mapping[str, ParityEnvironment], report: Report, logs: Path, abo
             "--confcutdir",
             folder,
         ]
-        status, output = _run(side, report, report.libraries[0], [*arguments, folder / "test_upstream.py"], log)
+        status, output = _run(side, report, report.run_on[0], [*arguments, folder / "test_upstream.py"], log)
         ended = signal_name(-status) if status < 0 else "failed"
         test[kind] = ended if status else "passed" if " passed" in output else "skipped"
     with _KEEPING:
@@ -220,7 +220,7 @@ def _try(sides: Mapping[str, ParityEnvironment], report: Report, logs: Path, abo
 def _run(
     side: ParityEnvironment, report: Report, library: str, arguments: Sequence[str | Path], log: Path
 ) -> tuple[int, str]:
-    cpu = side.trials[0].cpu
+    cpu = next(trial.cpu for trial in side.trials if trial.cpu.tries(library))
     # Reproducers that are killed have printed what they have to say.
     variables = {"PYTHONUNBUFFERED": "1", "LIBRARY": library, **report.env}
     env = closed_environment({**WAITING, **cpu.environment, **variables})

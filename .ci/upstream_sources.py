@@ -41,6 +41,7 @@ class Report:
         machine: The target whose CPUs show it.
         features: Those that a CPU needs to show it.
         env: Variables that make it show.
+        here: The libraries of our wheels that are run in place of upstream's, if their names differ.
         not_run: Why it was not run, if it cannot be run here.
         only: The patches that it is about, if others fix a fault of the same name.
     """
@@ -55,8 +56,14 @@ class Report:
     machine: str = "x86"
     features: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
+    here: tuple[str, ...] = ()
     not_run: str = ""
     only: tuple[str, ...] = ()
+
+    @property
+    def run_on(self) -> tuple[str, ...]:
+        """The libraries of our wheels that it is run on."""
+        return self.here or self.libraries
 
     @property
     def folder(self) -> Path:
@@ -79,7 +86,7 @@ def load_reports() -> list[Report]:
     found = []
     for path in sorted(SOURCES.glob("*/about.toml")):
         about = tomllib.loads(path.read_text(encoding="utf-8"))
-        lists = {name: tuple(about.pop(name)) for name in ("libraries", "only") if name in about}
+        lists = {name: tuple(about.pop(name)) for name in ("libraries", "here", "only") if name in about}
         features = tuple(about.pop("with", ()))
         found.append(Report(slug=path.parent.name, features=features, **lists, **about))
     return found

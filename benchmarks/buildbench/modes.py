@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from buildbench.results import Measured, Results
     from buildbench.setting import Setting
 
-Mode = Literal["cold", "edit", "python", "noop", "sandbox", "caps"]
+Mode = Literal["cold", "edit", "python", "noop", "sandbox", "sandbox-small", "caps"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 UNSTEERED_COST = 3.1
@@ -105,7 +105,7 @@ class Bench:
     def plan(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> list[Step]:
         """Return the steps that are still to be run."""
         steps = {step.key: step for mode in MODES if mode in modes for step in self._steps(mode, modes, caps)}
-        turns = _TURNS if "sandbox" in modes else ()
+        turns = _TURNS if {"sandbox", "sandbox-small"} & set(modes) else ()
         once = [step for key, step in steps.items() if key not in turns]
         todo = [step for step in once for _ in range(repeat - self._taken(step.key))]
         # A small change costs so little that both sides have to be measured in turn, and more often.
@@ -130,15 +130,16 @@ class Bench:
                 return [self._python]
             case "noop":
                 return [Step(NOOP, 0, OURS, self._ours.unchanged)]
-            case "sandbox":
-                return [
-                    *(self._cold(OURS), self._edit, self._python),
-                    self._cold(OPEN),
-                    Step(EDIT_OPEN, _EDIT_COST, OPEN, self._open.edited),
-                    Step(PYTHON_OPEN, 0, OPEN, self._open.python_changed),
-                ]
+            case "sandbox" | "sandbox-small":
+                whole = mode == "sandbox"
+                return [*map(self._cold, (OURS, OPEN) if whole else ()), *self._small(OPEN if whole else OURS)]
             case "caps":
                 return self._capped(modes, caps)
+
+    def _small(self, needs: str) -> list[Step]:
+        """Return small changes with the sandbox and without it; what they need without it is a build of either side."""
+        edit = Step(EDIT_OPEN, _EDIT_COST, needs, self._open.edited)
+        return [self._edit, self._python, edit, Step(PYTHON_OPEN, 0, needs, self._open.python_changed)]
 
     @property
     def _edit(self) -> Step:

@@ -34,6 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
     group.addoption("--wheel-version", default="", help="vLLM's version")
+    group.addoption("--onednn", default="", help="release of oneDNN in the library")
     group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
@@ -114,7 +115,8 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def build(request: pytest.FixtureRequest) -> Build:
-    return Build(request.config.getoption("wheel_version"), frozenset(request.config.getoption("fixed")))
+    option = request.config.getoption
+    return Build(option("wheel_version"), frozenset(option("fixed")), option("onednn"))
 
 
 @pytest.fixture(scope="session")

@@ -57,9 +57,20 @@ def test_it_writes_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "| 0.9.0 | 2 |" in page.read_text()
 
 
-def test_the_page_has_rows_of_pinned_releases_that_have_nothing_wrong() -> None:
-    rows = re.findall(r"^\| *([\d.]*)[^|\n]*\|(?:[^|\n]*\|){7} (\d+) \|$", PAGE.read_text(), re.MULTILINE)
-    pinned = {one.version for one in load_matrix(ROOT).releases}
-    assert {version for version, _ in rows} - {""} <= pinned
-    assert rows
-    assert {wrong for _, wrong in rows} == {"0"}
+def rows_of(page: str) -> list[tuple[str, int]]:
+    """Return the version, which only the first library's row has, and the number of wrong results of each row."""
+    rows = re.findall(r"^\| *([\d.]*)[^|\n]*\|(?:[^|\n]*\|){7} (\d+) \|$", page, re.MULTILINE)
+    return [(version, int(wrong)) for version, wrong in rows]
+
+
+def test_the_rows_of_a_table_are_found() -> None:
+    found = table([Parity.model_validate(result("0.9.0+cpu", ["failed", "passed"]))])
+    assert rows_of(found) == [("0.9.0", 1), ("", 1)]
+
+
+def test_the_page_lists_pinned_releases_that_have_nothing_wrong() -> None:
+    text = PAGE.read_text()
+    assert text.count(START) == text.count(END) == 1
+    rows = rows_of(text)
+    assert {version for version, _ in rows} <= {one.version for one in load_matrix(ROOT).releases} | {""}
+    assert [row for row in rows if row[1]] == []

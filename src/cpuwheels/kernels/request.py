@@ -91,7 +91,7 @@ class KernelInputs:
             },
             "torch": [self.environment.torch_version, self.environment.torch_digest],
             "cmake": self.environment.tools["cmake"],
-            "onednn": self.onednn and self.onednn.digest,
+            "onednn": self.onednn and self.onednn.key,
             "acl": [self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.commit else None,
             "optimisation": OPTIMISATION,
             "debug_symbols": self.debug_symbols,

@@ -1,10 +1,10 @@
-"""The prepared source: upstream's tree with our patches, in the store and read only."""
+"""Upstream's trees with our patches, in the store and read only."""
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest, make_key
@@ -25,6 +25,23 @@ PATCHES = "patches"
 """Folder of the patch files, below the project's."""
 
 _APPLIED = ".cpuwheels-patches.json"
+
+
+@dataclass(frozen=True)
+class Unpatched:
+    """A tree as upstream published it, in the store and read only.
+
+    Attributes:
+        title: For people: what it is, and its version.
+        folder: The tree.
+        digest: Names its content.
+        released: Whether it is a release. Others need no patch that fixes a fault.
+    """
+
+    title: str
+    folder: Path
+    digest: str
+    released: bool
 
 
 @dataclass(frozen=True)
@@ -60,10 +77,28 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
     Raises:
         PatchError: A patch is missing, or neither applies nor is already upstream.
     """
+    tree = Unpatched(f"vLLM {source.version}", source.folder, source.digest, source.released)
+    folder, applied = patched_tree(context, tree, patches)
+    return PreparedSource(source.version, folder, source.epoch, applied)
+
+
+def patched_tree(
+    context: BuildContext, source: Unpatched, patches: Sequence[Patch]
+) -> tuple[Path, tuple[AppliedPatch, ...]]:
+    """Return a copy of a tree in the store with patches applied, and what became of each.
+
+    Args:
+        context: The run; its project has the patch files.
+        source: The tree.
+        patches: Those for it, in order.
+
+    Raises:
+        PatchError: A patch is missing, or neither applies nor is already upstream.
+    """
     folder = context.root / PATCHES
     digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
     names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
-    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=1)
+    key = make_key(source=source.digest, patches=digests, names=names, conditions=conditions, layout=2)
 
     def make(tree: Path) -> None:
         ignore = skip_manifest(source.folder)
@@ -71,26 +106,26 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
         shutil.copytree(
             source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
         )
-        applied = apply_series(patches, folder, tree, released=source.released)
+        applied = apply_series(patches, folder, tree, released=source.released, title=source.title)
         # In place of what is there: it may be a link, or a second name of a file of the sealed source.
-        write_atomic(tree / _APPLIED, json.dumps([asdict(patch) for patch in applied], indent=1) + "\n")
+        rows = [{"file": patch.file, "sha256": patch.sha256, "state": patch.state} for patch in applied]
+        write_atomic(tree / _APPLIED, json.dumps(rows, indent=1) + "\n")
 
     tree = context.store.get("prepared", key, make, of=source.folder)
     applied = tuple(
-        AppliedPatch(**row | {"fixes": patch.fixes})
+        AppliedPatch(**row, fixes=patch.fixes)
         for patch, row in zip(patches, json.loads((tree / _APPLIED).read_text()), strict=True)
     )
-    prepared = PreparedSource(source.version, tree, source.epoch, applied)
-    _report(prepared, context.reporter)
-    return prepared
+    _report(source.title, applied, context.reporter)
+    return tree, applied
 
 
-def _report(prepared: PreparedSource, reporter: Reporter) -> None:
-    for patch in prepared.patches:
+def _report(title: str, patches: Sequence[AppliedPatch], reporter: Reporter) -> None:
+    for patch in patches:
         if not patch.fixes:
             reporter.info(f"patch {patch.file}: {patch.state}")
         elif patch.state == LEFT_OUT:
             reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.fixes)}")
-    if prepared.fixed_faults:
-        files = sum(bool(patch.fixes) and patch.state != LEFT_OUT for patch in prepared.patches)
-        reporter.info(f"{len(prepared.fixed_faults)} faults of upstream's kernels are fixed by {files} patches")
+    if faults := fixed_faults(patches):
+        files = sum(bool(patch.fixes) and patch.state != LEFT_OUT for patch in patches)
+        reporter.info(f"{title}: {len(faults)} faults of upstream's kernels are fixed by {files} patches")

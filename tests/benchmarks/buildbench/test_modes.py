@@ -116,6 +116,14 @@ def test_the_sandbox_is_measured_on_three_builds_with_and_without(trial: Trial) 
     assert set(bench.results.runs) == {OURS, EDIT, PYTHON, OPEN, EDIT_OPEN, PYTHON_OPEN}
 
 
+def test_small_changes_alone_need_one_build_of_either_side(trial: Trial) -> None:
+    trial.sides["unsandboxed"].stands = True  # as both sides have the same stores
+    bench = trial.bench()
+    bench.run(["sandbox-small"], [], 1)
+    assert trial.done == ["cold ours", *SMALL * TURNS]
+    assert set(bench.results.runs) == {OURS, EDIT, PYTHON, EDIT_OPEN, PYTHON_OPEN}
+
+
 def test_small_changes_that_were_measured_before_are_not_built_again(trial: Trial) -> None:
     for side in trial.sides.values():
         side.stands = True

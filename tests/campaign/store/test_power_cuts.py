@@ -330,6 +330,7 @@ def nightly_cuts(cuts: PowerCuts, what: str) -> int:
         assert left(folder) in ({new} if done else {OLD, new, ""})
         leave()  # what the next build does
         assert left(folder) == new
+        assert [path.name for path in folder.iterdir()] == [ready.ready_folder(folder, JOB).name]
 
     return cuts.check(verify)
 

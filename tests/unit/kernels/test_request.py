@@ -7,6 +7,7 @@ import pytest
 
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
+from cpuwheels.source.patches import AppliedPatch
 from kernel_request import TARGET, environment, kernel_request, toolchain
 
 if TYPE_CHECKING:
@@ -37,6 +38,12 @@ def other_onednn(folder: Path) -> dict[str, Any]:
 )
 def test_an_input_changes_the_key(tmp_path: Path, replaced: dict[str, Any]) -> None:
     assert kernel_request(tmp_path, **replaced).key() != kernel_request(tmp_path).key()
+
+
+def test_so_does_a_patch_for_it(tmp_path: Path) -> None:
+    bare = other_onednn(tmp_path)
+    patched = replace(bare["onednn"], patches=(AppliedPatch("0001-a.patch", "p" * 64, "applied"),))
+    assert kernel_request(tmp_path, onednn=patched).key() != kernel_request(tmp_path, **bare).key()
 
 
 def test_another_onednn_changes_the_key(tmp_path: Path) -> None:

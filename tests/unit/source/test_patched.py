@@ -109,6 +109,12 @@ def test_faults_that_are_fixed_and_those_that_stay_are_told(
         prepare_source(context, replace(source, released=True, digest="a release"), series)
 
 
+def test_what_a_patch_fixes_is_what_the_series_says_now(context: BuildContext, source: Source) -> None:
+    kept = [prepare_source(context, source, [fixing("0001-a.patch", fault)]) for fault in ("A fault", "Its new name")]
+    assert [prepared.fixed_faults for prepared in kept] == [{"A fault"}, {"Its new name"}]
+    assert kept[0].folder == kept[1].folder
+
+
 def test_a_failing_patch_leaves_nothing(context: BuildContext, source: Source, store: Store) -> None:
     (source.folder / "setup.py").write_text("something else\n")
     with pytest.raises(PatchError, match=r"0001-a\.patch does not apply to setup\.py"):

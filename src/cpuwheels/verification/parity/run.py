@@ -39,12 +39,14 @@ class ParityRequest:
         target: Says which CPU features its libraries need.
         only: Operators to test; all if empty.
         fixed_faults: Known faults of upstream's kernels that the wheel does not have.
+        onednn: Release of the oneDNN in it; empty if it is not known.
     """
 
     wheel: KernelWheel
     target: Target
     only: Sequence[str] = ()
     fixed_faults: Sequence[str] = ()
+    onednn: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,6 +166,7 @@ def _plan(
             environment.confine,
             request.wheel.version,
             request.fixed_faults,
+            request.onednn,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):

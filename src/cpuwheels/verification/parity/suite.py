@@ -49,6 +49,7 @@ class Suite:
         confine: Confines the processes.
         version: vLLM's, on which known faults depend; empty if it is not known.
         fixed_faults: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
+        onednn: Release of the oneDNN in them, on which known faults depend, too; empty if it is not known.
     """
 
     python: Sequence[str | Path]
@@ -62,6 +63,7 @@ class Suite:
     confine: Confine = unconfined
     version: str = ""
     fixed_faults: Sequence[str] = ()
+    onednn: str = ""
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -154,6 +156,8 @@ class Suite:
             command += ["--operator", operator]
         if self.version:
             command += ["--wheel-version", self.version]
+        if self.onednn:
+            command += ["--onednn", self.onednn]
         for fault in self.fixed_faults:
             command.append(f"--fixed={fault}")
         if killed:

@@ -29,7 +29,7 @@ def run(tmp_path: Path) -> Callable[..., LibraryResult]:
         work.mkdir(exist_ok=True)
         env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
         place = [sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs"
-        suite = Suite(*place, "smoke", 3, only, env, fixed_faults=("A fault's name",))
+        suite = Suite(*place, "smoke", 3, only, env, fixed_faults=("A fault's name",), onednn="3.7.2")
         return suite.run(library, tmp_path / f"{library}.abi3.so", lambda count, case: told.append((count, case)))
 
     told: list[tuple[int, str]] = []
@@ -52,6 +52,7 @@ def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryR
     assert command[command.index("--threads") + 1] == "3"
     assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
     assert "--fixed=A fault's name" in command
+    assert command[command.index("--onednn") + 1] == "3.7.2"
 
 
 def test_all_libraries_keep_their_outputs_in_one_folder_to_be_compared(
