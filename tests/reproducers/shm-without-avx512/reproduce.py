@@ -5,13 +5,15 @@ from pathlib import Path
 
 import torch
 
-vllm = Path(importlib.util.find_spec("vllm").origin).parent
+vllm, name = Path(importlib.util.find_spec("vllm").origin).parent, f"reproduce-{os.getpid()}"
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "shm_allreduce"):
+    print("shm_allreduce is not in this library")
+    raise SystemExit(1)
 
 
 def rank(number, barrier, found):
-    name = f"reproduce-{os.getppid()}"
     handle = ops.init_shm_manager(name, 2, number, 1)
     barrier.wait()
     ops.join_shm_manager(handle, name)
