@@ -15,6 +15,7 @@ from harness.case import BASE_SEED, LEVELS, Case, Family
 from harness.defects import Build
 from harness.library import Library
 from harness.records import OtherLibraries, Recorder
+from harness.sanitizers import Reports
 from harness.selection import cases_for, families_for, uncovered
 from harness.waivers import waivers
 
@@ -35,6 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
     group.addoption("--wheel-version", default="", help="vLLM's version")
     group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
+    group.addoption("--reports", type=Path, help="folder that the run times of sanitizers write into")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
@@ -119,7 +121,7 @@ def build(request: pytest.FixtureRequest) -> Build:
 
 @pytest.fixture(scope="session")
 def recorder(request: pytest.FixtureRequest) -> Recorder:
-    return Recorder(request.config.getoption("results"))
+    return Recorder(request.config.getoption("results"), Reports(request.config.getoption("reports")))
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,7 @@ from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
 from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import WRONG
+from cpuwheels.verification.parity.sanitizer_run import new_folder, unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.parity.results import LibraryResult
+    from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
 
 MOST_CRASHES = 20
 """After so many crashes the rest of a library is not tested."""
@@ -49,6 +51,7 @@ class Suite:
         confine: Confines the processes.
         version: vLLM's, on which known faults depend; empty if it is not known.
         fixed_faults: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
+        sanitizers: Those that the libraries were compiled for, if they were.
     """
 
     python: Sequence[str | Path]
@@ -62,6 +65,7 @@ class Suite:
     confine: Confine = unconfined
     version: str = ""
     fixed_faults: Sequence[str] = ()
+    sanitizers: SanitizerRun | None = None
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -86,9 +90,14 @@ class Suite:
             if written.begun:
                 on_case(len(written.begun), written.begun[-1])
 
-        for _ in range(MOST_CRASHES):
+        for number in range(MOST_CRASHES):
             env = closed_environment({**WAITING, **self.env})
-            confined = self.confine(self._command(library, results, killed), env)
+            command = self._command(library, results, killed)
+            reports = new_folder(self.work, name, number) if self.sanitizers else None
+            if self.sanitizers and reports:
+                env |= self.sanitizers.environment(reports)
+                command += ["--reports", reports]
+            confined = self.confine(command, env)
             with no_core_files():
                 done = confined.ended(run(confined.argv, log=log, env=confined.env, check=False, on_line=tell))
             if done.returncode == _UNLOADABLE:
@@ -112,7 +121,8 @@ class Suite:
                         next_step="read the log",
                     )
                 break
-            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
+            said = unread(reports, killed.get("reported", {})) if reports else ""
+            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)], "reports": said})
         written.read()
         result = library_result(name, written.events, time.monotonic() - began)
         if done.returncode and not any(row.verdict in WRONG for row in result.rows()):

@@ -1,0 +1,87 @@
+"""Faults that only sanitizers see, planted in the stand-in's kernel: the whole command names them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tiny_project import Tiny
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
+
+CASES = '''\
+"""The stand-in's operator that multiplies."""
+
+import torch
+
+from harness.case import Call, cases
+
+
+@cases("scale", dtype=[torch.float32], count=[8])
+def scale(library, draw, *, dtype, count):
+    x = draw.normal((count,), dtype)
+    return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": x * 2})
+'''
+
+LOOP = "#pragma omp parallel for\n"
+BEYOND = "volatile float beyond = source[count];"
+SHIFT = "volatile int wide = 1 << (32 + static_cast<int>(count));"
+
+
+@pytest.fixture(scope="module")
+def project(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """The stand-in's project with a case of one operator."""
+    base = tmp_path_factory.mktemp("sanitized")
+    root = shutil.copytree(tiny.root, base / "project")
+    (root / "tests" / "parity" / "cases" / "stand_in.py").write_text(CASES)
+    return replace(tiny, root=root, dist=base / "dist")
+
+
+def check(project: Tiny, tree: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    """Return how a run on the operator ended, and its report."""
+    options = ["--sanitize", "address", "--smoke", "--operator", "scale", "--source", tree, "--out", out]
+    done = project.run("check", "x86", *options)
+    assert (out / "parity.json").is_file(), done.stderr
+    return done, json.loads((out / "parity.json").read_text())
+
+
+def line_of(text: str, source: str) -> int:
+    return source.partition(text)[0].count("\n") + 1
+
+
+def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> None:
+    tree = project.changed_tree(tmp_path / "planted")
+    kernel = tree / "csrc" / "cpu" / "ops.cpp"
+    text = kernel.read_text()
+    assert text.count(LOOP) == 1
+    text = text.replace(LOOP, f"  {BEYOND}\n  {SHIFT}\n{LOOP}")
+    kernel.write_text(text)
+    done, report = check(project, tree, tmp_path / "out")
+    assert done.returncode == 34, done.stderr
+    for library in report["libraries"]:
+        (case,) = library["cases"]
+        assert (case["verdict"], case["operators"]) == ("failed", ["scale"])
+        found = {(finding["kind"], finding["place"]): finding for finding in case["findings"]}
+        beyond = found["heap-buffer-overflow", f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}"]
+        assert beyond["what"] == "READ of size 4 located 0 bytes after 32-byte region"
+        assert "scale" in beyond["function"]
+        shift = found["undefined-behavior", f"csrc/cpu/ops.cpp:{line_of(SHIFT, text)}"]
+        assert shift["what"] == "shift exponent 40 is too large for 32-bit type 'int'"
+        assert len(found) == 2
+    assert [library["name"] for library in report["libraries"]] == ["_C", "_C_AVX2"]
+    assert f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}" in done.stdout
+    assert "Found by sanitizers" in (tmp_path / "out" / "parity.html").read_text()
+    assert list(project.dist.rglob("*.whl")) == []
+
+
+def test_without_a_fault_the_same_operator_passes(project: Tiny, tmp_path: Path) -> None:
+    done, report = check(project, project.changed_tree(tmp_path / "sound"), tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    cases = [case for library in report["libraries"] for case in library["cases"]]
+    assert [(case["verdict"], case["findings"]) for case in cases] == [("passed", [])] * 2
