@@ -25,12 +25,15 @@ from harness.case import Call, cases
 
 @cases("scale", dtype=[torch.float32], count=[8])
 def scale(library, draw, *, dtype, count):
-    x = draw.normal((count,), dtype)
+    x = draw.guarded(draw.normal((count,), dtype))
     return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": x * 2})
 '''
 
 LOOP = "#pragma omp parallel for\n"
-BEYOND = "volatile float beyond = source[count];"
+BESIDE = "volatile float beside = source[count];"
+"""In the guard of the case's tensor."""
+BEYOND = "volatile float beyond = target[count];"
+"""Behind what the kernel has allocated itself."""
 SHIFT = "volatile int wide = 1 << (32 + static_cast<int>(count));"
 
 
@@ -60,7 +63,7 @@ def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> No
     kernel = tree / "csrc" / "cpu" / "ops.cpp"
     text = kernel.read_text()
     assert text.count(LOOP) == 1
-    text = text.replace(LOOP, f"  {BEYOND}\n  {SHIFT}\n{LOOP}")
+    text = text.replace(LOOP, f"  {BESIDE}\n  {BEYOND}\n  {SHIFT}\n{LOOP}")
     kernel.write_text(text)
     done, report = check(project, tree, tmp_path / "out")
     assert done.returncode == 34, done.stderr
@@ -71,9 +74,11 @@ def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> No
         beyond = found["heap-buffer-overflow", f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}"]
         assert beyond["what"] == "READ of size 4 located 0 bytes after 32-byte region"
         assert "scale" in beyond["function"]
+        beside = found["use-after-poison", f"csrc/cpu/ops.cpp:{line_of(BESIDE, text)}"]
+        assert beside["what"].startswith("READ of size 4 ")
         shift = found["undefined-behavior", f"csrc/cpu/ops.cpp:{line_of(SHIFT, text)}"]
         assert shift["what"] == "shift exponent 40 is too large for 32-bit type 'int'"
-        assert len(found) == 2
+        assert len(found) == 3
     assert [library["name"] for library in report["libraries"]] == ["_C", "_C_AVX2"]
     assert f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}" in done.stdout
     assert "Found by sanitizers" in (tmp_path / "out" / "parity.html").read_text()

@@ -52,6 +52,7 @@ class Recorder:
             problems=outcome.problems,
             known=known.name if known else "",
             reports=reports,
+            reported=self.reports.read,
             outputs={
                 name: {"ratio": _finite(found.ratio), "error": _finite(found.error), "limit": _finite(found.limit)}
                 for name, found in outcome.agreements.items()

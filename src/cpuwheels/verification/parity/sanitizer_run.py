@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.kernels.sanitizers import Sanitizers
 
-_REPORT = "report"
 _MOST = 16 << 20
 """Characters that are read of reports at once."""
 
@@ -45,8 +44,14 @@ class SanitizerRun:
         return ["/usr/bin/env", f"LD_PRELOAD={libraries}", *command]
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Return the variables of a process that writes its reports into a folder."""
-        return {name: f"{options}:log_path={folder / _REPORT}" for name, options in self.sanitizers.options.items()}
+        """Return the variables of a process that writes its reports into a folder, each run time into its own file.
+
+        Run times know nothing of each other: one would begin the other's file anew.
+        """
+        return {
+            name: f"{options}:log_path={folder / name.partition('_')[0].lower()}"
+            for name, options in self.sanitizers.options.items()
+        }
 
 
 def new_folder(work: Path, name: str, number: int) -> Path:

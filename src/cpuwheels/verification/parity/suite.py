@@ -120,6 +120,14 @@ class Suite:
                         output=done.output,
                         next_step="read the log",
                     )
+                if reports and (said := unread(reports, written.events[-1].get("reported", {}))):
+                    raise ParityError(
+                        f"sanitizers reported something on {name} after its last case",
+                        where=library,
+                        log=log,
+                        output=said,
+                        next_step="read the report: it is about how the library ends, or about threads that go on",
+                    )
                 break
             said = unread(reports, killed.get("reported", {})) if reports else ""
             written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)], "reports": said})
