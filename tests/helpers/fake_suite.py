@@ -44,10 +44,10 @@ def main() -> int:
             )
         for case in cases:
             about = {"case": case["case"], "operators": case["case"].split("[")[0].split("+")}
-            about["reported"] = _sizes(option.get("--reports"))
+            about["reported"] = _size(option.get("--reports"))
             write(event="started", **about, drawn=case.get("drawn", False))
             print(".", flush=True)
-            _report(case.get("report", ""))
+            _report(case.get("report", ""), option)
             if "signal" in case:
                 os.kill(os.getpid(), getattr(signal, case["signal"]))
             if "limits" in case:
@@ -58,7 +58,7 @@ def main() -> int:
                 return int(case["status"])
             write(
                 event="finished",
-                **about | {"reported": _sizes(option.get("--reports"))},
+                **about | {"reported": _size(option.get("--reports"))},
                 reports=case.get("report", ""),
                 dtype=case.get("dtype", ""),
                 seconds=0.5,
@@ -66,7 +66,7 @@ def main() -> int:
                 known=case.get("known", ""),
                 outputs=case.get("outputs", {}),
             )
-    _report(script.get("report", ""))
+    _report(script.get("report", ""), option)
     print("done")
     return int(
         script.get(
@@ -75,16 +75,16 @@ def main() -> int:
     )
 
 
-def _report(text: str) -> None:
+def _report(text: str, option: dict[str, str]) -> None:
     """Write a report as the run time of a sanitizer would."""
     if text:
-        place = Path(os.environ["ASAN_OPTIONS"].rpartition("log_path=")[2])
-        with place.with_name(f"{place.name}.2").open("a") as stream:
+        assert "halt_on_error=0" in os.environ["ASAN_OPTIONS"]
+        with Path(option["--reports"]).open("a") as stream:
             stream.write(text)
 
 
-def _sizes(folder: str | None) -> dict[str, int]:
-    return {path.name: path.stat().st_size for path in Path(folder).iterdir()} if folder else {}
+def _size(file: str | None) -> int:
+    return Path(file).stat().st_size if file and Path(file).is_file() else 0
 
 
 if __name__ == "__main__":

@@ -21,12 +21,13 @@ CASES = '''\
 import torch
 
 from harness.case import Call, cases
+from harness.expected import Exact
 
 
 @cases("scale", dtype=[torch.float32], count=[8])
 def scale(library, draw, *, dtype, count):
     x = draw.guarded(draw.normal((count,), dtype))
-    return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": x * 2})
+    return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": Exact(x * 2)})
 '''
 
 LOOP = "#pragma omp parallel for\n"
@@ -67,19 +68,18 @@ def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> No
     kernel.write_text(text)
     done, report = check(project, tree, tmp_path / "out")
     assert done.returncode == 34, done.stderr
-    for library in report["libraries"]:
-        (case,) = library["cases"]
-        assert (case["verdict"], case["operators"]) == ("failed", ["scale"])
-        found = {(finding["kind"], finding["place"]): finding for finding in case["findings"]}
-        beyond = found["heap-buffer-overflow", f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}"]
-        assert beyond["what"] == "READ of size 4 located 0 bytes after 32-byte region"
-        assert "scale" in beyond["function"]
-        beside = found["use-after-poison", f"csrc/cpu/ops.cpp:{line_of(BESIDE, text)}"]
-        assert beside["what"].startswith("READ of size 4 ")
-        shift = found["undefined-behavior", f"csrc/cpu/ops.cpp:{line_of(SHIFT, text)}"]
-        assert shift["what"] == "shift exponent 40 is too large for 32-bit type 'int'"
-        assert len(found) == 3
-    assert [library["name"] for library in report["libraries"]] == ["_C", "_C_AVX2"]
+    # The stand-in's other library registers its operators elsewhere.
+    (case,) = report["libraries"][0]["cases"]
+    assert (case["verdict"], case["operators"]) == ("failed", ["scale"])
+    found = {(finding["kind"], finding["place"]): finding for finding in case["findings"]}
+    beyond = found["heap-buffer-overflow", f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}"]
+    assert beyond["what"] == "READ of size 4 located 0 bytes after 32-byte region"
+    assert "scale" in beyond["function"]
+    beside = found["use-after-poison", f"csrc/cpu/ops.cpp:{line_of(BESIDE, text)}"]
+    assert beside["what"].startswith("READ of size 4 ")
+    shift = found["undefined-behavior", f"csrc/cpu/ops.cpp:{line_of(SHIFT, text)}"]
+    assert shift["what"] == "shift exponent 40 is too large for 32-bit type 'int'"
+    assert len(found) == 3
     assert f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}" in done.stdout
     assert "Found by sanitizers" in (tmp_path / "out" / "parity.html").read_text()
     assert list(project.dist.rglob("*.whl")) == []
@@ -89,4 +89,4 @@ def test_without_a_fault_the_same_operator_passes(project: Tiny, tmp_path: Path)
     done, report = check(project, project.changed_tree(tmp_path / "sound"), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     cases = [case for library in report["libraries"] for case in library["cases"]]
-    assert [(case["verdict"], case["findings"]) for case in cases] == [("passed", [])] * 2
+    assert [(case["verdict"], case["findings"]) for case in cases] == [("passed", [])]

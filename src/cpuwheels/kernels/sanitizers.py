@@ -17,6 +17,9 @@ STEERING = "sanitize.cmake"
 """File below ``cmake/`` that adds the flags; a wheel's kernels never depend on it."""
 
 
+_LIBRARIES = "usr/lib/x86_64-linux-gnu"
+
+
 @dataclass(frozen=True)
 class Sanitizers:
     """Sanitizers that are used together.
@@ -24,8 +27,9 @@ class Sanitizers:
     Attributes:
         title: For people.
         flags: The compiler's.
-        runtimes: Their libraries, in the order in which they are loaded in front of everything else.
-        options: What each of them is told: environment variable → options.
+        runtimes: Their libraries below the unpacked packages, in the order in which they are loaded in front of
+            everything else.
+        options: What each of them is told: environment variable → options, with ``{folder}`` for the packages'.
     """
 
     title: str
@@ -51,7 +55,7 @@ SANITIZERS: Mapping[Sanitizer, Sanitizers] = {
             # Lines, and nothing else of what a debugger needs.
             "-g1",
         ),
-        runtimes=("libasan.so.8", "libubsan.so.1"),
+        runtimes=(f"{_LIBRARIES}/libasan.so.8", f"{_LIBRARIES}/libubsan.so.1"),
         options={
             # What Python and torch keep until they end is no concern of the kernels.
             "ASAN_OPTIONS": "halt_on_error=0:detect_leaks=0",

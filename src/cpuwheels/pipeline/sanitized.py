@@ -90,11 +90,11 @@ def check_sanitized(
         kernels = get_kernels(context, inputs.request(context, toolchain), cap=cap, cache=cache)
     wheel = _in_place_of_a_wheel(target, inputs, title)
     with context.store.scratch("sanitized") as work:
-        run = SanitizerRun(tuple(runtimes / file for file in SANITIZERS[sanitize].runtimes), SANITIZERS[sanitize])
+        run = SanitizerRun(runtimes, SANITIZERS[sanitize])
         environment = sanitized_environment(context, kernels.folder, inputs.environment, options, run, work)
         with reporter.stage("parity", f"the kernels of {wheel.path.name}, {options.level}"):
             for cpu in (trial.cpu for trial in environment.trials):
-                env = {**cpu.environment, **run.environment(work)}
+                env = {**cpu.environment, **run.environment}
                 require_products(cpu.python[0], env, context.logs / "preflight.log", environment.confine)
             faults = sorted(inputs.prepared.fixed_faults)
             return run_parity(ParityRequest(wheel, target, options.operators, faults), environment, reporter)
@@ -115,8 +115,7 @@ def _runtimes(context: BuildContext, sanitize: Sanitizer) -> Path:
         )
     lock = load_lock(context.root, target.sanitizers)
     mirrors = debian_mirrors(context)
-    root = unpacked_root(lock, KIND, mirrors=mirrors, store=context.store, reporter=context.reporter)
-    return next(root.glob("usr/lib/*/")).resolve()
+    return unpacked_root(lock, KIND, mirrors=mirrors, store=context.store, reporter=context.reporter)
 
 
 def _in_place_of_a_wheel(target: Target, inputs: Inputs, title: str) -> KernelWheel:

@@ -163,7 +163,7 @@ def sanitized_environment(
     limit = hold_onednn_back(context.reporter, here)
     cpu = Cpu("", here.features, [script], environment=needed_variables(limit))
     threads, tests = options.threads or usable_cpus().count, context.root / "tests" / "parity"
-    packages = [work / "venv", SCRIPTS, kernels, *sanitizers.runtimes[0].parents[:1]]
+    packages = [work / "venv", SCRIPTS, kernels, sanitizers.folder]
     packages += [environment.debian.folder] if environment.debian else []
     return ParityEnvironment(
         trials=(Trial(cpu, options.level, threads),),

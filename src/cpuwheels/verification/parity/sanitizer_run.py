@@ -1,11 +1,9 @@
-"""Running the cases with the run times of sanitizers: what these are told, and whose report is whose."""
+"""Running the cases with the run times of sanitizers: how these are loaded, and what they have reported."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-
-from cpuwheels.core.filesystem import storage_errors
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -14,7 +12,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.sanitizers import Sanitizers
 
 _MOST = 16 << 20
-"""Characters that are read of reports at once."""
+"""Bytes that are read of reports at once."""
 
 
 @dataclass(frozen=True)
@@ -22,11 +20,11 @@ class SanitizerRun:
     """Sanitizers, and where their run times are.
 
     Attributes:
-        runtimes: Their libraries, in the order in which they are loaded in front of everything else.
-        sanitizers: What they are told.
+        folder: The unpacked packages.
+        sanitizers: Which of the libraries there are loaded, and what they are told.
     """
 
-    runtimes: tuple[Path, ...]
+    folder: Path
     sanitizers: Sanitizers
 
     def command(self, command: list[str | Path]) -> list[str | Path]:
@@ -38,40 +36,21 @@ class SanitizerRun:
         Args:
             command: A dynamic loader with its options and what it starts, or Python itself.
         """
-        libraries = ":".join(map(str, self.runtimes))
+        libraries = ":".join(str(self.folder / name) for name in self.sanitizers.runtimes)
         if len(command) > 1:
             return [command[0], "--preload", libraries, *command[1:]]
         return ["/usr/bin/env", f"LD_PRELOAD={libraries}", *command]
 
-    def environment(self, folder: Path) -> dict[str, str]:
-        """Return the variables of a process that writes its reports into a folder, each run time into its own file.
-
-        Run times know nothing of each other: one would begin the other's file anew.
-        """
-        return {
-            name: f"{options}:log_path={folder / name.partition('_')[0].lower()}"
-            for name, options in self.sanitizers.options.items()
-        }
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables of a process with them."""
+        return {name: value.format(folder=self.folder) for name, value in self.sanitizers.options.items()}
 
 
-def new_folder(work: Path, name: str, number: int) -> Path:
-    """Return an empty folder for the reports of a process and of those that it forks.
-
-    Each process has its own: in a sandbox the next one has the same number, and would write over the last one's.
-    """
-    folder = work / "reports" / f"{name}-{number}"
-    with storage_errors(work):
-        folder.mkdir(parents=True)
-    return folder
-
-
-def unread(folder: Path, before: Mapping[str, int]) -> str:
-    """Return what is in the reports of a folder after so many bytes of each, by their names."""
-    found = []
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() or not path.is_file():
-            continue
-        with path.open("rb") as stream:
-            stream.seek(before.get(path.name, 0))
-            found.append(stream.read(_MOST).decode(errors="replace"))
-    return "".join(found)
+def unread(reports: Path, before: int) -> str:
+    """Return what is in a file of reports after so many bytes; it may not be there."""
+    if reports.is_symlink() or not reports.is_file():
+        return ""
+    with reports.open("rb") as stream:
+        stream.seek(before)
+        return stream.read(_MOST).decode(errors="replace")

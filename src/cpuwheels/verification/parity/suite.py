@@ -15,9 +15,10 @@ from cpuwheels.core.errors import ParityError, UnusableWheelError
 from cpuwheels.core.process import how_ended, run
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
+from cpuwheels.verification.parity.findings import read_reports
 from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import WRONG
-from cpuwheels.verification.parity.sanitizer_run import new_folder, unread
+from cpuwheels.verification.parity.sanitizer_run import unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -90,13 +91,14 @@ class Suite:
             if written.begun:
                 on_case(len(written.begun), written.begun[-1])
 
-        for number in range(MOST_CRASHES):
+        reports = self.work / f"{name}-reports.txt"
+        for _ in range(MOST_CRASHES):
             env = closed_environment({**WAITING, **self.env})
             command = self._command(library, results, killed)
-            reports = new_folder(self.work, name, number) if self.sanitizers else None
-            if self.sanitizers and reports:
-                env |= self.sanitizers.environment(reports)
-                command += ["--reports", reports]
+            if self.sanitizers:
+                env |= self.sanitizers.environment
+                # Standard error is that of the file, and no other of each case's.
+                command += ["--reports", reports, "--capture=sys"]
             confined = self.confine(command, env)
             with no_core_files():
                 done = confined.ended(run(confined.argv, log=log, env=confined.env, check=False, on_line=tell))
@@ -120,7 +122,8 @@ class Suite:
                         output=done.output,
                         next_step="read the log",
                     )
-                if reports and (said := unread(reports, written.events[-1].get("reported", {}))):
+                said = unread(reports, written.events[-1].get("reported", 0))
+                if read_reports(said):
                     raise ParityError(
                         f"sanitizers reported something on {name} after its last case",
                         where=library,
@@ -129,7 +132,7 @@ class Suite:
                         next_step="read the report: it is about how the library ends, or about threads that go on",
                     )
                 break
-            said = unread(reports, killed.get("reported", {})) if reports else ""
+            said = unread(reports, killed.get("reported", 0))
             written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)], "reports": said})
         written.read()
         result = library_result(name, written.events, time.monotonic() - began)

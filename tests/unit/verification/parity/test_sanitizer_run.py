@@ -7,42 +7,36 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.kernels.sanitizers import SANITIZERS
-from cpuwheels.verification.parity.sanitizer_run import SanitizerRun, new_folder, unread
+from cpuwheels.verification.parity.sanitizer_run import SanitizerRun, unread
 
-RUN = SanitizerRun((Path("/rt/libasan.so.8"), Path("/rt/libubsan.so.1")), SANITIZERS["address"])
+RUN = SanitizerRun(Path("/rt"), SANITIZERS["address"])
+LIBRARIES = "/rt/usr/lib/x86_64-linux-gnu/libasan.so.8:/rt/usr/lib/x86_64-linux-gnu/libubsan.so.1"
 
 
 def test_a_dynamic_loader_gets_the_run_times_as_its_option() -> None:
     loader: list[str | Path] = [Path("/root/ld.so"), "--inhibit-cache", Path("/root/python")]
-    libraries = "/rt/libasan.so.8:/rt/libubsan.so.1"
-    assert RUN.command(loader) == [Path("/root/ld.so"), "--preload", libraries, "--inhibit-cache", Path("/root/python")]
+    assert RUN.command(loader) == [Path("/root/ld.so"), "--preload", LIBRARIES, "--inhibit-cache", Path("/root/python")]
 
 
 def test_a_program_gets_them_as_a_variable_of_its_own() -> None:
-    command = RUN.command([Path("/venv/python")])
-    assert command == ["/usr/bin/env", "LD_PRELOAD=/rt/libasan.so.8:/rt/libubsan.so.1", Path("/venv/python")]
+    assert RUN.command([Path("/venv/python")]) == ["/usr/bin/env", f"LD_PRELOAD={LIBRARIES}", Path("/venv/python")]
 
 
-def test_every_run_time_reports_into_the_folder_and_goes_on() -> None:
-    env = RUN.environment(Path("/work/reports"))
-    assert env.keys() == {"ASAN_OPTIONS", "UBSAN_OPTIONS"}
-    assert all(options.startswith("halt_on_error=0:") for options in env.values())
-    files = [options.rpartition(":log_path=")[2] for options in env.values()]
-    assert files == ["/work/reports/asan", "/work/reports/ubsan"]  # neither begins the other's file anew
-
-
-def test_each_process_has_an_empty_folder(tmp_path: Path) -> None:
-    first = new_folder(tmp_path, "_C", 0)
-    assert new_folder(tmp_path, "_C", 1) != first
-    with pytest.raises(FileExistsError):
-        first.mkdir()
+@pytest.mark.parametrize("name", SANITIZERS)
+def test_every_run_time_goes_on_and_none_writes_a_file_of_its_own(name: str) -> None:
+    env = SanitizerRun(Path("/rt"), SANITIZERS[name]).environment
+    told = {key: options.split(":") for key, options in env.items() if key.endswith("SAN_OPTIONS")}
+    assert told
+    for options in told.values():
+        assert "halt_on_error=0" in options
+        assert not any(option.startswith("log_path") for option in options)
 
 
 def test_only_what_is_new_is_read_and_no_link_is_followed(tmp_path: Path) -> None:
-    folder = new_folder(tmp_path, "_C", 0)
-    (folder / "report.2").write_text("old\nnew\n")
-    (folder / "report.9").write_text("child\n")
-    (tmp_path / "secret").write_text("secret\n")
-    (folder / "report.1").symlink_to(tmp_path / "secret")
-    assert unread(folder, {"report.2": 4}) == "new\nchild\n"
-    assert unread(folder, {"report.2": 8, "report.9": 6}) == ""
+    reports = tmp_path / "reports"
+    assert unread(reports, 0) == ""
+    reports.write_text("old\nnew\n")
+    assert unread(reports, 4) == "new\n"
+    assert unread(reports, 8) == ""
+    (tmp_path / "link").symlink_to(reports)
+    assert unread(tmp_path / "link", 0) == ""

@@ -31,7 +31,7 @@ def run(tmp_path: Path) -> Callable[..., LibraryResult]:
         work.mkdir(exist_ok=True)
         env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
         place = [sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs"
-        sanitizers = SanitizerRun((), SANITIZERS["address"]) if sanitize else None
+        sanitizers = SanitizerRun(tmp_path, SANITIZERS["address"]) if sanitize else None
         suite = Suite(*place, "smoke", 3, only, env, fixed_faults=("A fault's name",), sanitizers=sanitizers)
         return suite.run(library, tmp_path / f"{library}.abi3.so", lambda count, case: told.append((count, case)))
 
