@@ -91,7 +91,7 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     from cpuwheels.verification.parity.comparison import changes
     from cpuwheels.verification.parity.reports import write_reports
     from cpuwheels.verification.parity.results import read_parity, require_parity
-    from cpuwheels.verification.parity.table import change_table, findings_table, parity_table
+    from cpuwheels.verification.parity.table import change_table, parity_table
 
     options["level"] = options["level"] or "full"
     chosen = ParityOptions(**options)
@@ -112,8 +112,8 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
         reports = write_reports(chosen.out or wheel.parent, parity)
         refresh_if_built(wheel)
     console.print(parity_table(parity))
-    if parity.findings:
-        console.print(findings_table(parity))
+    for place in parity.findings:
+        console.print(str(place), markup=False, soft_wrap=True)
     if other:
         found = changes(other, parity)
         console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")

@@ -57,6 +57,10 @@ class Place:
     operators: tuple[str, ...]
     case: str
 
+    def __str__(self) -> str:
+        """Return it as a line."""
+        return f"{self.finding} ({', '.join(self.libraries)}: {', '.join(self.operators)}; first in {self.case})"
+
 
 def places(cases: Iterable[tuple[str, CaseResult]]) -> list[Place]:
     """Return the findings of cases, each with its library, by kind and place."""

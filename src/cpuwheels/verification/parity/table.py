@@ -64,18 +64,6 @@ def change_table(changes: list[Change], other: str) -> Table:
     return table
 
 
-def findings_table(parity: Parity) -> Table:
-    """Return a table of what sanitizers found, by place."""
-    table = Table(title="found by sanitizers", title_justify="left")
-    for heading in ("place", "kind", "libraries", "operators", "first case"):
-        table.add_column(heading, overflow="fold")
-    for place in parity.findings:
-        found = place.finding
-        kind = Text(f"{found.kind}: {found.what}", style="red")
-        table.add_row(found.place, kind, ", ".join(place.libraries), ", ".join(place.operators), place.case)
-    return table
-
-
 def _cell(cell: Cell) -> Text:
     if cell.verdict is None:
         return Text("-", style="dim")
