@@ -24,7 +24,7 @@ from harness.case import Call, cases
 from harness.expected import Exact
 
 
-@cases("scale", dtype=[torch.float32], count=[8])
+@cases("scale", dtype=[torch.float32], count=[64])
 def scale(library, draw, *, dtype, count):
     x = draw.guarded(draw.normal((count,), dtype))
     return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": Exact(x * 2)})
@@ -36,6 +36,7 @@ BESIDE = "volatile float beside = source[count];"
 BEYOND = "volatile float beyond = target[count];"
 """Behind what the kernel has allocated itself."""
 SHIFT = "volatile int wide = 1 << (32 + static_cast<int>(count));"
+RACE = "for (int64_t i = 0; i < count; ++i) sum = sum + source[i];"
 
 
 @pytest.fixture(scope="module")
@@ -47,9 +48,23 @@ def project(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     return replace(tiny, root=root, dist=base / "dist")
 
 
-def check(project: Tiny, tree: Path, out: Path) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+def check(
+    project: Tiny, sanitize: str, tree: Path, out: Path
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     """Return how a run on the operator ended, and its report."""
-    options = ["--sanitize", "address", "--smoke", "--operator", "scale", "--source", tree, "--out", out]
+    options = [
+        "--sanitize",
+        sanitize,
+        "--smoke",
+        "--threads",
+        "4",
+        "--operator",
+        "scale",
+        "--source",
+        tree,
+        "--out",
+        out,
+    ]
     done = project.run("check", "x86", *options)
     assert (out / "parity.json").is_file(), done.stderr
     return done, json.loads((out / "parity.json").read_text())
@@ -59,34 +74,52 @@ def line_of(text: str, source: str) -> int:
     return source.partition(text)[0].count("\n") + 1
 
 
-def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> None:
-    tree = project.changed_tree(tmp_path / "planted")
+def planted(project: Tiny, folder: Path, lines: str) -> tuple[Path, str]:
+    """Return a source whose kernel has more lines before its loop, and the kernel's text."""
+    tree = project.changed_tree(folder)
     kernel = tree / "csrc" / "cpu" / "ops.cpp"
     text = kernel.read_text()
     assert text.count(LOOP) == 1
-    text = text.replace(LOOP, f"  {BESIDE}\n  {BEYOND}\n  {SHIFT}\n{LOOP}")
+    text = text.replace(LOOP, lines + LOOP)
     kernel.write_text(text)
-    done, report = check(project, tree, tmp_path / "out")
+    return tree, text
+
+
+def test_what_is_planted_is_found_and_named(project: Tiny, tmp_path: Path) -> None:
+    tree, text = planted(project, tmp_path / "planted", f"  {BESIDE}\n  {BEYOND}\n  {SHIFT}\n")
+    done, report = check(project, "address", tree, tmp_path / "out")
     assert done.returncode == 34, done.stderr
     # The stand-in's other library registers its operators elsewhere.
     (case,) = report["libraries"][0]["cases"]
     assert (case["verdict"], case["operators"]) == ("failed", ["scale"])
     found = {(finding["kind"], finding["place"]): finding for finding in case["findings"]}
     beyond = found["heap-buffer-overflow", f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}"]
-    assert beyond["what"] == "READ of size 4 located 0 bytes after 32-byte region"
+    assert beyond["what"] == "READ of size 4 located 0 bytes after 256-byte region"
     assert "scale" in beyond["function"]
     beside = found["use-after-poison", f"csrc/cpu/ops.cpp:{line_of(BESIDE, text)}"]
     assert beside["what"].startswith("READ of size 4 ")
     shift = found["undefined-behavior", f"csrc/cpu/ops.cpp:{line_of(SHIFT, text)}"]
-    assert shift["what"] == "shift exponent 40 is too large for 32-bit type 'int'"
+    assert shift["what"] == "shift exponent 96 is too large for 32-bit type 'int'"
     assert len(found) == 3
     assert f"csrc/cpu/ops.cpp:{line_of(BEYOND, text)}" in done.stdout
     assert "Found by sanitizers" in (tmp_path / "out" / "parity.html").read_text()
     assert list(project.dist.rglob("*.whl")) == []
 
 
-def test_without_a_fault_the_same_operator_passes(project: Tiny, tmp_path: Path) -> None:
-    done, report = check(project, project.changed_tree(tmp_path / "sound"), tmp_path / "out")
+def test_a_race_of_openmp_threads_is_found_and_named(project: Tiny, tmp_path: Path) -> None:
+    tree, text = planted(project, tmp_path / "race", f"  static volatile float sum;\n{LOOP}  {RACE}\n")
+    done, report = check(project, "thread", tree, tmp_path / "out")
+    assert done.returncode == 34, done.stderr
+    (case,) = report["libraries"][0]["cases"]
+    assert case["verdict"] == "failed"
+    place = f"csrc/cpu/ops.cpp:{line_of(RACE, text)}"
+    assert {(finding["kind"], finding["place"]) for finding in case["findings"]} == {("data race", place)}
+    assert all(f"of size 4 at {place}" in finding["what"] for finding in case["findings"])
+
+
+@pytest.mark.parametrize("sanitize", ["address", "thread"])
+def test_without_a_fault_the_same_operator_passes(project: Tiny, tmp_path: Path, sanitize: str) -> None:
+    done, report = check(project, sanitize, project.changed_tree(tmp_path / "sound"), tmp_path / "out")
     assert done.returncode == 0, done.stderr
     cases = [case for library in report["libraries"] for case in library["cases"]]
     assert [(case["verdict"], case["findings"]) for case in cases] == [("passed", [])]

@@ -71,8 +71,8 @@ class _Speed(TypedDict):
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
 @click.option(
     "--sanitize",
-    type=click.Choice(["address"]),
-    help="In place of a wheel, test kernels compiled for sanitizers: AddressSanitizer and UBSan.",
+    type=click.Choice(["address", "thread"]),
+    help="In place of a wheel, test kernels compiled for AddressSanitizer and UBSan, or for ThreadSanitizer.",
 )
 @click.option("--source", help="With --sanitize: version, path or commit of vLLM, as for build.")
 @without_credentials

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
-Sanitizer = Literal["address"]
+Sanitizer = Literal["address", "thread"]
 NightlyPart = Literal["all", "build", "publish"]
 
 FEWEST_ROUNDS = 6

@@ -17,6 +17,10 @@ STEERING = "sanitize.cmake"
 """File below ``cmake/`` that adds the flags; a wheel's kernels never depend on it."""
 
 
+OPENMP = "openmp/libgomp.so.1"
+"""LLVM's OpenMP runtime under the name of GNU's, for code that was compiled for either: only LLVM's has tools, and the
+sanitizer needs one to know how threads wait for each other."""
+
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
@@ -61,5 +65,19 @@ SANITIZERS: Mapping[Sanitizer, Sanitizers] = {
             "ASAN_OPTIONS": "halt_on_error=0:detect_leaks=0",
             "UBSAN_OPTIONS": "halt_on_error=0:print_stacktrace=1",
         },
-    )
+    ),
+    "thread": Sanitizers(
+        title="ThreadSanitizer",
+        flags=("-fsanitize=thread", "-fno-omit-frame-pointer", "-g1"),
+        runtimes=(f"{_LIBRARIES}/libtsan.so.2", OPENMP),
+        options={
+            # torch is not compiled for it, and its libraries' threads go on to the end. Ranks are forked and have threads.
+            "TSAN_OPTIONS": "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:report_thread_leaks=0"
+            ":die_after_fork=0",
+            # Tells the sanitizer how OpenMP's threads wait for each other.
+            "OMP_TOOL_LIBRARIES": "{folder}/usr/lib/llvm-19/lib/libarcher.so",
+            # Threads that wait sleep at once, as GNU's do by their own variable.
+            "KMP_BLOCKTIME": "0",
+        },
+    ),
 }

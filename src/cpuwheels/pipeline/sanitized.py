@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.errors import UsageError
+from cpuwheels.core.process import run
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
 from cpuwheels.kernels.build import get_kernels
@@ -18,13 +20,14 @@ from cpuwheels.kernels.ccache.install import chosen_cache
 from cpuwheels.kernels.memory.plan import memory_cap
 from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.result import MODULES
-from cpuwheels.kernels.sanitizers import SANITIZERS
+from cpuwheels.kernels.sanitizers import OPENMP, SANITIZERS
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.default_source import with_default_source
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.test_environment import sanitized_environment
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.source.request import wanted_source
+from cpuwheels.toolchain.debian_compiler import patchelf
 from cpuwheels.verification.parity.preflight import require_products
 from cpuwheels.verification.parity.run import ParityRequest, run_parity
 from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
@@ -90,11 +93,11 @@ def check_sanitized(
         kernels = get_kernels(context, inputs.request(context, toolchain), cap=cap, cache=cache)
     wheel = _in_place_of_a_wheel(target, inputs, title)
     with context.store.scratch("sanitized") as work:
-        run = SanitizerRun(runtimes, SANITIZERS[sanitize])
-        environment = sanitized_environment(context, kernels.folder, inputs.environment, options, run, work)
+        loaded = SanitizerRun(runtimes, SANITIZERS[sanitize])
+        environment = sanitized_environment(context, kernels.folder, inputs.environment, options, loaded, work)
         with reporter.stage("parity", f"the kernels of {wheel.path.name}, {options.level}"):
             for cpu in (trial.cpu for trial in environment.trials):
-                env = {**cpu.environment, **run.environment}
+                env = {**cpu.environment, **loaded.environment}
                 require_products(cpu.python[0], env, context.logs / "preflight.log", environment.confine)
             faults = sorted(inputs.prepared.fixed_faults)
             return run_parity(ParityRequest(wheel, target, options.operators, faults), environment, reporter)
@@ -115,7 +118,23 @@ def _runtimes(context: BuildContext, sanitize: Sanitizer) -> Path:
         )
     lock = load_lock(context.root, target.sanitizers)
     mirrors = debian_mirrors(context)
-    return unpacked_root(lock, KIND, mirrors=mirrors, store=context.store, reporter=context.reporter)
+    return unpacked_root(
+        lock,
+        KIND,
+        mirrors=mirrors,
+        store=context.store,
+        reporter=context.reporter,
+        finish=lambda fresh, _: _rename_openmp(fresh, context.logs / "sanitizers.log"),
+        finish_key="openmp 1",
+    )
+
+
+def _rename_openmp(fresh: Path, log: Path) -> None:
+    """Add a copy of LLVM's OpenMP runtime that the dynamic loader takes for GNU's: torch's own is not loaded then."""
+    runtime = fresh / OPENMP
+    runtime.parent.mkdir()
+    shutil.copyfile(fresh / "usr/lib/llvm-19/lib/libomp.so.5", runtime)
+    run([patchelf(), "--set-soname", runtime.name, runtime], log=log)
 
 
 def _in_place_of_a_wheel(target: Target, inputs: Inputs, title: str) -> KernelWheel:

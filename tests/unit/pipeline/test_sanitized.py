@@ -56,9 +56,9 @@ class Stages:
         monkeypatch.setattr("platform.machine", lambda: "x86_64")
         monkeypatch.setattr("platform.system", lambda: "Linux")
 
-    def _root(self, lock: DebianLock, kind: str, **_: object) -> Path:
+    def _root(self, lock: DebianLock, kind: str, **rest: Any) -> Path:
         assert {package.name for package in lock.packages} >= {"libasan8", "libubsan1"}
-        self.seen["kind"] = kind
+        self.seen |= {"kind": kind, "finish": rest["finish"]}
         return self.base / "runtimes"
 
     def _kernels(self, _context: object, request: object, **_: object) -> Any:
@@ -121,3 +121,21 @@ def test_a_target_without_run_times_is_refused(tmp_path: Path, project_root: Pat
 def test_reports_lie_where_no_wheel_is_looked_for(tmp_path: Path) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path / "dist")
     assert reports_folder(paths, "x86", "address") == tmp_path / "dist/x86/sanitizers-address"
+
+
+def test_llvms_openmp_runtime_is_there_under_the_name_of_gnus(
+    tmp_path: Path, project_root: Path, stages: Stages, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = Paths(project_root, tmp_path / "cache", tmp_path / "dist")
+    check_sanitized(paths, matrix_of(project_root), "x86", "thread", ParityOptions(), reporter)
+    asked: list[list[str]] = []
+    monkeypatch.setattr(module, "run", lambda command, **_: asked.append([str(part) for part in command]))
+    monkeypatch.setattr(module, "patchelf", lambda: Path("/bin/patchelf"))
+    fresh = tmp_path / "fresh"
+    (fresh / "usr/lib/llvm-19/lib").mkdir(parents=True)
+    (fresh / "usr/lib/llvm-19/lib/libomp.so.5").write_text("LLVM's")
+    stages.seen["finish"](fresh, tmp_path / "final")
+    runtime = fresh / "openmp/libgomp.so.1"
+    assert runtime.read_text() == "LLVM's"
+    assert asked == [["/bin/patchelf", "--set-soname", "libgomp.so.1", str(runtime)]]
+    assert str(runtime.relative_to(fresh)) in stages.seen["run"].sanitizers.runtimes

@@ -15,10 +15,15 @@ if TYPE_CHECKING:
 
     from cpuwheels.verification.parity.results import CaseResult
 
+_UNKNOWN = "an unknown place"
 _UPSTREAM = f"{STABLE_ROOT}/vllm/"
 _ERROR = re.compile(r"==\d+==\s*ERROR: (?P<sanitizer>\w+Sanitizer): (?P<rest>.*)")
 _UNDEFINED = re.compile(r"(?P<file>[^\s:][^:]*):(?P<line>\d+)(?::\d+)?: runtime error: (?P<what>.*)")
 _FRAME = re.compile(r"\s+#\d+ 0x[0-9a-f]+ in (?P<function>.+) (?P<file>/\S+?|\S+/\S+?):(?P<line>\d+)(?::\d+)?")
+_RACE = re.compile(r"WARNING: ThreadSanitizer: (?P<kind>[^(]+?) \(pid=\d+\)")
+_RACING = re.compile(r"  (?P<what>[A-Z][\w ]*of size \d+) at 0x[0-9a-f]+ by .*")
+_RACE_FRAME = re.compile(r"\s+#\d+ (?P<function>.+) (?P<file>[^\s:]+):(?P<line>\d+)(?::\d+)? \(.*")
+_END_OF_RACE = "=================="
 _ACCESS = re.compile(r"(?P<what>(?:READ|WRITE) of size \d+) at 0x[0-9a-f]+.*")
 _WHERE = re.compile(r"0x[0-9a-f]+ is (located .*? region).*")
 
@@ -99,14 +104,37 @@ def _findings(lines: list[str]) -> Iterator[Finding]:
                 place=_below(named) if match["file"].startswith(_UPSTREAM) else place,
                 function=function,
             )
+        elif match := _RACE.match(line):
+            yield _race(match["kind"], lines[number + 1 :])
         elif match := _ERROR.match(line):
             stack = _stack(lines[number + 1 :])
-            place, function = _place(stack, "an unknown place")
+            place, function = _place(stack, _UNKNOWN)
             access = next((found["what"] for each in stack if (found := _ACCESS.fullmatch(each))), match["rest"])
             after = lines[number + 1 : number + 2 + len(stack) + 1]
             where = next((found[1] for each in after if (found := _WHERE.match(each))), "")
             kind = match["rest"].partition(" ")[0].rstrip(":")
             yield Finding(kind=kind, what=f"{access} {where}".rstrip(), place=place, function=function)
+
+
+def _race(kind: str, lines: Iterable[str]) -> Finding:
+    """Return a report of ThreadSanitizer: the first access is its place, and the others are what happened."""
+    accesses: list[tuple[str, list[str]]] = []
+    inside = False
+    for line in lines:
+        if line.startswith(_END_OF_RACE):
+            break
+        if match := _RACING.fullmatch(line):
+            accesses.append((match["what"], []))
+            inside = True
+        elif inside and line.strip():
+            accesses[-1][1].append(line)
+        else:
+            inside = False
+    if not accesses:
+        return Finding(kind=kind, what=kind, place=_UNKNOWN)
+    named = [(what, *_place(stack, _UNKNOWN, _RACE_FRAME)) for what, stack in accesses]
+    what = ", ".join([named[0][0], *(f"{what} at {place}" for what, place, _ in named[1:])])
+    return Finding(kind=kind, what=what, place=named[0][1], function=named[0][2])
 
 
 def _stack(lines: Iterable[str]) -> list[str]:
@@ -119,9 +147,9 @@ def _stack(lines: Iterable[str]) -> list[str]:
     return found
 
 
-def _place(stack: Iterable[str], otherwise: str) -> tuple[str, str]:
+def _place(stack: Iterable[str], otherwise: str, form: re.Pattern[str] = _FRAME) -> tuple[str, str]:
     """Return file and line of the first frame in upstream's files, and its function."""
-    frames = [frame for line in stack if (frame := _FRAME.fullmatch(line))]
+    frames = [frame for line in stack if (frame := form.fullmatch(line))]
     for frame in frames:
         if frame["file"].startswith(_UPSTREAM):
             return _below(f"{frame['file']}:{frame['line']}"), frame["function"].partition("(")[0]

@@ -40,6 +40,23 @@ IN_A_HEADER = """\
     #0 0x7fa5 in c10::load(void*) /usr/src/cpuwheels/site-packages/torch/include/c10/util/BFloat16.h:40
     #1 0x7fa6 in rows(int) /usr/src/cpuwheels/vllm/csrc/cpu/b.cpp:17
 """
+RACE = """\
+==================
+WARNING: ThreadSanitizer: data race (pid=27358)
+  Read of size 4 at 0x72a000060000 by thread T6:
+    #0 bad._omp_fn.0 /usr/src/cpuwheels/vllm/csrc/cpu/a.cpp:30 (_C.abi3.so+0x17a5) (BuildId: c6053c64)
+    #1 <null> <null> (libgomp.so.1+0xc3e1a) (BuildId: f563fa17)
+
+  Previous atomic write of size 4 at 0x72a000060000 by main thread:
+    #0 std::vector<float, std::allocator<float> >::assign(unsigned long) /toolchain/c++/14/vector:8 (_C.abi3.so+0x1)
+    #1 bad /usr/src/cpuwheels/vllm/csrc/cpu/b.cpp:29 (_C.abi3.so+0x17e8) (BuildId: c6053c64)
+
+  Location is heap block of size 16000 at 0x72a000060000 allocated by main thread:
+    #0 good /usr/src/cpuwheels/vllm/csrc/cpu/c.cpp:6 (_C.abi3.so+0x1908)
+
+SUMMARY: ThreadSanitizer: data race /usr/src/cpuwheels/vllm/csrc/cpu/a.cpp:30 in bad._omp_fn.0
+==================
+"""
 
 
 @pytest.mark.parametrize(
@@ -54,6 +71,13 @@ IN_A_HEADER = """\
         ),
         (IN_A_CALL, "negative-size-param", "negative-size-param: (size=-8)", "csrc/cpu/cache.cpp:88", "void cache"),
         (SHIFT, "undefined-behavior", "shift exponent 40 is too large for 32-bit type 'int'", "csrc/cpu/a.cpp:3", "ub"),
+        (
+            RACE,
+            "data race",
+            "Read of size 4, Previous atomic write of size 4 at csrc/cpu/b.cpp:29",
+            "csrc/cpu/a.cpp:30",
+            "bad._omp_fn.0",
+        ),
         (IN_A_HEADER, "undefined-behavior", "load of misaligned address", "csrc/cpu/b.cpp:17", "rows"),
     ],
 )
