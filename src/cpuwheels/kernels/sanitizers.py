@@ -71,7 +71,8 @@ SANITIZERS: Mapping[Sanitizer, Sanitizers] = {
         flags=("-fsanitize=thread", "-fno-omit-frame-pointer", "-g1"),
         runtimes=(f"{_LIBRARIES}/libtsan.so.2", OPENMP),
         options={
-            # torch is not compiled for it, and its libraries' threads go on to the end. Ranks are forked and have threads.
+            # torch is not compiled for it, and threads of its libraries go on to the end. Ranks are forked, with
+            # threads.
             "TSAN_OPTIONS": "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:report_thread_leaks=0"
             ":die_after_fork=0",
             # Tells the sanitizer how OpenMP's threads wait for each other.
