@@ -69,6 +69,7 @@ class Inputs:
             onednn=self.onednn,
             acl=self.acl,
             debug_symbols=context.options.debug_symbols,
+            sanitize=context.options.sanitize,
         )
 
     def request(self, context: BuildContext, toolchain: Toolchain) -> KernelRequest:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.parity.results import LibraryResult
+    from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 
@@ -82,6 +83,7 @@ class ParityEnvironment:
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
         confine: Confines the processes.
         sandbox: What does, as records have it.
+        sanitizers: Those that the libraries were compiled for, if they were.
     """
 
     trials: Sequence[Trial]
@@ -97,6 +99,7 @@ class ParityEnvironment:
     onednn: OnednnLimit | None = None
     confine: Confine = unconfined
     sandbox: Mapping[str, str] = field(default_factory=dict)
+    sanitizers: SanitizerRun | None = None
 
 
 def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:
@@ -167,6 +170,7 @@ def _plan(
             request.wheel.version,
             request.fixed_faults,
             request.onednn,
+            environment.sanitizers,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):
