@@ -21,6 +21,9 @@ OPENMP = "openmp/libgomp.so.1"
 """LLVM's OpenMP runtime under the name of GNU's, for code that was compiled for either: only LLVM's has tools, and the
 sanitizer needs one to know how threads wait for each other."""
 
+ARCHER = "usr/lib/llvm-19/lib/libarcher.so"
+"""That tool, below the unpacked packages."""
+
 _LIBRARIES = "usr/lib/x86_64-linux-gnu"
 
 
@@ -76,7 +79,7 @@ SANITIZERS: Mapping[Sanitizer, Sanitizers] = {
             "TSAN_OPTIONS": "halt_on_error=0:exitcode=0:ignore_noninstrumented_modules=1:report_thread_leaks=0"
             ":die_after_fork=0",
             # Tells the sanitizer how OpenMP's threads wait for each other.
-            "OMP_TOOL_LIBRARIES": "{folder}/usr/lib/llvm-19/lib/libarcher.so",
+            "OMP_TOOL_LIBRARIES": f"{{folder}}/{ARCHER}",
             # Threads that wait sleep at once, as GNU's do by their own variable.
             "KMP_BLOCKTIME": "0",
         },

