@@ -260,6 +260,13 @@ def upstream_reports(session: nox.Session) -> None:
     session.run("python", ".ci/upstream_reports.py", *session.posargs)
 
 
+@nox.session(name="upstream-tests", default=False, tags=["upkeep"])
+def upstream_tests(session: nox.Session) -> None:
+    """Run vLLM's own tests of CPU kernels on two wheels; -- --wheel WHEEL --against WHEEL [TEST ...]."""
+    _install(session, "dev")
+    session.run("python", ".ci/upstream_tests.py", *session.posargs)
+
+
 @nox.session(name="parity-table", default=False, tags=["upkeep"])
 def parity_table(session: nox.Session) -> None:
     """Write the table of releases in docs/parity.md from the wheels' parity.json in dist/x86/."""
@@ -307,7 +314,7 @@ def lock(session: nox.Session) -> None:
         "--generate-hashes",
         "--no-header",
     )
-    for name in ("build-tools", "nox", "parity", "zig"):
+    for name in ("build-tools", "nox", "parity", "upstream-tests", "zig"):
         session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
