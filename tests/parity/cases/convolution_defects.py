@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from harness.case import Call, cases
+from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact
 from harness.ranks import run_ranks, shared
@@ -92,3 +92,28 @@ def causal_conv1d_update_cpu_vec_others(library: Any, draw: Draw) -> Call:
         return {"others": history[1:]}
 
     return Call(run, lambda: {"others": Exact(torch.full((2, 4, WIDTH - 1), 1.001))})
+
+
+@cases("causal_conv1d_update_cpu_vec", spare=[1, 3])
+def causal_conv1d_update_cpu_vec_spare(library: Any, draw: Draw, *, spare: int) -> Call:
+    """Columns for drafts, behind those that the convolution is wide, are neither read nor written."""
+    ahead = torch.full((2, 4, spare), torch.nan)
+    before, after = (torch.cat([torch.tensor(each).expand(2, 4, 3), ahead], -1) for each in ([1.0, 2, 3], [2.0, 3, 4]))
+    history, weight = draw.guarded(before), draw.guarded(torch.tensor([1.0, 10, 100, 1000]).repeat(4, 1))
+
+    def run() -> dict[str, torch.Tensor]:
+        out = library.causal_conv1d_update_cpu_vec(
+            torch.full((2, 4), 4.0), history, weight, None, None, None, None, NO_PAD
+        )
+        return {"out": out, "history": history}
+
+    return Call(run, lambda: {"out": Exact(torch.full((2, 4), 4321.0)), "history": Exact(after)})
+
+
+@cases("causal_conv1d_update_cpu_vec", wrong=["starts", "history"])
+def causal_conv1d_update_cpu_vec_refused(library: Any, draw: Draw, *, wrong: str) -> Call:
+    """Where sequences start, which the kernel does not use, and histories that are too short."""
+    history = draw.guarded(torch.ones(2, 4, WIDTH - 1 - (wrong == "history")))
+    starts = torch.tensor([0, 1, 2], dtype=torch.int32) if wrong == "starts" else None
+    x, weight = torch.ones(2, 4), draw.guarded(torch.ones(4, WIDTH))
+    return refused(lambda: library.causal_conv1d_update_cpu_vec(x, history, weight, None, None, None, starts, NO_PAD))

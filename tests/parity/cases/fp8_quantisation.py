@@ -10,7 +10,7 @@ import torch
 from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact, Expected, Near
-from harness.ranks import run_ranks
+from harness.ranks import run_ranks, shared
 from oracles import fp8_quantisation as oracle
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
@@ -262,18 +262,20 @@ def static_scaled_fp8_quant_batches_apart(library: Any, draw: Draw) -> Call:
     return Call(run, lambda: {"out": oracle.quantise(x.double().flatten(0, 1), scale.double(), out.dtype)})
 
 
-@cases(STATIC, ROWS, takes=TAKES, rows=[0, 2])
-def scaled_fp8_quant_no_columns(library: Any, draw: Draw, *, rows: int) -> Call:  # noqa: ARG001
-    """No columns give nothing, in processes of their own: it may be the end of them."""
+@cases(STATIC, ROWS, takes=TAKES, rows=[0, 2], bounded=[False, True])
+def scaled_fp8_quant_no_columns(library: Any, draw: Draw, *, rows: int, bounded: bool) -> Call:
+    """No columns give no elements, and each row the least scale, in processes of their own: it may be their end."""
     x, out = torch.empty(rows, 0), torch.empty(rows, 0, dtype=torch.float8_e4m3fn)
+    scales, bound = shared(draw.output((rows, 1), torch.float32)), torch.ones(1) if bounded else None
 
     def run() -> dict[str, torch.Tensor]:
         bodies = (
             lambda: library.static_scaled_fp8_quant(out, x, torch.ones(1), None),
-            lambda: library.dynamic_per_token_scaled_fp8_quant(out, x, torch.empty(rows, 1), None),
+            lambda: library.dynamic_per_token_scaled_fp8_quant(out, x, scales, bound),
         )
         for body in bodies:
             run_ranks(library, [body])
-        return {"out": out}
+        return {"out": out, "scales": scales}
 
-    return Call(run, lambda: {"out": Exact(out)})
+    least = torch.full((rows, 1), 1 / (oracle.LARGEST[out.dtype] * 512))  # as of rows of zeros
+    return Call(run, lambda: {"out": Exact(out), "scales": Exact(least)})
