@@ -255,9 +255,16 @@ def bench(session: nox.Session) -> None:
 
 @nox.session(name="upstream-reports", default=False, tags=["upkeep"])
 def upstream_reports(session: nox.Session) -> None:
-    """Write docs/upstream/; -- --check, or -- --run --unpatched WHEEL --patched WHEEL to run the reproducers."""
+    """Write docs/upstream/; -- --check, or -- --run --unpatched WHEEL [--patched WHEEL] to run the reproducers."""
     _install(session, "dev")
     session.run("python", ".ci/upstream_reports.py", *session.posargs)
+
+
+@nox.session(name="parity-table", default=False, tags=["upkeep"])
+def parity_table(session: nox.Session) -> None:
+    """Write the table of releases in docs/parity.md from the wheels' parity.json in dist/x86/."""
+    _install(session, "dev")
+    session.run("python", ".ci/parity_table.py", *session.posargs)
 
 
 @nox.session(default=False)

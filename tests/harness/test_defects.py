@@ -38,7 +38,7 @@ def case(name: str) -> Case:
 
 def made(cases: tuple[str, ...], **changes: Any) -> Defect:
     values = {"name": "Wrong", "libraries": ("*",), "needs": (), "without": (), "reason": "it is"}
-    about = {"versions": SpecifierSet(), "symptom": re.compile(".")}
+    about = {"versions": SpecifierSet(), "onednn": None, "symptom": re.compile(".")}
     return Defect(cases=cases, **values | about | changes)
 
 
@@ -139,6 +139,12 @@ def test_only_a_cpu_with_all_of_its_features_shows_it(
 def test_only_builds_that_have_it_show_it(place: Path, build: Build, shown: bool) -> None:
     place.write_text('["Wrong"]\ncases = ["double"]\nsymptom = "."\nversions = ">=0.33"\nreason = "it is"\n')
     assert (known_defect(case("double"), "_C", build) is not None) is shown
+
+
+@pytest.mark.parametrize(("onednn", "shown"), [("3.7.2", True), ("3.11.4", True), ("3.12.0", False), ("", False)])
+def test_a_fault_of_onednn_is_that_of_its_releases(place: Path, onednn: str, *, shown: bool) -> None:
+    place.write_text('["Wrong"]\ncases = ["double"]\nsymptom = "."\nonednn = "<3.12"\nreason = "it is"\n')
+    assert (known_defect(case("double"), "_C", Build("0.33.0+cpu", onednn=onednn)) is not None) is shown
 
 
 @pytest.mark.parametrize(

@@ -189,4 +189,4 @@ def test_a_call_alone_may_end_its_process(library: Library) -> None:
     assert torch.equal(run_alone(library, run)["out"], x * 2)
     assert library.called == {"double"}
     with pytest.raises(RanksError, match="killed by SIGSEGV"):
-        run_alone(library, lambda: os.kill(os.getpid(), signal.SIGSEGV))  # type: ignore[arg-type,func-returns-value]
+        run_alone(library, lambda: signal.raise_signal(signal.SIGSEGV))  # type: ignore[arg-type,func-returns-value]

@@ -44,8 +44,10 @@ def main() -> int:
             )
         for case in cases:
             about = {"case": case["case"], "operators": case["case"].split("[")[0].split("+")}
+            about["reported"] = _size(option.get("--reports"))
             write(event="started", **about, drawn=case.get("drawn", False))
             print(".", flush=True)
+            _report(case.get("report", ""), option)
             if "signal" in case:
                 os.kill(os.getpid(), getattr(signal, case["signal"]))
             if "limits" in case:
@@ -56,15 +58,33 @@ def main() -> int:
                 return int(case["status"])
             write(
                 event="finished",
-                **about,
+                **about | {"reported": _size(option.get("--reports"))},
+                reports=case.get("report", ""),
                 dtype=case.get("dtype", ""),
                 seconds=0.5,
                 problems=case.get("problems", []),
                 known=case.get("known", ""),
                 outputs=case.get("outputs", {}),
             )
+    _report(script.get("report", ""), option)
     print("done")
-    return int(script.get("status", any(case.get("problems") and not case.get("known") for case in cases)))
+    return int(
+        script.get(
+            "status", any(case.get("report") or (case.get("problems") and not case.get("known")) for case in cases)
+        )
+    )
+
+
+def _report(text: str, option: dict[str, str]) -> None:
+    """Write a report as the run time of a sanitizer would."""
+    if text:
+        assert "halt_on_error=0" in os.environ["ASAN_OPTIONS"]
+        with Path(option["--reports"]).open("a") as stream:
+            stream.write(text)
+
+
+def _size(file: str | None) -> int:
+    return Path(file).stat().st_size if file and Path(file).is_file() else 0
 
 
 if __name__ == "__main__":

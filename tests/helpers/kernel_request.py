@@ -32,6 +32,7 @@ TARGET = Target(
 )
 STEERING = (
     "project.cmake",
+    "sanitize.cmake",
     "steer.cmake",
     "steer/onednn.cmake",
     "toolchains/gnu.cmake",

@@ -38,11 +38,14 @@ X86 = Package(
     operators={
         "_C": frozenset({WNA16, FP8, SHARED_MEMORY}),
         "_C_AVX512": frozenset({WNA16, SHARED_MEMORY}),
-        "_C_AVX2": frozenset(),
+        "_C_AVX2": frozenset({WNA16, SHARED_MEMORY}),
     },
     chooser=(),
     picks=True,
     **{**_COMMON, "sees_to_amx": True},
+)
+UPSTREAMS_X86 = X86.model_copy(
+    update={"operators": {**X86.operators, "_C_AVX2": frozenset[str]()}, "sees_to_amx": False}
 )
 ARM = Package(
     name="vllm-0.33.0+cpu-cp38-abi3-manylinux_2_28_aarch64.whl",

@@ -15,12 +15,14 @@ from harness.case import BASE_SEED, LEVELS, Case, Family
 from harness.defects import Build
 from harness.library import Library
 from harness.records import OtherLibraries, Recorder
+from harness.sanitizers import Reports
 from harness.selection import cases_for, families_for, uncovered
 from harness.waivers import waivers
 
 UNLOADABLE = 65
 """Exit status if the library cannot be loaded."""
 LIBRARY: pytest.StashKey[Library] = pytest.StashKey()
+REPORTS: pytest.StashKey[Reports] = pytest.StashKey()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -34,12 +36,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--operator", action="append", default=[], help="try only this operator (may be repeated)")
     group.addoption("--wheel-version", default="", help="vLLM's version")
+    group.addoption("--onednn", default="", help="release of oneDNN in the library")
     group.addoption("--fixed", action="append", default=[], help="a known fault that the library does not have")
+    group.addoption("--reports", type=Path, help="file that what sanitizers report is written to")
     group.addoption("--after", help="go on after the case of this name")
     group.addoption("--after-drawn", help="go on after the drawn cases to which the one of this name belongs")
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.stash[REPORTS] = Reports(config.getoption("reports"))
+    config.stash[REPORTS].redirect()
     try:
         config.stash[LIBRARY] = Library(config.getoption("library"), fixed=config.getoption("fixed"))
     except OSError as error:
@@ -114,12 +120,13 @@ def threads(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def build(request: pytest.FixtureRequest) -> Build:
-    return Build(request.config.getoption("wheel_version"), frozenset(request.config.getoption("fixed")))
+    option = request.config.getoption
+    return Build(option("wheel_version"), frozenset(option("fixed")), option("onednn"))
 
 
 @pytest.fixture(scope="session")
 def recorder(request: pytest.FixtureRequest) -> Recorder:
-    return Recorder(request.config.getoption("results"))
+    return Recorder(request.config.getoption("results"), request.config.stash[REPORTS])
 
 
 @pytest.fixture(scope="session")

@@ -24,9 +24,10 @@ def test_agrees(
     recorder.started(case)
     outcome = run_case(case, library, threads)
     others.check(case, outcome)
-    known = known_defect(case, library.name, build, outcome.problems)
-    recorder.finished(case, outcome, known)
+    reports = recorder.reports.new()
+    known = None if reports else known_defect(case, library.name, build, outcome.problems)
+    recorder.finished(case, outcome, known, reports)
     if known and outcome.problems:
         pytest.xfail(known.reason)
-    if outcome.problems:
-        pytest.fail("\n".join(outcome.problems), pytrace=False)
+    if outcome.problems or reports:
+        pytest.fail("\n".join([*outcome.problems, reports]), pytrace=False)

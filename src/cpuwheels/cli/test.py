@@ -10,7 +10,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, SpeedOptions
+from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, Sanitizer, SpeedOptions
 from cpuwheels.config.serving_options import ServeLevel, ServeMode, ServeOptions
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ class _Parity(TypedDict):
     compare: Path | None
     out: Path | None
     emulation: bool
+    sanitize: Sanitizer | None
+    source: str | None
 
 
 class _Serve(TypedDict):
@@ -67,6 +69,12 @@ class _Speed(TypedDict):
 @click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
 @click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Test on this machine's CPU alone.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
+@click.option(
+    "--sanitize",
+    type=click.Choice(["address", "thread"]),
+    help="In place of a wheel, test kernels compiled for AddressSanitizer and UBSan, or for ThreadSanitizer.",
+)
+@click.option("--source", help="With --sanitize: version, path or commit of vLLM, as for build.")
 @without_credentials
 @pass_paths
 def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
@@ -75,8 +83,10 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
 
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import UsageError
     from cpuwheels.pipeline.dist import newest_wheel
     from cpuwheels.pipeline.report.write import refresh_if_built
+    from cpuwheels.pipeline.sanitized import check_sanitized, reports_folder
     from cpuwheels.pipeline.test_wheel import check_wheel
     from cpuwheels.verification.parity.comparison import changes
     from cpuwheels.verification.parity.reports import write_reports
@@ -85,13 +95,25 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
 
     options["level"] = options["level"] or "full"
     chosen = ParityOptions(**options)
+    if chosen.source and not chosen.sanitize:
+        raise UsageError(
+            "only kernels for sanitizers are compiled by this command",
+            where="--source",
+            next_step="name a wheel with --wheel, or add --sanitize",
+        )
     reporter, console = Reporter(target), Console()
     other = read_parity(chosen.compare) if chosen.compare else None
-    wheel = chosen.wheel or newest_wheel(paths, target)
-    parity = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
-    reports = write_reports(chosen.out or wheel.parent, parity)
-    refresh_if_built(wheel)
+    if chosen.sanitize:
+        parity = check_sanitized(paths, load_matrix(paths.matrix), target, chosen.sanitize, chosen, reporter)
+        reports = write_reports(chosen.out or reports_folder(paths, target, chosen.sanitize), parity)
+    else:
+        wheel = chosen.wheel or newest_wheel(paths, target)
+        parity = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
+        reports = write_reports(chosen.out or wheel.parent, parity)
+        refresh_if_built(wheel)
     console.print(parity_table(parity))
+    for place in parity.findings:
+        console.print(str(place), markup=False, soft_wrap=True)
     if other:
         found = changes(other, parity)
         console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")

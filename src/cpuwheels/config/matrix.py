@@ -87,6 +87,8 @@ class Target(Strict):
     """Lock of the assembler and disassembler that check what zig has built: ``locks/<name>.yaml``."""
     python_headers: str | None = None
     """Lock of Python's headers for a target without a sysroot: ``locks/<name>.yaml``."""
+    sanitizers: str | None = None
+    """Lock of the run times of the unpacked compiler's sanitizers: ``locks/<name>.yaml``."""
     sysroot: str | None = None
     """Lock of the packages whose headers and libraries the kernels are built against."""
     root: str | None = None
@@ -126,6 +128,11 @@ class Target(Strict):
             text = self.cpuinfo if library.cpuinfo is None else library.cpuinfo
             found[text] = (*found.get(text, ()), library)
         return found
+
+    @property
+    def library_names(self) -> tuple[str, ...]:
+        """The names of its kernel libraries, in order."""
+        return tuple(library.name for library in self.libraries)
 
     @property
     def is_ready(self) -> bool:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 ToolchainChoice = Literal["auto", "host", "debian"]
 CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
+Sanitizer = Literal["address", "thread"]
 NightlyPart = Literal["all", "build", "publish"]
 
 FEWEST_ROUNDS = 6
@@ -42,6 +43,7 @@ class BuildOptions:
         allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
         sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
         upstream_kernels: Whether faults of upstream's kernels stay: the patches that fix them are left out.
+        sanitize: Sanitizers that kernels are compiled for, which become no wheel then.
     """
 
     source: str | None = None
@@ -57,6 +59,7 @@ class BuildOptions:
     allow_unsandboxed: bool = False
     sandbox_required: bool = False
     upstream_kernels: bool = False
+    sanitize: Sanitizer | None = None
 
     def as_arguments(self) -> list[str]:
         """Return these options as command-line arguments."""
@@ -92,6 +95,8 @@ class ParityOptions:
         compare: The ``parity.json`` of another wheel.
         out: Folder of the reports; next to the wheel when None.
         emulation: Whether libraries are also tested on CPUs that this machine does not have.
+        sanitize: Sanitizers that kernels are compiled for and tested with, in place of a wheel's.
+        source: What these are compiled from, as for a build.
     """
 
     wheel: Path | None = None
@@ -101,6 +106,8 @@ class ParityOptions:
     compare: Path | None = None
     out: Path | None = None
     emulation: bool = True
+    sanitize: Sanitizer | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True)

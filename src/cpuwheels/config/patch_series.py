@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 from pydantic import AfterValidator, Field
 
 from cpuwheels.core.models import Strict, load_yaml
+
+SourceName = Literal["vllm", "onednn"]
 
 
 def _specifier(text: str) -> str:
@@ -31,12 +33,14 @@ class Lacks(Strict):
 
 
 class Patch(Strict):
-    """One patch against upstream's sources."""
+    """One patch against upstream's sources: vLLM's, or those of oneDNN in its kernels."""
 
     file: str = Field(pattern=r"^\d{4}-[a-z0-9-]+\.patch$")
     """File name in ``patches/``."""
+    source: SourceName = "vllm"
+    """Whose sources it changes: ``vllm`` or ``onednn``."""
     versions: Annotated[str, AfterValidator(_specifier)]
-    """vLLM versions it is for, as a PEP 440 range; development versions count as their release."""
+    """Versions of that source it is for, as a PEP 440 range; development versions count as their release."""
     targets: tuple[str, ...] = ()
     """Target ids it is for; all when empty."""
     only_if_lacks: Lacks | None = None
@@ -49,10 +53,11 @@ class Patch(Strict):
     upstream: str
     """The upstream issue or pull request, or ``none`` with the reason."""
 
-    def is_for(self, version: str, target: str) -> bool:
-        """Return whether the patch belongs to a build of ``version`` for ``target``."""
-        release = Version(version).base_version
-        return release in SpecifierSet(self.versions) and (not self.targets or target in self.targets)
+    def is_for(self, version: str, target: str, source: SourceName = "vllm") -> bool:
+        """Return whether the patch belongs to a build for ``target`` from this version of a source."""
+        if self.source != source or (self.targets and target not in self.targets):
+            return False
+        return Version(version).base_version in SpecifierSet(self.versions)
 
 
 class Series(Strict):
@@ -60,17 +65,21 @@ class Series(Strict):
 
     patches: tuple[Patch, ...]
 
-    def chosen(self, version: str, target: str, *, with_fixes: bool) -> tuple[Patch, ...]:
+    def changes(self, source: SourceName, target: str) -> bool:
+        """Return whether there is a patch for any version of a source on a target."""
+        return any(patch.source == source and (not patch.targets or target in patch.targets) for patch in self.patches)
+
+    def chosen(self, version: str, target: str, *, with_fixes: bool, source: SourceName = "vllm") -> tuple[Patch, ...]:
         """Return the patches for a build, in order.
 
         Args:
-            version: Of vLLM.
+            version: Of the source.
             target: Target id.
             with_fixes: Whether those that fix faults of upstream's kernels are among them.
+            source: Whose patches.
         """
-        return tuple(
-            patch for patch in self.patches if patch.is_for(version, target) and (with_fixes or not patch.fixes)
-        )
+        meant = (patch for patch in self.patches if patch.is_for(version, target, source))
+        return tuple(patch for patch in meant if with_fixes or not patch.fixes)
 
 
 def load_series(root: Path) -> Series:

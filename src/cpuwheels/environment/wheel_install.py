@@ -16,6 +16,29 @@ PARITY_LOCK = "parity.txt"
 """What parity's cases import."""
 
 
+_LOG = "parity-install.log"
+
+
+def install_lock(python: Path, lock: Path, logs: Path, options: Sequence[str] = ()) -> None:
+    """Install what a lock has; the arguments are those of `install_wheel`.
+
+    Raises:
+        BuildEnvironmentError: It cannot be installed.
+    """
+    log = logs / _LOG
+    arguments: list[str | Path] = ["--quiet", "--python", python, "--require-hashes", *options, "-r", lock]
+    try:
+        install_cached(arguments, uv_environment(), log)
+    except CommandError as error:
+        raise BuildEnvironmentError(
+            "what the wheel is tested with cannot be installed",
+            where=error.where,
+            log=log,
+            output=error.output,
+            next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
+        ) from error
+
+
 def install_wheel(
     wheel: Path, python: Path, lock: Path | None, logs: Path, cache: Path | None = None, options: Sequence[str] = ()
 ) -> Path:
@@ -36,19 +59,9 @@ def install_wheel(
         BuildEnvironmentError: What the lock has cannot be installed.
         UnusableWheelError: The wheel cannot be installed.
     """
-    log = logs / "parity-install.log"
-    try:
-        if lock:
-            arguments: list[str | Path] = ["--quiet", "--python", python, "--require-hashes", *options, "-r", lock]
-            install_cached(arguments, uv_environment(), log)
-    except CommandError as error:
-        raise BuildEnvironmentError(
-            "what the wheel is tested with cannot be installed",
-            where=error.where,
-            log=log,
-            output=error.output,
-            next_step="check that the package index is reachable (UV_DEFAULT_INDEX names another)",
-        ) from error
+    log = logs / _LOG
+    if lock:
+        install_lock(python, lock, logs, options)
     try:
         install_alone(wheel, python, log, cache)
     except CommandError as error:

@@ -25,7 +25,7 @@ from cpuwheels.image.python_packages import emulated_python, install, unpacked_p
 from cpuwheels.image.requirements import locked_requirements, uv_platform
 from cpuwheels.image.root_filesystem import HOME, USER, base_members, base_root, compiler_members
 from cpuwheels.image.zen import zen_lock
-from cpuwheels.pipeline.provenance import read_note
+from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.verification.emulation.cpus import plainest_cpu
 from cpuwheels.verification.emulation.qemu import find_emulator
 from cpuwheels.wheel.kernel_wheel import read_wheel
@@ -186,10 +186,7 @@ def _python(context: BuildContext, base: Base, root: Path, key: str) -> ImagePyt
 
 
 def _note(wheel: Path) -> WheelNote:
-    try:
-        note = read_note(wheel)
-    except (ValueError, OSError):
-        note = None
+    note = note_or_none(wheel)
     if note is None:
         raise ImageError(
             f"{wheel.name} does not say what it was made from",

@@ -9,6 +9,7 @@ from cpuwheels.kernels.cmake import run_cmake
 from cpuwheels.kernels.cmake_cache import STABLE_ROOT, build_variables, cache_text, toolchain_text
 from cpuwheels.kernels.confined import require_files
 from cpuwheels.kernels.request import OPTIMISATION
+from cpuwheels.kernels.sanitizers import SANITIZERS, STEERING
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -110,6 +111,9 @@ def init_cache(request: KernelRequest, workspace: Workspace, launchers: Launcher
         "CPUWHEELS_ONEDNN_TAG": request.onednn.tag if request.onednn else "",
         "CPUWHEELS_ONEDNN_UNUSED": str(workspace.unused),
     }
+    if request.sanitize:
+        entries["CMAKE_PROJECT_TOP_LEVEL_INCLUDES"] += f";{cmake / STEERING}"
+        entries["CPUWHEELS_SANITIZE"] = ";".join(SANITIZERS[request.sanitize].flags)
     if sysroot_openmp(request):
         entries["OPEN_MP"] = str(workspace.openmp)
     entries |= launchers.variables()

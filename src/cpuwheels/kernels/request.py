@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.digests import make_key, tree_digest
+from cpuwheels.kernels.sanitizers import SANITIZERS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.matrix import Library, Target
+    from cpuwheels.config.options import Sanitizer
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
@@ -69,6 +71,7 @@ class KernelInputs:
         onednn: oneDNN's sources, if the target's kernels use it.
         acl: Arm Compute Library's sources, or that the kernels go without; None if the target does not use it.
         debug_symbols: Whether separate ``.debug`` files are written.
+        sanitize: Sanitizers that upstream's code is compiled for.
     """
 
     root: Path
@@ -78,6 +81,7 @@ class KernelInputs:
     onednn: OneDnn | None
     acl: Acl | None = None
     debug_symbols: bool = False
+    sanitize: Sanitizer | None = None
 
     def beside_source(self) -> dict[str, Any]:
         """Return everything the kernels depend on but the compiler and upstream's files, as JSON has it."""
@@ -91,10 +95,12 @@ class KernelInputs:
             },
             "torch": [self.environment.torch_version, self.environment.torch_digest],
             "cmake": self.environment.tools["cmake"],
-            "onednn": self.onednn and self.onednn.digest,
+            "onednn": self.onednn and self.onednn.key,
             "acl": [self.acl.commit, dict(self.acl.options)] if self.acl and self.acl.commit else None,
             "optimisation": OPTIMISATION,
             "debug_symbols": self.debug_symbols,
+            # Named only where there are some, so that the keys of all other kernels are without them.
+            **({"sanitize": SANITIZERS[self.sanitize].identity(self.root)} if self.sanitize else {}),
         }
 
 

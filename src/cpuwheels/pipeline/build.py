@@ -33,7 +33,6 @@ from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.components import donated_components
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
-from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.source.request import wanted_source
 from cpuwheels.toolchain.native_helpers import features_here, probe
 from cpuwheels.toolchain.select import check_choice
@@ -98,7 +97,6 @@ def build(
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))
-    get_sandbox(context)  # a machine without one is refused before anything large is fetched
     if plan:
         assembly = _compiled(context, request, known, plan)
     else:

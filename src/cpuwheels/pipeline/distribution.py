@@ -17,7 +17,7 @@ from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
 from cpuwheels.core.errors import UsageError, WheelError
-from cpuwheels.pipeline.provenance import read_note
+from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams
 from cpuwheels.wheel.dist_info import dist_info_of
@@ -60,9 +60,11 @@ def redistribute(wheel: Path, name: str, folder: Path) -> Path:
         WheelError: The wheel is not one of cpuwheels, or its package does not ask for its version where it is expected.
     """
     check_name(name)
-    note = read_note(wheel)
+    note = note_or_none(wheel)
     if note is None:
-        raise WheelError(f"{wheel.name} was not built by cpuwheels", where=wheel, next_step="build it")
+        raise WheelError(
+            f"{wheel.name} was not built by cpuwheels, or by another version of it", where=wheel, next_step="build it"
+        )
     version = parse_wheel_filename(wheel.name)[1].public
     stem = canonicalize_name(name).replace("-", "_")
     target = folder / f"{stem}-{version}-{wheel.stem.split('-', 2)[2]}.whl"

@@ -13,7 +13,7 @@ from cpuwheels.environment.torch_environment import check_torch, torch_environme
 from cpuwheels.kernels.request import KernelInputs, KernelRequest
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.source.acl import NAME, choose_acl, get_acl
-from cpuwheels.source.onednn import choose_onednn, get_onednn
+from cpuwheels.source.onednn import choose_onednn, get_onednn, patch_onednn
 from cpuwheels.source.patched import prepare_source
 from cpuwheels.source.result import with_epoch
 from cpuwheels.source.upstream_pins import read_pins
@@ -69,6 +69,7 @@ class Inputs:
             onednn=self.onednn,
             acl=self.acl,
             debug_symbols=context.options.debug_symbols,
+            sanitize=context.options.sanitize,
         )
 
     def request(self, context: BuildContext, toolchain: Toolchain) -> KernelRequest:
@@ -132,7 +133,7 @@ def gather(context: BuildContext, found: Upstream, known: Mapping[str, Environme
     onednn = acl = None
     if found.onednn is not None:
         with reporter.stage("onednn", f"oneDNN {found.onednn[0]}"):
-            onednn = get_onednn(context, *found.onednn)
+            onednn = patch_onednn(context, get_onednn(context, *found.onednn), released=found.source.released)
     if found.acl is not None:
         with reporter.stage("acl", f"{NAME} {found.acl[0]}"):
             acl = get_acl(context, *found.acl)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
     from cpuwheels.source.patched import PreparedSource
+    from cpuwheels.source.patches import AppliedPatch
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
     from cpuwheels.wheel.components import Component
@@ -78,8 +79,13 @@ class OneDnnFacts(_Facts):
     """What upstream pins."""
     version: str
     digest: str
+    """Of its sources as they were published."""
     kind: str
     """``pinned`` or ``alternate``."""
+    release: str = ""
+    """The release that it is or that is being worked on; empty if its sources do not say, or in earlier wheels."""
+    patches: tuple[PatchFacts, ...] = ()
+    """Our patches for it; none in earlier wheels."""
 
 
 class AclFacts(_Facts):
@@ -148,7 +154,12 @@ class Provenance(KernelFacts):
     @property
     def fixed_faults(self) -> tuple[str, ...]:
         """Names of the faults of upstream's kernels that these kernels do not have, as docs/findings.md has them."""
-        return tuple(sorted(fixed_faults(self.patches)))
+        return tuple(sorted(fixed_faults(self.all_patches)))
+
+    @property
+    def all_patches(self) -> tuple[PatchFacts, ...]:
+        """What became of all of our patches: those for vLLM, then those for its oneDNN."""
+        return self.patches + (self.onednn.patches if self.onednn else ())
 
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
@@ -201,7 +212,7 @@ def provenance(
         **{name: getattr(kernels, name) for name in KernelFacts.model_fields},
         target=target,
         source=facts,
-        patches=tuple(PatchFacts(**asdict(patch)) for patch in prepared.patches),
+        patches=_patch_facts(prepared.patches),
         upstream_kernels=upstream_kernels,
     )
 
@@ -242,10 +253,21 @@ def kernel_facts(
     )
 
 
+def _patch_facts(patches: Iterable[AppliedPatch]) -> tuple[PatchFacts, ...]:
+    return tuple(PatchFacts(**asdict(patch)) for patch in patches)
+
+
 def _onednn_facts(onednn: OneDnn | None) -> OneDnnFacts | None:
     if onednn is None:
         return None
-    return OneDnnFacts(tag=onednn.tag, version=onednn.version, digest=onednn.digest, kind=onednn.kind)
+    return OneDnnFacts(
+        tag=onednn.tag,
+        version=onednn.version,
+        digest=onednn.digest,
+        kind=onednn.kind,
+        release=onednn.release,
+        patches=_patch_facts(onednn.patches),
+    )
 
 
 def _tcmalloc_facts(tcmalloc: Tcmalloc | None) -> TcmallocFacts | None:
@@ -303,3 +325,11 @@ def read_note(wheel: Path | IO[bytes]) -> WheelNote | None:
         raise ValueError(f"its {NOTE} is of another version of cpuwheels") from error
     except (UnsafeArchiveError, WheelError) as error:
         raise ValueError(f"it is not a wheel: {error.what}") from error
+
+
+def note_or_none(wheel: Path) -> WheelNote | None:
+    """Return the note of a wheel; None if it has none, or none that this version can read."""
+    try:
+        return read_note(wheel)
+    except (OSError, ValueError):
+        return None

@@ -11,10 +11,11 @@ from packaging.version import Version
 from cpuwheels.config.host import is_foreign
 from cpuwheels.core.errors import TorchError, UsageError
 from cpuwheels.environment.build_env import TOOLS_LOCK
+from cpuwheels.environment.debian_root import write_interpreter
 from cpuwheels.environment.test_env import layered_environment, separate_environment
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.torch_index import torch_pin
-from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
+from cpuwheels.environment.wheel_install import PARITY_LOCK, install_lock, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.sandbox.prepare import confine_as, get_sandbox
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from cpuwheels.toolchain.native_helpers import CpuFeatures
     from cpuwheels.verification.emulation.machine import EmulatedMachine
     from cpuwheels.verification.onednn_isa import OnednnLimit
+    from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 
@@ -128,6 +130,54 @@ def parity_environment(
     """
     return (
         _foreign(context, wheel, options, work) if is_foreign(context.target) else _own(context, wheel, options, work)
+    )
+
+
+def sanitized_environment(
+    context: BuildContext,
+    kernels: Path,
+    environment: Environment,
+    options: ParityOptions,
+    sanitizers: SanitizerRun,
+    work: Path,
+) -> ParityEnvironment:
+    """Return where kernels that were compiled for sanitizers are tested: where they lie.
+
+    Args:
+        context: The run.
+        kernels: Their folder in the store.
+        environment: The build environment, whose torch they need.
+        options: What the user chose.
+        sanitizers: With their run times.
+        work: Folder for what is needed during the run only.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
+    here = this_cpu(context)
+    with context.reporter.stage("environment", f"Python with torch {environment.runs_torch}"):
+        python = separate_environment(environment, work / "venv", context.lock(TOOLS_LOCK), context.logs)
+        install_lock(python, context.lock(PARITY_LOCK), context.logs)
+        plain: list[str | Path] = environment.debian.command(python) if environment.debian else [python]
+        write_interpreter(script := work / "sanitized-python", sanitizers.command(plain))
+    limit = hold_onednn_back(context.reporter, here)
+    cpu = Cpu("", here.features, [script], environment=needed_variables(limit))
+    threads, tests = options.threads or usable_cpus().count, context.root / "tests" / "parity"
+    packages = [work / "venv", SCRIPTS, kernels, sanitizers.folder]
+    packages += [environment.debian.folder] if environment.debian else []
+    return ParityEnvironment(
+        trials=(Trial(cpu, options.level, threads),),
+        site=kernels,
+        torch=environment.runs_torch,
+        tests=tests,
+        work=work,
+        logs=context.logs,
+        machine=here.model,
+        threads=threads,
+        onednn=limit,
+        confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
+        sandbox=get_sandbox(context).mechanism.as_record(),
+        sanitizers=sanitizers,
     )
 
 

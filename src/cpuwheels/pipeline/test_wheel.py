@@ -13,7 +13,7 @@ from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.wheel_install import PARITY_LOCK, install_wheel
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.provenance import read_note
+from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.pipeline.test_environment import hold_onednn_back, parity_environment, this_cpu
 from cpuwheels.sandbox.prepare import confine_as, get_sandbox
 from cpuwheels.sandbox.steps import timing
@@ -71,18 +71,10 @@ def check_wheel(
                     reporter.info(f"{target.chooser} loads {library} on {cpu or environment.machine}")
             for own in (trial.cpu for trial in environment.trials if not trial.cpu.name):
                 require_products(own.python[0], own.environment, context.logs / "preflight.log", environment.confine)
-            return run_parity(
-                ParityRequest(found, target, options.operators, _fixed_faults(wheel)), environment, reporter
-            )
-
-
-def _fixed_faults(wheel: Path) -> tuple[str, ...]:
-    """Return the faults of upstream's kernels that a wheel says it does not have."""
-    try:
-        note = read_note(wheel)
-    except ValueError:
-        return ()  # another version of cpuwheels wrote it
-    return note.fixed_faults if note else ()
+            note = note_or_none(wheel)
+            fixed = note.fixed_faults if note else ()
+            onednn = note.onednn.release if note and note.onednn else ""
+            return run_parity(ParityRequest(found, target, options.operators, fixed, onednn), environment, reporter)
 
 
 def compare_speed(

@@ -31,6 +31,7 @@ TEMPORARY = "tmp"
 """Folder in a step's own for temporary files; in memory they would count against the memory cap."""
 
 _ENTER = Path(__file__).parent / "resources" / "enter.py"
+_GUARD = _ENTER.with_name("guard.py")
 _SMALL = str(64 << 20)
 _USER = "build"
 _SIGNALLED = 128
@@ -128,6 +129,7 @@ class Sandbox:
             plan["filter"] = base64.b64encode(code).decode()
         if self.mechanism.kind == "landlock":
             plan["landlock"] = landlock_rules(found, self.mechanism.landlock)
+            plan["guard"] = str(_GUARD)
             return plan
         plan["network"] = str(step.network) if step.network else None
         plan["namespaces"] = namespaces(user=self.mechanism.kind == "user namespace", network=step.network is None)

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 KIND = "sandbox"
 """bubblewrap's kind in the store."""
 
+_UNPACKED: dict[tuple[Path, Path, str], Path] = {}
+
 
 def get_sandbox(context: BuildContext) -> Sandbox:
     """Return the sandbox for the steps of a run; anything but the best mechanism is announced once.
@@ -86,10 +88,18 @@ def _mechanism(context: BuildContext) -> Mechanism:
     pinned, missing = None, ""
     if lock := pinned_lock(context.matrix):
         try:
-            pinned = unpacked_programs(context, load_lock(context.root, lock), KIND)
+            pinned = _unpacked(context, lock)
         except (DownloadError, ToolchainError) as error:
             missing = f"the pinned bubblewrap is not there: {error.what}"
     return choose_mechanism(pinned, missing, locked=context.options.locked)
+
+
+def _unpacked(context: BuildContext, lock: str) -> Path:
+    """Return the folder with the pinned bubblewrap, which a run looks for once and not for each of its steps."""
+    asked = (context.root, context.store.root, lock)
+    if asked not in _UNPACKED:
+        _UNPACKED[asked] = unpacked_programs(context, load_lock(context.root, lock), KIND)
+    return _UNPACKED[asked]
 
 
 def _refuse_unless_allowed(context: BuildContext, mechanism: Mechanism) -> None:

@@ -1,4 +1,4 @@
-"""The prepared source: upstream's tree with our patches, in the store and read only."""
+"""Upstream's trees with our patches, in the store and read only."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ PATCHES = "patches"
 """Folder of the patch files, below the project's."""
 
 _APPLIED = ".cpuwheels-patches.json"
+
+
+@dataclass(frozen=True)
+class Unpatched:
+    """A tree as upstream published it, in the store and read only.
+
+    Attributes:
+        title: For people: what it is, and its version.
+        folder: The tree.
+        digest: Names its content.
+        released: Whether it is a release. Others need no patch that fixes a fault.
+    """
+
+    title: str
+    folder: Path
+    digest: str
+    released: bool
 
 
 @dataclass(frozen=True)
@@ -60,6 +77,24 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
     Raises:
         PatchError: A patch is missing, or neither applies nor is already upstream.
     """
+    tree = Unpatched(f"vLLM {source.version}", source.folder, source.digest, source.released)
+    folder, applied = patched_tree(context, tree, patches)
+    return PreparedSource(source.version, folder, source.epoch, applied)
+
+
+def patched_tree(
+    context: BuildContext, source: Unpatched, patches: Sequence[Patch]
+) -> tuple[Path, tuple[AppliedPatch, ...]]:
+    """Return a copy of a tree in the store with patches applied, and what became of each.
+
+    Args:
+        context: The run; its project has the patch files.
+        source: The tree.
+        patches: Those for it, in order.
+
+    Raises:
+        PatchError: A patch is missing, or neither applies nor is already upstream.
+    """
     folder = context.root / PATCHES
     digests = [file_digest(folder / patch.file) for patch in patches if (folder / patch.file).is_file()]
     names, conditions = [patch.file for patch in patches], [patch.only_if_lacks for patch in patches]
@@ -71,7 +106,7 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
         shutil.copytree(
             source.folder, tree, symlinks=True, ignore=ignore, dirs_exist_ok=True, copy_function=link_or_copy
         )
-        applied = apply_series(patches, folder, tree, released=source.released)
+        applied = apply_series(patches, folder, tree, released=source.released, title=source.title)
         # In place of what is there: it may be a link, or a second name of a file of the sealed source.
         rows = [{"file": patch.file, "sha256": patch.sha256, "state": patch.state} for patch in applied]
         write_atomic(tree / _APPLIED, json.dumps(rows, indent=1) + "\n")
@@ -81,17 +116,16 @@ def prepare_source(context: BuildContext, source: Source, patches: Sequence[Patc
         AppliedPatch(**row, fixes=patch.fixes)
         for patch, row in zip(patches, json.loads((tree / _APPLIED).read_text()), strict=True)
     )
-    prepared = PreparedSource(source.version, tree, source.epoch, applied)
-    _report(prepared, context.reporter)
-    return prepared
+    _report(source.title, applied, context.reporter)
+    return tree, applied
 
 
-def _report(prepared: PreparedSource, reporter: Reporter) -> None:
-    for patch in prepared.patches:
+def _report(title: str, patches: Sequence[AppliedPatch], reporter: Reporter) -> None:
+    for patch in patches:
         if not patch.fixes:
             reporter.info(f"patch {patch.file}: {patch.state}")
         elif patch.state == LEFT_OUT:
             reporter.announce(f"patch {patch.file} does not apply; these kernels have: {', '.join(patch.fixes)}")
-    if prepared.fixed_faults:
-        files = sum(bool(patch.fixes) and patch.state != LEFT_OUT for patch in prepared.patches)
-        reporter.info(f"{len(prepared.fixed_faults)} faults of upstream's kernels are fixed by {files} patches")
+    if faults := fixed_faults(patches):
+        files = sum(bool(patch.fixes) and patch.state != LEFT_OUT for patch in patches)
+        reporter.info(f"{title}: {len(faults)} faults of upstream's kernels are fixed by {files} patches")

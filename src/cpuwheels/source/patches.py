@@ -77,7 +77,7 @@ def fixed_faults(patches: Iterable[Fix]) -> frozenset[str]:
 
 
 def apply_series(
-    patches: Sequence[Patch], folder: Path, tree: Path, *, released: bool = True
+    patches: Sequence[Patch], folder: Path, tree: Path, *, released: bool = True, title: str = "the source"
 ) -> tuple[AppliedPatch, ...]:
     """Apply patches in order to a writable source tree.
 
@@ -86,18 +86,19 @@ def apply_series(
         folder: Where the patch files are.
         tree: The source; a patch that fails leaves it as the patches before it made it.
         released: Whether it is a release. Others need no patch that fixes a fault.
+        title: For people: the source and its version.
 
     Raises:
         PatchError: A patch is not there, is not a unified diff, or has a hunk that neither applies nor is
             already upstream.
     """
-    return tuple(_applied(patch, folder / patch.file, tree, released=released) for patch in patches)
+    return tuple(_applied(patch, folder / patch.file, tree, title, released=released) for patch in patches)
 
 
-def _applied(patch: Patch, path: Path, tree: Path, *, released: bool) -> AppliedPatch:
+def _applied(patch: Patch, path: Path, tree: Path, title: str, *, released: bool) -> AppliedPatch:
     hunks = read_hunks(path)
     try:
-        state = _apply(patch, hunks, tree)
+        state = _apply(patch, hunks, tree, title)
     except PatchError:
         if released or not patch.fixes:
             raise
@@ -105,7 +106,7 @@ def _applied(patch: Patch, path: Path, tree: Path, *, released: bool) -> Applied
     return AppliedPatch(patch.file, file_digest(path), state, patch.fixes)
 
 
-def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path) -> State:
+def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path, title: str) -> State:
     if patch.only_if_lacks and not _lacks(patch.only_if_lacks, tree):
         return "not needed"
     contents: dict[str, str] = {}
@@ -113,13 +114,13 @@ def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path) -> State:
     for hunk in hunks:
         text = contents.get(hunk.path)
         if text is None:
-            text = _read_target(tree, hunk, patch)
+            text = _read_target(tree, hunk, patch, title)
         state = judge(hunk, text)
         states.append(state)
         if state == "applies":
             text = re.sub(f"^{re.escape(hunk.old)}", _literal(hunk.new), text, flags=re.MULTILINE)
         elif state != "upstream":
-            raise _failed(patch, hunk, state)
+            raise _failed(patch, hunk, state, title)
         contents[hunk.path] = text
     if "applies" in states:
         for name, text in contents.items():
@@ -206,24 +207,24 @@ def _text(lines: Sequence[str]) -> list[str]:
     return [line[1:] for line in lines]
 
 
-def _read_target(tree: Path, hunk: Hunk, patch: Patch) -> str:
+def _read_target(tree: Path, hunk: Hunk, patch: Patch, title: str) -> str:
     try:
         return (tree / hunk.path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PatchError(
-            f"patch {patch.file} changes {hunk.path}, which the source does not have as text",
+            f"patch {patch.file} changes {hunk.path}, which {title} does not have as text",
             where=f"patches/{patch.file}",
             next_step="narrow its versions in patches/series.yaml or write it anew for this source",
         ) from error
 
 
-def _failed(patch: Patch, hunk: Hunk, state: HunkState) -> PatchError:
+def _failed(patch: Patch, hunk: Hunk, state: HunkState, title: str) -> PatchError:
     reason = {
         "missing": "its old lines are not there",
         "ambiguous": "its old lines occur more than once; add a line of context",
     }[state]
     return PatchError(
-        f"patch {patch.file} does not apply to {hunk.path}: {reason}",
+        f"patch {patch.file} does not apply to {hunk.path} of {title}: {reason}",
         where=f"patches/{patch.file} {hunk.header}",
         output="".join(f"-{line}\n" for line in hunk.old.splitlines()),
         next_step="narrow its versions in patches/series.yaml or write it anew for this source",

@@ -11,14 +11,14 @@ from __future__ import annotations
 import json
 import os
 import re
-import signal
 import sys
-import traceback
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "planted"))
+from forked import Say, apart
 
 THREADS = 2
 HERE = Path(__file__).parent
@@ -52,7 +52,7 @@ def operators_of(fault: str) -> set[str]:
     return TRIED.get(word, {word})
 
 
-def try_all(library: Any, say: Callable[..., None]) -> None:
+def try_all(library: Any, say: Say) -> None:
     """Try all cases of the library without a fault and say how many there are, or which is not right."""
     from harness.execution import run_case  # noqa: PLC0415  (found only once main has said where)
     from harness.selection import cases_for  # noqa: PLC0415
@@ -65,7 +65,7 @@ def try_all(library: Any, say: Callable[..., None]) -> None:
     return say(tried={operator: tried.get(operator, 0) for operator in library.operators})
 
 
-def find(library: Any, wanted: set[str], say: Callable[..., None]) -> None:
+def find(library: Any, wanted: set[str], say: Say) -> None:
     """Try the cases of some operators, those of the smoke level first, until one is not right."""
     from harness.execution import run_case  # noqa: PLC0415
     from harness.selection import cases_for  # noqa: PLC0415
@@ -80,7 +80,7 @@ def find(library: Any, wanted: set[str], say: Callable[..., None]) -> None:
     return say(case=None)
 
 
-def run(fault: str, path: Path, say: Callable[..., None]) -> None:
+def run(fault: str, path: Path, say: Say) -> None:
     """Load the library with a fault and try its cases."""
     os.environ["MUTANT"] = fault
     from harness.library import Library  # noqa: PLC0415
@@ -90,34 +90,6 @@ def run(fault: str, path: Path, say: Callable[..., None]) -> None:
         find(library, operators_of(fault), say)
     else:
         try_all(library, say)
-
-
-def apart(work: Callable[[Callable[..., None]], None]) -> dict[str, Any]:
-    """Run something in a process of its own and return the last that it said.
-
-    Raises:
-        RuntimeError: It ended without having said anything, or it raised.
-    """
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        with os.fdopen(write, "w") as stream:
-            status = 1
-            try:
-                work(lambda **said: print(json.dumps(said), file=stream, flush=True))
-                status = 0
-            except BaseException:  # noqa: BLE001  (whatever it is, the test shows it)
-                traceback.print_exc()
-            stream.flush()
-            os._exit(status)
-    os.close(write)
-    with os.fdopen(read) as stream:
-        lines = stream.read().splitlines()
-    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if not lines or status > 0:
-        raise RuntimeError(f"the process ended with {status}")
-    return json.loads(lines[-1]) | ({"problem": signal.strsignal(-status)} if status < 0 else {})
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ def _logits(draw: Draw, shape: tuple[int, int], dtype: torch.dtype, zone: str) -
         case "low":
             return draw.uniform(shape, -60, -16, dtype)
         case "high":
-            return draw.uniform(shape, 16, 60, dtype)
+            return draw.uniform(shape, 16, 100, dtype)  # exp(100) is infinite
     return draw.normal(shape, dtype, 2.0)
 
 

@@ -32,9 +32,10 @@ def _starts(counts: torch.Tensor) -> torch.Tensor:
 
 @cases("eagle_prepare_inputs_padded_kernel_impl", requests=REQUESTS, longest=[0, 1, 4])
 def eagle_prepare_inputs_padded(library: Any, draw: Draw, *, requests: int, longest: int) -> Call:
-    """Requests with and without drafts, some of which were rejected."""
+    """Requests with and without drafts, some of which were rejected; one that is discarded has no valid token."""
     drafted = draw.integers([requests], 0, longest + 1)
     valid = (draw.uniform([requests], 0, 1) * (drafted + 1)).long() + 1
+    valid[::7] = 0
     starts = _starts(drafted + 1 + draw.integers([requests], 0, 5))
     indices, rejected = draw.output([requests], torch.int32), draw.output([requests], torch.int64)
 
@@ -89,12 +90,14 @@ def eagle_prepare_next_token_padded(library: Any, draw: Draw, *, requests: int, 
     padding=[0, 5],
     block_size=[1, 16, 128],
     strided=[False, True],
+    # Blocks of a request; of fewer than the context has, the last one stands for what is behind.
+    blocks=[20, 7],
 )
 def eagle_step_slot_mapping_metadata(
-    library: Any, draw: Draw, *, requests: int, padding: int, block_size: int, strided: bool
+    library: Any, draw: Draw, *, requests: int, padding: int, block_size: int, strided: bool, blocks: int
 ) -> Call:
     """Requests in the middle of the context, at its end and behind it; what is behind the requests is padding."""
-    longest, blocks = 20 * block_size, 20
+    longest = 20 * block_size
     positions = draw.integers([requests], 0, longest - 2)
     edges = torch.tensor([longest - 1, longest - 2, longest, 0, block_size - 1])[:requests]
     positions[: len(edges)] = edges

@@ -22,7 +22,7 @@ from harness.case import Case
 from harness.cpu import has_any
 
 PLACE = Path(__file__).parent.parent / "defects.toml"
-_SETTINGS = {"cases", "libraries", "with", "without", "versions", "symptom", "reason"}
+_SETTINGS = {"cases", "libraries", "with", "without", "versions", "onednn", "symptom", "reason"}
 
 
 class DefectsError(Exception):
@@ -36,10 +36,12 @@ class Build:
     Attributes:
         version: vLLM's; empty if it is not known.
         fixed: Names of the faults that they do not have.
+        onednn: Release of the oneDNN in them; empty if it is not known.
     """
 
     version: str = ""
     fixed: frozenset[str] = frozenset()
+    onednn: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,7 @@ class Defect:
         without: CPU features by PyTorch's names; a CPU with any of them does not show it.
         reason: What is wrong.
         versions: Versions of vLLM that have it, as a PEP 440 range; development versions count as their release.
+        onednn: Releases of oneDNN that have it, likewise, if it is oneDNN's; a wheel that does not say has it not.
         symptom: Regular expression that is found in each problem of such a case; another problem is another fault.
     """
 
@@ -64,6 +67,7 @@ class Defect:
     without: tuple[str, ...]
     reason: str
     versions: SpecifierSet
+    onednn: SpecifierSet | None
     symptom: re.Pattern[str]
 
     def shows_in(self, case: str, library: str, build: Build = Build()) -> bool:
@@ -71,6 +75,8 @@ class Defect:
         if self.name in build.fixed or not (_any(library, self.libraries) and _any(case, self.cases)):
             return False
         if build.version and Version(build.version).base_version not in self.versions:
+            return False
+        if self.onednn is not None and not (build.onednn and build.onednn in self.onednn):
             return False
         return all(has_any([feature]) for feature in self.needs) and not has_any(self.without)
 
@@ -116,6 +122,7 @@ def _defect(name: str, entry: Mapping[str, Any]) -> Defect:
         tuple(entry.get("without", ())),
         entry["reason"].strip(),
         SpecifierSet(entry.get("versions", "")),
+        SpecifierSet(entry["onednn"]) if "onednn" in entry else None,
         re.compile(entry["symptom"]),
     )
 

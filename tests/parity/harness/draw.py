@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import weakref
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -13,6 +14,15 @@ from harness.compare import bits
 
 GUARD = 64
 """Elements before and after an output; a vector of 512 bits holds at most as many."""
+
+
+_DRAWS: weakref.WeakValueDictionary[int, Draw] = weakref.WeakValueDictionary()
+"""All whose tensors may be given to an operator."""
+
+
+def guards() -> list[torch.Tensor]:
+    """Return the memory beside tensors that no operator may touch."""
+    return [part for draw in _DRAWS.values() for _, part, _ in draw._guards]
 
 
 @dataclass
@@ -30,6 +40,7 @@ class Draw:
 
     def __post_init__(self) -> None:
         self._generator = torch.Generator().manual_seed(self.seed)
+        _DRAWS[id(self)] = self
 
     def normal(self, shape: Sequence[int], dtype: torch.dtype = torch.float32, scale: float = 1.0) -> torch.Tensor:
         """Return normally distributed values, rounded to ``dtype``."""

@@ -16,13 +16,19 @@ from harness.compare import compare_within
 from harness.defects import Defect
 from harness.execution import Outcome
 from harness.limits import Bound
+from harness.sanitizers import Reports
 
 
 class Recorder:
-    """Appends to a file of JSON lines; the last line of a process that died names the case that killed it."""
+    """Appends to a file of JSON lines; the last line of a process that died names the case that killed it.
 
-    def __init__(self, path: Path | None) -> None:
+    Attributes:
+        reports: What sanitizers write meanwhile.
+    """
+
+    def __init__(self, path: Path | None, reports: Reports | None = None) -> None:
         self._path = path
+        self.reports = reports or Reports(None)
 
     def write(self, event: str, **fields: Any) -> None:
         """Append one event."""
@@ -32,11 +38,11 @@ class Recorder:
             stream.write(json.dumps({"event": event, **fields}) + "\n")
 
     def started(self, case: Case, *, drawn: bool = False) -> None:
-        """Note that a case begins, and whether its sizes were drawn."""
-        self.write("started", case=case.name, operators=case.operators, drawn=drawn)
+        """Note that a case begins, whether its sizes were drawn, and how much sanitizers have reported so far."""
+        self.write("started", case=case.name, operators=case.operators, drawn=drawn, reported=self.reports.read)
 
-    def finished(self, case: Case, outcome: Outcome, known: Defect | None = None) -> None:
-        """Note what a case gave, and the fault that it is known to show."""
+    def finished(self, case: Case, outcome: Outcome, known: Defect | None = None, reports: str = "") -> None:
+        """Note what a case gave, the fault that it is known to show, and what sanitizers reported."""
         self.write(
             "finished",
             case=case.name,
@@ -45,6 +51,8 @@ class Recorder:
             seconds=round(outcome.seconds, 6),
             problems=outcome.problems,
             known=known.name if known else "",
+            reports=reports,
+            reported=self.reports.read,
             outputs={
                 name: {"ratio": _finite(found.ratio), "error": _finite(found.error), "limit": _finite(found.limit)}
                 for name, found in outcome.agreements.items()

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "cpu_attention_with_kv_cache"):
+    print("not in this version or library: cpu_attention_with_kv_cache")
+    raise SystemExit(77)
 
 keys, values = (torch.stack([torch.full((1, 32), one), torch.zeros(1, 32)]) for one in (10.0, 1.0))
 key_cache, value_cache = torch.zeros(1, 1, 64, 32).chunk(2, 2)

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "causal_conv1d_update_cpu"):
+    print("not in this version or library: causal_conv1d_update_cpu")
+    raise SystemExit(77)
 
 states = torch.ones(3, 3, 32, dtype=torch.bfloat16).transpose(1, 2)  # 3 slots, 32 channels, width 4
 x, weight = torch.full((2, 32), 5.0).bfloat16(), torch.ones(32, 4, dtype=torch.bfloat16)

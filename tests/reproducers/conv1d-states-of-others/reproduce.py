@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "causal_conv1d_update_cpu_vec"):
+    print("not in this version or library: causal_conv1d_update_cpu_vec")
+    raise SystemExit(77)
 
 states, slots = torch.full((2, 4, 3), 1.001), torch.tensor([0], dtype=torch.int32)
 x, weight = torch.ones(1, 4, dtype=torch.bfloat16), torch.ones(4, 4, dtype=torch.bfloat16)

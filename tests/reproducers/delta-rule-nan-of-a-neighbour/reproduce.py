@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "chunk_gated_delta_rule_cpu"):
+    print("not in this version or library: chunk_gated_delta_rule_cpu")
+    raise SystemExit(77)
 
 torch.manual_seed(0)
 torch.set_num_threads(1)  # one thread works on both sequences

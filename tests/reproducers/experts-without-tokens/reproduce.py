@@ -7,9 +7,15 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "fused_experts_cpu"):
+    print("not in this version or library: fused_experts_cpu")
+    raise SystemExit(77)
 
 x = torch.ones(0, 32, dtype=torch.bfloat16)  # no tokens, 1 expert, hidden and inner size 32
 w13, w2 = (ops.convert_weight_packed(torch.zeros(1, rows, 32, dtype=torch.bfloat16)) for rows in (64, 32))
 share, expert = torch.ones(0, 1), torch.zeros(0, 1, dtype=torch.int32)
-ops.fused_experts_cpu(x.clone(), x, w13, w2, share, expert, 0, *[None] * 10, True, 0)
+given = {"hidden_states": x, "w1": w13, "w2": w2, "topk_weights": share, "topk_ids": expert, "is_vnni": True}
+given |= {"out": x.clone(), "inplace": False, "moe_comp_method": 0, "act_method": 0}
+names = [one.name for one in ops.fused_experts_cpu.default._schema.arguments]  # they differ between versions
+ops.fused_experts_cpu(**{name: given.get(name) for name in names})
 print("returned")

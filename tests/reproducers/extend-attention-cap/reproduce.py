@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "extend_attention_cpu"):
+    print("not in this version or library: extend_attention_cpu")
+    raise SystemExit(77)
 
 query = torch.full((2, 1, 32), 4.0).bfloat16()  # 2 tokens, 1 head
 keys, values = (torch.tensor(pair)[:, None, None].expand(2, 1, 32).bfloat16() for pair in ([1.0, -1.0], [1.0, 0.0]))

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "cpu_attn_reshape_and_cache"):
+    print("not in this version or library: cpu_attn_reshape_and_cache")
+    raise SystemExit(77)
 
 x = torch.full((1, 1, 64), float("nan"))
 cache = torch.zeros(1, 1, 64, 64, dtype=torch.uint8)

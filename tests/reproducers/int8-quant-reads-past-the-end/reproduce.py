@@ -9,6 +9,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "dynamic_scaled_int8_quant"):
+    print("not in this version or library: dynamic_scaled_int8_quant")
+    raise SystemExit(77)
 
 memory = mmap.mmap(-1, 2 * mmap.PAGESIZE)  # the second page is made unreadable
 start = ctypes.addressof(ctypes.c_char.from_buffer(memory))

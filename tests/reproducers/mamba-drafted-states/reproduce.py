@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "selective_state_update_cpu"):
+    print("not in this version or library: selective_state_update_cpu")
+    raise SystemExit(77)
 
 states = torch.tensor([9.0, 10, 20, 30, 40])[:, None, None, None].repeat(1, 1, 1, 8)  # 5 slots
 x, out, ones, none = torch.ones(4, 1, 1), torch.zeros(4, 1, 1), torch.ones(4, 1, 8), [None] * 3

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "selective_state_update_cpu"):
+    print("not in this version or library: selective_state_update_cpu")
+    raise SystemExit(77)
 
 state = torch.zeros(1, 2, 3, 20, dtype=torch.bfloat16)  # sequences, heads, head size, state size
 x, out, ones = torch.ones(1, 2, 3), torch.zeros(1, 2, 3), torch.ones(1, 1, 20)

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "onednn_mm"):
+    print("not in this version or library: onednn_mm")
+    raise SystemExit(77)
 
 weight, x, memory = torch.ones(8, 16), torch.ones(3, 8), torch.zeros(3, 32)
 handle = ops.create_onednn_mm_handler(weight, 128)

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "onednn_scaled_mm"):
+    print("not in this version or library: onednn_scaled_mm")
+    raise SystemExit(77)
 
 weight, scale = torch.ones(16, 16, dtype=torch.int8).t(), torch.ones(1, 1)
 memory = torch.ones(4, 16, dtype=torch.bfloat16)

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "rotary_embedding"):
+    print("not in this version or library: rotary_embedding")
+    raise SystemExit(77)
 
 torch.manual_seed(0)
 query = torch.randn(3, 2 * 96).bfloat16()  # 2 heads of 96, of which 24 components are rotated: GPT-NeoX-20B

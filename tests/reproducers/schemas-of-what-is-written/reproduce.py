@@ -15,6 +15,8 @@ written = {
 }
 missing = []
 for name, arguments in written.items():
+    if not hasattr(ops, name):
+        continue  # in this version or library
     schema = getattr(ops, name).default._schema
     marked = [one.name for one in schema.arguments if one.alias_info is not None and one.alias_info.is_write]
     missing += [f"{name}: {argument}" for argument in arguments if argument not in marked]

@@ -7,6 +7,9 @@ import torch
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ.get("LIBRARY", "_C") + ".*")))
 ops = torch.ops._C
+if not hasattr(ops, "shm_all_gather"):
+    print("not in this version or library: shm_all_gather")
+    raise SystemExit(77)
 
 name = f"reproduce-{os.getpid()}"
 handle = ops.init_shm_manager(name, 1, 0, 1)  # a group of one rank

@@ -152,4 +152,5 @@ def test_only_a_release_has_to_have_all_kernels(project_root: Path) -> None:
     target = load_matrix(project_root).target("x86")
     whole = {limit.module: limit.expected for limit in limits_of(target, whole=True)}
     assert "tdpbf16ps" in whole["_C"]
+    assert "vpmovzxbw" in whole["_C_AVX512"]
     assert not any(limit.expected for limit in limits_of(target))

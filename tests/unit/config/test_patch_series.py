@@ -1,15 +1,16 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 
-from cpuwheels.config.patch_series import load_series
+from cpuwheels.config.patch_series import SourceName, load_series
 from cpuwheels.core.errors import MatrixError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SOURCES: tuple[SourceName, ...] = get_args(SourceName)
 GOOD = {"file": "0001-a.patch", "versions": "'>=0.28,<0.33'", "why": "w", "upstream": "none"}
 
 
@@ -44,6 +45,22 @@ def test_targets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("changes", "own"), [({}, "vllm"), ({"source": "vllm"}, "vllm"), ({"source": "onednn"}, "onednn")]
+)
+def test_a_patch_is_for_one_source(tmp_path: Path, changes: dict[str, str], own: SourceName) -> None:
+    series = load_series(write(tmp_path, versions="'>=3'", targets="[s390x]", fixes="[A fault]", **changes))
+    for source in SOURCES:
+        there = source == own
+        assert len(series.chosen("3.7.2", "s390x", with_fixes=True, source=source)) == there
+        assert series.changes(source, "s390x") is there
+        assert series.chosen("3.7.2", "s390x", with_fixes=False, source=source) == ()
+        assert series.chosen("2.9", "s390x", with_fixes=True, source=source) == ()
+        assert series.chosen("3.7.2", "x86", with_fixes=True, source=source) == ()
+        assert not series.changes(source, "x86")
+    assert len(series.chosen("3.7.2", "s390x", with_fixes=True)) == (own == "vllm")
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"versions": "0.28"}, "Input should be a valid string"),
@@ -52,6 +69,7 @@ def test_targets(tmp_path: Path) -> None:
         ({"file": "../0001-a.patch"}, "String should match pattern"),
         ({"version": "'>=1'"}, "did you mean 'versions'?"),
         ({"why": ""}, "Input should be a valid string"),
+        ({"source": "onednm"}, "Input should be 'vllm' or 'onednn'"),
     ],
 )
 def test_faults(tmp_path: Path, changes: dict[str, str], message: str) -> None:

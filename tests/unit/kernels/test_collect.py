@@ -91,6 +91,13 @@ def test_a_library_that_upstream_does_not_define_is_named(request_: KernelReques
         collect(request_, built(request_, tmp_path, "_C"), tmp_path / "kept", tmp_path / "log")
 
 
+def test_what_reports_name_lines_by_is_kept(request_: KernelRequest, tmp_path: Path) -> None:
+    request = replace(request_, sanitize="address", toolchain=toolchain())  # whose programs are not there
+    collect(request, built(request, tmp_path, "_C", "_C_AVX2"), tmp_path / "kept", tmp_path / "log")
+    assert kept(tmp_path)["vllm/_C.abi3.so"] == "_C of work and debug symbols\n"
+    assert (tmp_path / "kept/vllm/_C.abi3.so").stat().st_mode & 0o777 == 0o755
+
+
 def test_debug_symbols_are_separate_and_the_module_names_them(request_: KernelRequest, tmp_path: Path) -> None:
     request = replace(request_, debug_symbols=True)
     spaces = built(request, tmp_path, "_C", "_C_AVX2", libraries=("cpuwheels_dnnl",))

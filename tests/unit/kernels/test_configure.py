@@ -79,6 +79,17 @@ def test_debug_symbols_cost_and_are_made_only_when_asked_for(
     assert found["CMAKE_CXX_FLAGS_RELWITHDEBINFO"] == found["CMAKE_C_FLAGS_RELWITHDEBINFO"] == flags
 
 
+def test_only_kernels_for_sanitizers_are_steered_by_their_file(tmp_path: Path, workspace: Workspace) -> None:
+    plain = entries(init_cache(kernel_request(tmp_path), workspace, Launchers()))
+    request = kernel_request(tmp_path, sanitize="address")
+    found = entries(init_cache(request, workspace, Launchers()))
+    cmake = request.root / "cmake"
+    assert found.pop("CPUWHEELS_SANITIZE").split(";")[0] == "-fsanitize=address,undefined"
+    assert found.pop("CMAKE_PROJECT_TOP_LEVEL_INCLUDES") == f"{cmake}/steer.cmake;{cmake}/sanitize.cmake"
+    plain.pop("CMAKE_PROJECT_TOP_LEVEL_INCLUDES")
+    assert found == plain
+
+
 def test_toolchain_values(tmp_path: Path, workspace: Workspace) -> None:
     found = entries(toolchain_values(kernel_request(tmp_path), workspace))
     assert found["CPUWHEELS_CXX"] == "/tc/g++"

@@ -7,6 +7,7 @@ import pytest
 
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
+from cpuwheels.source.patches import AppliedPatch
 from kernel_request import TARGET, environment, kernel_request, toolchain
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ def other_onednn(folder: Path) -> dict[str, Any]:
         {"environment": environment(tools={"cmake": "4.1.0"})},
         {"toolchain": toolchain(digest="another")},
         {"debug_symbols": True},
+        {"sanitize": "address"},
         other_target(defines={"ENABLE_AMX_FP8": "ON"}),
         other_target(cpuinfo="x86-64 v4"),
         other_target(floor="manylinux_2_31"),
@@ -37,6 +39,21 @@ def other_onednn(folder: Path) -> dict[str, Any]:
 )
 def test_an_input_changes_the_key(tmp_path: Path, replaced: dict[str, Any]) -> None:
     assert kernel_request(tmp_path, **replaced).key() != kernel_request(tmp_path).key()
+
+
+def test_so_does_a_patch_for_it(tmp_path: Path) -> None:
+    bare = other_onednn(tmp_path)
+    patched = replace(bare["onednn"], patches=(AppliedPatch("0001-a.patch", "p" * 64, "applied"),))
+    assert kernel_request(tmp_path, onednn=patched).key() != kernel_request(tmp_path, **bare).key()
+
+
+def test_steering_for_sanitizers_counts_for_them_alone(tmp_path: Path) -> None:
+    plain, sanitized = kernel_request(tmp_path), kernel_request(tmp_path, sanitize="address")
+    before = plain.key(), sanitized.key()
+    assert "sanitize" not in plain.beside_source()
+    (tmp_path / "root" / "cmake" / "sanitize.cmake").write_text("other\n")
+    assert plain.key() == before[0]
+    assert sanitized.key() != before[1]
 
 
 def test_another_onednn_changes_the_key(tmp_path: Path) -> None:

@@ -90,7 +90,6 @@ class Stages:
             "plan_jobs": lambda *_: self._step("plan", JobPlan(2, "CPUs", 1000, "--memory")),
             "wanted_source": lambda *_: self._step("wanted", Wanted(self.trust)),
             "with_default_source": lambda context: self._step("release", (context, {"2.0": "known"})),
-            "get_sandbox": lambda _: self.done.append("sandbox"),
             "upstream": lambda _, request: self._step("upstream", f"{request} and its pins"),
             "compiler": lambda _: self._step("compiler", (self.toolchain, SimpleNamespace(memgate="m", isaprobe="i"))),
             "gather": lambda _, found, known: self._step(f"gather {found} with {known['2.0']}", self.inputs),
@@ -153,7 +152,6 @@ def test_the_stages_and_their_order(stages: Stages) -> None:
             "wanted",
             "release",
             "wanted",
-            "sandbox",
             "upstream",
             "compiler",
             "gather the source and its pins with known",
@@ -214,7 +212,7 @@ def test_kernels_of_another_wheel_need_no_compiler_and_no_second_audit(stages: S
     (tmp_path / "theirs").mkdir()
     assembly = stages.run(options=BuildOptions(kernels_from=str(tmp_path / "theirs")))
     assert stages.done == [
-        *("wanted", "release", "wanted", "sandbox", "upstream"),
+        *("wanted", "release", "wanted", "upstream"),
         "gather the source and its pins with known",
         f"donor {tmp_path / 'theirs'}",
     ]

@@ -127,10 +127,11 @@ def test_only_what_the_source_uses_is_fetched(
 ) -> None:
     monkeypatch.setattr(module, "torch_environment", lambda _, torch: f"with torch {torch}")
     monkeypatch.setattr(module, "get_onednn", lambda _, tag, pin: ("oneDNN", tag, pin))
+    monkeypatch.setattr(module, "patch_onednn", lambda _, found, *, released: (*found, "patched", released))
     monkeypatch.setattr(module, "get_acl", lambda _, tag, pin: ("ACL", tag, pin))
     found = gather(context, Upstream(SOURCE, PREPARED, "2.13.0", onednn, acl), {})
     assert (found.source, found.prepared, found.environment) == (SOURCE, PREPARED, "with torch 2.13.0")
-    assert found.onednn == (onednn and ("oneDNN", *onednn))
+    assert found.onednn == (onednn and ("oneDNN", *onednn, "patched", False))
     assert found.acl == (acl and ("ACL", *acl))
     assert ("onednn" in context.reporter.timings) == (onednn is not None)
 

@@ -6,13 +6,22 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cpuwheels.audit.policy import Audited, Bundled
 from cpuwheels.kernels.tcmalloc import Tcmalloc
-from cpuwheels.pipeline.provenance import Provenance, alternates, kernel_facts, provenance, read_note, wheel_note
+from cpuwheels.pipeline.provenance import (
+    Provenance,
+    alternates,
+    kernel_facts,
+    note_or_none,
+    provenance,
+    read_note,
+    wheel_note,
+)
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource
@@ -25,6 +34,9 @@ from wheel_notes import wheel_note as whole_note
 SOURCE = Source("0.32.0", Path("/store/source"), "s" * 64, 1_700_000_000, "sdist from somewhere", "release")
 PINNED = OneDnn(Path("/store/onednn"), "v3.13", "c" * 40, "c" * 40, "pinned")
 ALTERNATE = OneDnn(Path("/store/onednn"), "v3.13", "3.7.2", "d" * 64, "alternate")
+PATCHED = replace(
+    ALTERNATE, release="3.7.2", patches=(AppliedPatch("0009-b.patch", "q" * 64, "applied", ("Of oneDNN",)),)
+)
 ACL = Acl(Path("/store/acl"), "v52.6.0", "e" * 40, "pinned", {})
 WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
 
@@ -126,8 +138,24 @@ def test_faults_that_are_fixed_are_said() -> None:
     made = provenance("x86", SOURCE, PreparedSource("0.32.0", Path("/p"), 1, patches), whole_note())
     assert (made.fixed_faults, made.upstream_kernels) == (("One", "Two"), False)
     assert Provenance.model_validate(made.as_dict()).fixed_faults == made.fixed_faults
+    assert made_from(PATCHED).fixed_faults == ("Of oneDNN",)
     bare = PreparedSource("0.32.0", Path("/p"), 1, ())
     assert provenance("x86", SOURCE, bare, whole_note(), upstream_kernels=True).as_dict()["upstream_kernels"] is True
+
+
+def test_patches_for_onednn_are_said_with_it() -> None:
+    made = made_from(PATCHED)
+    patch = {"file": "0009-b.patch", "sha256": "q" * 64, "state": "applied", "fixes": ["Of oneDNN"]}
+    assert made.as_dict()["onednn"] == {
+        "tag": "v3.13",
+        "version": "3.7.2",
+        "digest": "d" * 64,
+        "kind": "alternate",
+        "release": "3.7.2",
+        "patches": [patch],
+    }
+    assert [each.file for each in made.all_patches] == ["0001-a.patch", "0009-b.patch"]
+    assert [each.file for each in made_from(None).all_patches] == ["0001-a.patch"]
 
 
 def test_the_note_adds_what_the_audit_found() -> None:
@@ -175,3 +203,12 @@ def test_a_wheel_of_somebody_else_has_none() -> None:
     assert read_note(wheel(None)) is None
     with pytest.raises(ValueError, match="not a wheel"):
         read_note(io.BytesIO(b"no zip"))
+
+
+def test_whoever_can_do_without_a_note_gets_none(tmp_path: Path) -> None:
+    (tmp_path / "a.whl").write_bytes(wheel(whole_note().render()).getvalue())
+    assert note_or_none(tmp_path / "a.whl") == whole_note()
+    for bad in (wheel(None).getvalue(), wheel(b"{}").getvalue(), b"no zip"):
+        (tmp_path / "a.whl").write_bytes(bad)
+        assert note_or_none(tmp_path / "a.whl") is None
+    assert note_or_none(tmp_path / "gone.whl") is None

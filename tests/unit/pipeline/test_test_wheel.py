@@ -61,13 +61,13 @@ class Steps:
             Cpu("", frozenset({"avx2"}), [base / "python"], environment={"ONEDNN_MAX_CPU_ISA": "AVX2"}),
             Cpu("max", frozenset({"avx512f"}), [base / "qemu", base / "python"]),
         ]
-        self.note: Any = SimpleNamespace(fixed_faults=("A fault",))
+        self.note: Any = SimpleNamespace(fixed_faults=("A fault",), onednn=SimpleNamespace(release="3.7.2"))
         self.limit = OnednnLimit("AVX2", "so it is", from_user=False)
         monkeypatch.setattr("platform.machine", lambda: "x86_64")
         monkeypatch.setattr("platform.system", lambda: "Linux")
         steps: dict[str, Callable[..., Any]] = {
             "read_wheel": self._read,
-            "read_note": lambda _: self.note,
+            "note_or_none": lambda _: self.note,
             "parity_environment": self._parity_environment,
             "require_chosen": self._chosen,
             "require_products": self._products,
@@ -149,13 +149,13 @@ def test_what_chooses_and_the_products_are_tested_before_the_cases(check: Callab
     request = steps.done[4][1]
     assert isinstance(request, ParityRequest)
     assert (request.wheel.path.name, request.target.id, request.only) == ("a.whl", "x86", ("scale",))
-    assert request.fixed_faults == ("A fault",)
+    assert (request.fixed_faults, request.onednn) == (("A fault",), "3.7.2")
 
 
 def test_a_wheel_of_somebody_elses_has_the_known_faults(check: Callable[..., object], steps: Steps) -> None:
     steps.note = None
     check()
-    assert steps.done[-1][1].fixed_faults == ()
+    assert (steps.done[-1][1].fixed_faults, steps.done[-1][1].onednn) == ((), "")
 
 
 def test_a_wheel_without_our_chooser_is_not_asked_what_it_chooses(check: Callable[..., object], steps: Steps) -> None:

@@ -48,6 +48,16 @@ def test_the_pinned_bubblewrap_comes_first(
     assert ([str(each) for each in programs], missing) == ([f"{tmp_path}/usr/bin/bwrap", "/usr/bin/bwrap"], "")  # type: ignore[attr-defined]
 
 
+def test_the_pinned_bubblewrap_is_looked_for_once(
+    bubblewraps: list[tuple[object, ...]], context: BuildContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    get_sandbox(context)
+    monkeypatch.setattr(prepare, "unpacked_programs", lambda *_: pytest.fail("looked for again"))
+    get_sandbox(context)
+    first, second = bubblewraps
+    assert first == second
+
+
 def test_locked_the_machines_own_is_not_used(
     bubblewraps: list[tuple[object, ...]], context: BuildContext, tmp_path: Path
 ) -> None:

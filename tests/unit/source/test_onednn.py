@@ -9,9 +9,9 @@ import pytest
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import DebianSource, OneDnnPin
-from cpuwheels.core.errors import DigestMismatchError, LockedError, OneDnnError
+from cpuwheels.core.errors import DigestMismatchError, LockedError, OneDnnError, PatchError
 from cpuwheels.fetch.git_archive import commit_key
-from cpuwheels.source.onednn import REPOSITORY_VARIABLE, choose_onednn, get_onednn
+from cpuwheels.source.onednn import REPOSITORY_VARIABLE, OneDnn, choose_onednn, get_onednn, patch_onednn
 from loopback import DEAD
 from sample_source import add, commit, git, sha256
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
-    from cpuwheels.source.onednn import OneDnn
 
     Get = Callable[..., OneDnn]
 
@@ -58,6 +57,7 @@ def mirror(tmp_path: Path) -> Path:
     path.parent.mkdir(parents=True)
     with tarfile.open(path, "w:xz") as tar:
         add(tar, "oneDNN-3.7.2/src/a.cpp", b"old\n")
+        add(tar, "oneDNN-3.7.2/CMakeLists.txt", b'set(PROJECT_VERSION "3.7.2")\n')
     return tmp_path / "mirror"
 
 
@@ -106,6 +106,7 @@ def test_without_the_commit_the_alternate_is_taken_and_said(
     pin = with_alternate(OneDnnPin(commit=ABSENT, repositories=(str(clone), f"{DEAD}/a.git")), mirror)
     found = get(pin, f"{DEAD}/debian", mirror.as_uri())
     assert (found.kind, found.version, found.digest) == ("alternate", "3.7.2", pin.alternates[0].sha256)
+    assert found.release == "3.7.2"
     assert (found.folder / "src" / "a.cpp").read_text() == "old\n"
     (announcement,) = reporter.announcements
     assert "3.7.2" in announcement
@@ -223,3 +224,102 @@ def test_a_tag_that_is_a_hash_pins_the_content(context: BuildContext, reporter: 
     found = get_onednn(replace(context, options=BuildOptions(locked=True)), wanted, pin, environ={})
     assert (found.kind, found.version) == ("pinned", wanted)
     assert reporter.announcements == []
+
+
+PATCH = "--- a/src/a.cpp\n+++ b/src/a.cpp\n@@ -1,1 +1,1 @@\n-old\n+new\n"
+SERIES = """\
+patches:
+  - {file: 0001-vllms.patch, versions: "", why: w, upstream: none}
+  - file: 0002-its.patch
+    source: onednn
+    versions: ">=3.7,<3.8"
+    targets: [s390x]
+    fixes: [A fault]
+    why: w
+    upstream: none
+"""
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> OneDnn:
+    """oneDNN 3.7.2 as it was published, and a project with a patch for it."""
+    project = tmp_path / "project" / "patches"
+    project.mkdir(parents=True)
+    (project / "series.yaml").write_text(SERIES)
+    (project / "0002-its.patch").write_text(PATCH)
+    folder = tmp_path / "published"
+    (folder / "src").mkdir(parents=True)
+    (folder / "src" / "a.cpp").write_text("old\n")
+    return OneDnn(folder, "v3.13", "3.7.2", "d" * 64, "alternate", "3.7.2")
+
+
+@pytest.fixture
+def patched(tmp_path: Path, store: Store, reporter: Reporter) -> Get:
+    """Patches oneDNN in a run of that project."""
+
+    def patch(found: OneDnn, target: str = "s390x", *, released: bool = True, upstream_kernels: bool = False) -> OneDnn:
+        options = BuildOptions(upstream_kernels=upstream_kernels)
+        root = tmp_path / "project"
+        context = build_context(tmp_path, target, root=root, options=options, store=store, reporter=reporter)
+        return patch_onednn(context, found, released=released)
+
+    return patch
+
+
+def test_its_patches_are_applied_to_a_copy(published: OneDnn, patched: Get, story: io.StringIO) -> None:
+    found = patched(published)
+    assert (found.folder / "src" / "a.cpp").read_text() == "new\n"
+    assert (published.folder / "src" / "a.cpp").read_text() == "old\n"
+    assert [(patch.file, patch.state, patch.fixes) for patch in found.patches] == [
+        ("0002-its.patch", "applied", ("A fault",))
+    ]
+    assert "oneDNN 3.7.2: 1 faults of upstream's kernels are fixed by 1 patches" in story.getvalue()
+    assert (found.digest, found.version) == (published.digest, published.version)
+    assert patched(published) == found
+
+
+def test_another_patch_is_another_key(tmp_path: Path, published: OneDnn, patched: Get) -> None:
+    first = patched(published)
+    (tmp_path / "project" / "patches" / "0002-its.patch").write_text(PATCH.replace("+new", "+newer"))
+    second = patched(published)
+    assert len({published.key, first.key, second.key}) == 3
+    assert published.key == published.digest
+    assert (second.folder / "src" / "a.cpp").read_text() == "newer\n"
+
+
+def test_sources_that_have_the_change_keep_their_key(published: OneDnn, patched: Get) -> None:
+    (published.folder / "src" / "a.cpp").write_text("new\n")
+    found = patched(published)
+    assert [patch.state for patch in found.patches] == ["upstream"]
+    assert found.key == published.key
+
+
+@pytest.mark.parametrize(
+    ("release", "target", "upstream_kernels"),
+    [("3.8.0", "s390x", False), ("3.7.2", "arm", False), ("3.7.2", "s390x", True), ("", "arm", False)],
+    ids=["another version", "another target", "upstream's kernels", "unknown, and no patch for the target"],
+)
+def test_patches_that_are_not_for_it_leave_it_as_it_is(
+    published: OneDnn, patched: Get, release: str, target: str, *, upstream_kernels: bool
+) -> None:
+    found = replace(published, release=release)
+    assert patched(found, target, upstream_kernels=upstream_kernels) is found
+
+
+def test_a_patch_that_does_not_apply_stops_a_release(published: OneDnn, patched: Get, reporter: Reporter) -> None:
+    (published.folder / "src" / "a.cpp").write_text("other\n")
+    with pytest.raises(PatchError, match=r"0002-its\.patch does not apply to src/a\.cpp of oneDNN 3\.7\.2") as raised:
+        patched(published)
+    assert raised.value.where == "patches/0002-its.patch @@ -1,1 +1,1 @@"
+    assert "narrow its versions" in raised.value.next_step
+    found = patched(replace(published, digest="of a commit"), released=False)
+    assert [patch.state for patch in found.patches] == ["left out"]
+    assert found.key == found.digest
+    assert reporter.announcements == ["patch 0002-its.patch does not apply; these kernels have: A fault"]
+
+
+def test_sources_that_do_not_say_their_version_are_refused(published: OneDnn, patched: Get) -> None:
+    with pytest.raises(OneDnnError, match=r"the version of oneDNN v3\.13 cannot be told") as raised:
+        patched(replace(published, release=""))
+    assert str(raised.value.where).endswith("CMakeLists.txt")
+    assert "source/onednn.py" in raised.value.next_step

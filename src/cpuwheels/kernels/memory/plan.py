@@ -68,8 +68,10 @@ def _seed(root: Path, target: Target, options: BuildOptions) -> Path:
 
 
 def _costs_name(target: Target, options: BuildOptions) -> str:
-    return f"{target.id}-debug.tsv" if options.debug_symbols else f"{target.id}.tsv"
+    kind = "-debug" if options.debug_symbols else f"-{options.sanitize}" if options.sanitize else ""
+    return f"{target.id}{kind}.tsv"
 
 
 def _worst_peak(target: Target, options: BuildOptions) -> int:
-    return target.peak(debug_symbols=options.debug_symbols)
+    # Instrumented code takes more memory than plain code, and less than with all that a debugger needs.
+    return target.peak(debug_symbols=options.debug_symbols or options.sanitize is not None)

@@ -14,7 +14,7 @@ from cpuwheels.core.elf import is_elf, linkable, read_elf
 from cpuwheels.core.errors import UsageError, WheelError
 from cpuwheels.core.macho import is_macho, read_macho
 from cpuwheels.pipeline.built_wheel import RECORD
-from cpuwheels.pipeline.provenance import read_note
+from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.pipeline.recorded_build import read_operators, read_record
 from cpuwheels.wheel.wheel_metadata import read_metadata
 
@@ -106,10 +106,6 @@ def read_side(path: Path) -> Side:
     members, binaries, unread = _read(wheel)
     sha256 = file_digest(wheel)
     record, lacks = _record(wheel, sha256)
-    try:
-        note = read_note(wheel)
-    except ValueError:  # of another version of cpuwheels
-        note = None
     return Side(
         wheel=wheel,
         sha256=sha256,
@@ -118,7 +114,7 @@ def read_side(path: Path) -> Side:
         binaries=binaries,
         unread=unread,
         metadata=metadata,
-        note=note,
+        note=note_or_none(wheel),
         record=record,
         operators=read_operators(wheel.parent) if record else None,
         lacks=lacks,

@@ -55,4 +55,4 @@ def inputs_of(made: Provenance, record: BuildRecord | None = None) -> list[Input
         found.append(Input(ACL_NAME, "none" if absent else made.acl.tag, made.acl.version or "", made.acl.kind, absent))
     if made.tcmalloc is not None:
         found.append(Input("tcmalloc", made.tcmalloc.version, made.tcmalloc.digest, "gperftools"))
-    return found + [Input(patch.file, patch.state, patch.sha256, "patch") for patch in made.patches]
+    return found + [Input(patch.file, patch.state, patch.sha256, "patch") for patch in made.all_patches]

@@ -1,33 +1,23 @@
 """Enter a sandbox and become the command, as a plan says; run by ``python -I -S``, so it imports no other module.
 
 The plan is a JSON file that `cpuwheels.sandbox.confine` writes. With bubblewrap this process becomes bubblewrap, which
-makes the namespaces. With Landlock it stays as the parent: what the command left running is ended when the command
-ends, and everything ends when this process is told to.
+makes the namespaces; with Landlock it becomes ``guard.py``.
+
+It runs before each step, so it imports what takes little time.
 """
 
 from __future__ import annotations
 
-import base64
-import contextlib
-import ctypes
-import fcntl
+import binascii
 import json
 import os
 import resource
-import signal
-import struct
 import sys
-import time
-from typing import Any, NoReturn
 
-_LIBC = ctypes.CDLL(None, use_errno=True)
-_PR_SET_PDEATHSIG, _PR_CAPBSET_DROP, _PR_SET_NO_NEW_PRIVS = 1, 24, 38  # <linux/prctl.h>
-_PR_SET_SECCOMP, _PR_SET_SECUREBITS, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 22, 28, 36, 47
-_SECCOMP_MODE_FILTER, _PR_CAP_AMBIENT_CLEAR_ALL, _SECBITS_NO_ROOT = 2, 4, 0x0F
-_CAPSET = {"x86_64": 126, "aarch64": 91}
-_CAPABILITY_VERSION = 0x20080522  # <linux/capability.h>
-_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every machine
-_PATH_BENEATH = 1  # <linux/landlock.h>: LANDLOCK_RULE_PATH_BENEATH
+TYPE_CHECKING = False  # importing it takes as long as all the rest
+if TYPE_CHECKING:
+    from typing import Any, NoReturn
+
 _NS_GET_USERNS = 0xB701  # <linux/nsfs.h>
 _STANDARD = 3
 
@@ -40,16 +30,18 @@ def main() -> NoReturn:
     # Files that an ancestor holds open stay its own.
     os.closerange(_STANDARD, 1 << 20)
     for number, soft, hard in plan["limits"]:
-        with contextlib.suppress(ValueError, OSError):  # macOS refuses some of its own values
+        try:  # noqa: SIM105  (contextlib is one of those that take time)
             resource.setrlimit(number, (soft, hard))
+        except (ValueError, OSError):  # macOS refuses some of its own values
+            pass
     os.chdir(plan["folder"])
     if plan["bubblewrap"]:
         if plan["network"]:
             _join(plan["network"])
         _run(_bubblewrap(plan, command))
-    if plan["landlock"] is None:
-        _run(command)
-    _guard(plan, command)
+    if plan["landlock"] is not None:
+        command = [sys.executable, "-I", "-S", plan["guard"], sys.argv[1], "--", *command]
+    _run(command)
 
 
 def _run(command: list[str]) -> NoReturn:
@@ -66,12 +58,21 @@ def _bubblewrap(plan: dict[str, Any], command: list[str]) -> list[str]:
     for name, text in plan["files"].items():
         options += ["--ro-bind-data", _held(text.encode()), name]
     if plan["filter"]:
-        options += ["--seccomp", _held(base64.b64decode(plan["filter"]))]
+        options += ["--seccomp", _held(binascii.a2b_base64(plan["filter"]))]
     return [plan["bubblewrap"], *plan["namespaces"], *options, *plan["mounts"], "--", *command]
 
 
 def _join(network: str) -> None:
     """Join a network namespace, by way of the user namespace that it belongs to."""
+    import ctypes  # noqa: PLC0415  (few steps have one)
+    import fcntl  # noqa: PLC0415
+
+    libc = ctypes.CDLL(None, use_errno=True)
+
+    def called(result: int, what: str) -> None:
+        if result != 0:
+            _refuse(f"it cannot join {what}: {os.strerror(ctypes.get_errno())}")
+
     try:
         handle = os.open(network, os.O_RDONLY | os.O_CLOEXEC)
     except OSError as error:
@@ -80,14 +81,9 @@ def _join(network: str) -> None:
         _refuse("the network is that of this machine")
     owner = fcntl.ioctl(handle, _NS_GET_USERNS)
     if os.fstat(owner).st_ino != os.stat("/proc/self/ns/user").st_ino:  # noqa: PTH116  (as above)
-        _called(_LIBC.setns(owner, 0), "a user namespace")
-    _called(_LIBC.setns(handle, 0), "a network namespace")
+        called(libc.setns(owner, 0), "a user namespace")
+    called(libc.setns(handle, 0), "a network namespace")
     os.close(owner)
-
-
-def _called(result: int, what: str) -> None:
-    if result != 0:
-        _refuse(f"it cannot join {what}: {os.strerror(ctypes.get_errno())}")
 
 
 def _refuse(why: str) -> NoReturn:
@@ -100,112 +96,6 @@ def _held(content: bytes) -> str:
     os.write(handle, content)
     os.lseek(handle, 0, os.SEEK_SET)
     return str(handle)
-
-
-def _guard(plan: dict[str, Any], command: list[str]) -> NoReturn:
-    """Run the command below Landlock, and end with it, as it ended."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _end_all)
-    parent = os.getpid()
-    child = os.fork()
-    if child == 0:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, signal.SIG_DFL)
-        _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != parent:
-            os._exit(1)
-        try:
-            _restrict(plan)
-        except OSError as error:
-            _refuse(str(error))
-        _run(command)
-    status = _wait_for(child)
-    _end_children()
-    if os.WIFSIGNALED(status):
-        with contextlib.suppress(OSError):  # SIGKILL has no other meaning
-            signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
-        os.kill(parent, os.WTERMSIG(status))
-    os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
-
-
-def _wait_for(child: int) -> int:
-    while True:
-        ended, status = os.wait()
-        if ended == child:
-            return status
-
-
-def _end_all(number: int, _: object) -> NoReturn:
-    _end_children()
-    os._exit(128 + number)
-
-
-def _end_children() -> None:
-    """End all descendants: whoever loses its parent becomes a child of this process."""
-    while True:
-        for child in _children():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(child, signal.SIGKILL)
-        try:
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
-        except ChildProcessError:
-            return
-        time.sleep(0.01)
-
-
-def _children() -> list[int]:
-    own, found = str(os.getpid()).encode(), []
-    for name in filter(str.isdigit, os.listdir("/proc")):  # noqa: PTH208  (as above)
-        with contextlib.suppress(OSError), open(f"/proc/{name}/stat", "rb") as stream:  # noqa: PTH123
-            if stream.read().rpartition(b")")[2].split()[1] == own:
-                found.append(int(name))
-    return found
-
-
-def _restrict(plan: dict[str, Any]) -> None:
-    """Give up every privilege and restrict this process to what the plan lets it do."""
-    _prctl(_PR_SET_NO_NEW_PRIVS, 1)
-    _drop_capabilities()
-    landlock = plan["landlock"]
-    attributes = struct.pack("=QQQ", landlock["files"], landlock["network"], landlock["scopes"])[: landlock["size"]]
-    ruleset = _call(_CREATE_RULESET, attributes, len(attributes), 0)
-    for path, rights in landlock["rules"]:
-        handle = os.open(os.fsencode(path), os.O_PATH | os.O_CLOEXEC)
-        _call(_ADD_RULE, ruleset, _PATH_BENEATH, struct.pack("=Qi", rights, handle), 0)
-        os.close(handle)
-    _call(_RESTRICT_SELF, ruleset, 0)
-    os.close(ruleset)
-    code = base64.b64decode(plan["filter"])
-    program = ctypes.create_string_buffer(code, len(code))
-    header = struct.pack("@HP", len(code) // 8, ctypes.addressof(program))
-    _prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, header)
-
-
-def _drop_capabilities() -> None:
-    with contextlib.suppress(OSError):  # at the last capability; at the first without privileges, and then not needed
-        for number in range(64):
-            _prctl(_PR_CAPBSET_DROP, number)
-    with contextlib.suppress(PermissionError):
-        _prctl(_PR_SET_SECUREBITS, _SECBITS_NO_ROOT)
-    _prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    _call(_CAPSET[os.uname().machine], struct.pack("=Ii", _CAPABILITY_VERSION, 0), struct.pack("=6I", *[0] * 6))
-
-
-def _prctl(option: int, *arguments: int | bytes) -> None:
-    padded = [*arguments, 0, 0, 0, 0][:4]
-    words = [part if isinstance(part, bytes) else ctypes.c_ulong(part) for part in padded]
-    if _LIBC.prctl(option, *words) != 0:
-        raise OSError(ctypes.get_errno(), f"prctl {option}: {os.strerror(ctypes.get_errno())}")
-
-
-def _call(number: int, *arguments: int | bytes) -> int:
-    words = [part if isinstance(part, bytes) else ctypes.c_long(part) for part in arguments]
-    result: int = _LIBC.syscall(ctypes.c_long(number), *words)
-    if result < 0:
-        raise OSError(ctypes.get_errno(), f"system call {number}: {os.strerror(ctypes.get_errno())}")
-    return result
 
 
 if __name__ == "__main__":

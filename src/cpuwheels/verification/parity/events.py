@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.models import parse_as
+from cpuwheels.verification.parity.findings import read_reports
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def library_result(name: str, events: list[dict[str, Any]], seconds: float) -> L
 def _verdict(event: dict[str, Any]) -> Verdict:
     if event["event"] == "crashed":
         return "crashed"
-    if not event["problems"]:
+    if not event["problems"] and not event.get("reports"):
         return "passed"
     return "known" if event.get("known") else "failed"
 
@@ -89,7 +90,9 @@ def _case(event: dict[str, Any]) -> CaseResult:
     outputs = list(event.get("outputs", {}).values())
     # An output without a ratio is infinitely wrong.
     worst = max(outputs, key=lambda one: float("inf") if one["ratio"] is None else one["ratio"], default=None)
-    problems = tuple(event["problems"])
+    found = read_reports(event.get("reports", ""))
+    if event.get("reports") and not found and event["event"] == "finished":
+        raise ValueError(f"a sanitizer's report cannot be read: {event['reports'][:2000]}")
     return CaseResult(
         name=event["case"],
         operators=tuple(event["operators"]),
@@ -100,5 +103,6 @@ def _case(event: dict[str, Any]) -> CaseResult:
         error=worst["error"] if worst else None,
         limit=worst["limit"] if worst else None,
         seconds=event.get("seconds", 0.0),
-        problems=problems,
+        problems=(*event["problems"], *map(str, found)),
+        findings=found,
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import ParityError, UsageError
+from cpuwheels.verification.parity.findings import Finding, Place, places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +51,8 @@ class CaseResult(_Part):
     problems: tuple[str, ...] = ()
     known: str = ""
     """The known upstream fault that it shows, or showed: its heading in docs/findings.md."""
+    findings: tuple[Finding, ...] = ()
+    """What sanitizers reported while it ran; `problems` has them, too."""
 
     @property
     def expired(self) -> bool:
@@ -115,7 +118,7 @@ class Parity(_Part):
 
     format: Literal[1] = FORMAT
     wheel: str
-    """File name."""
+    """File name; without a wheel what the libraries were compiled from, and the sanitizers."""
     sha256: str
     version: str
     torch: str
@@ -172,6 +175,11 @@ class Parity(_Part):
             if case.verdict == "known":
                 found.setdefault(case.known, []).append((library, case))
         return found
+
+    @property
+    def findings(self) -> list[Place]:
+        """What sanitizers found, by place."""
+        return places(self.cases)
 
     @property
     def gone(self) -> list[tuple[str, str]]:

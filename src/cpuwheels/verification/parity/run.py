@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cpuwheels.verification.emulation.cpus import Cpu
     from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.verification.parity.results import LibraryResult
+    from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 
@@ -39,12 +40,14 @@ class ParityRequest:
         target: Says which CPU features its libraries need.
         only: Operators to test; all if empty.
         fixed_faults: Known faults of upstream's kernels that the wheel does not have.
+        onednn: Release of the oneDNN in it; empty if it is not known.
     """
 
     wheel: KernelWheel
     target: Target
     only: Sequence[str] = ()
     fixed_faults: Sequence[str] = ()
+    onednn: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +83,7 @@ class ParityEnvironment:
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
         confine: Confines the processes.
         sandbox: What does, as records have it.
+        sanitizers: Those that the libraries were compiled for, if they were.
     """
 
     trials: Sequence[Trial]
@@ -95,6 +99,7 @@ class ParityEnvironment:
     onednn: OnednnLimit | None = None
     confine: Confine = unconfined
     sandbox: Mapping[str, str] = field(default_factory=dict)
+    sanitizers: SanitizerRun | None = None
 
 
 def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:
@@ -164,6 +169,8 @@ def _plan(
             environment.confine,
             request.wheel.version,
             request.fixed_faults,
+            request.onednn,
+            environment.sanitizers,
         )
         for name, file in request.wheel.libraries.items():
             if not cpu.tries(name):

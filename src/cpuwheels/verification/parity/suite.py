@@ -15,8 +15,10 @@ from cpuwheels.core.errors import ParityError, UnusableWheelError
 from cpuwheels.core.process import how_ended, run
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
+from cpuwheels.verification.parity.findings import read_reports
 from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import WRONG
+from cpuwheels.verification.parity.sanitizer_run import unread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.sandbox.confine import Confine
     from cpuwheels.verification.parity.results import LibraryResult
+    from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
 
 MOST_CRASHES = 20
 """After so many crashes the rest of a library is not tested."""
@@ -49,6 +52,8 @@ class Suite:
         confine: Confines the processes.
         version: vLLM's, on which known faults depend; empty if it is not known.
         fixed_faults: Known faults of upstream's kernels that the libraries do not have: their cases have to be right.
+        onednn: Release of the oneDNN in them, on which known faults depend, too; empty if it is not known.
+        sanitizers: Those that the libraries were compiled for, if they were.
     """
 
     python: Sequence[str | Path]
@@ -62,6 +67,8 @@ class Suite:
     confine: Confine = unconfined
     version: str = ""
     fixed_faults: Sequence[str] = ()
+    onednn: str = ""
+    sanitizers: SanitizerRun | None = None
 
     def run(self, name: str, library: Path, on_case: Callable[[int, str], None]) -> LibraryResult:
         """Run the cases of a library.
@@ -86,9 +93,15 @@ class Suite:
             if written.begun:
                 on_case(len(written.begun), written.begun[-1])
 
+        reports = self.work / f"{name}-reports.txt"
         for _ in range(MOST_CRASHES):
             env = closed_environment({**WAITING, **self.env})
-            confined = self.confine(self._command(library, results, killed), env)
+            command = self._command(library, results, killed)
+            if self.sanitizers:
+                env |= self.sanitizers.environment
+                # Standard error is that of the file, and no other of each case's.
+                command += ["--reports", reports, "--capture=sys"]
+            confined = self.confine(command, env)
             with no_core_files():
                 done = confined.ended(run(confined.argv, log=log, env=confined.env, check=False, on_line=tell))
             if done.returncode == _UNLOADABLE:
@@ -111,8 +124,18 @@ class Suite:
                         output=done.output,
                         next_step="read the log",
                     )
+                said = unread(reports, written.events[-1].get("reported", 0))
+                if read_reports(said):
+                    raise ParityError(
+                        f"sanitizers reported something on {name} after its last case",
+                        where=library,
+                        log=log,
+                        output=said,
+                        next_step="read the report: it is about how the library ends, or about threads that go on",
+                    )
                 break
-            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)]})
+            said = unread(reports, killed.get("reported", 0))
+            written.append({**killed, "event": "crashed", "problems": [_cause(done.returncode)], "reports": said})
         written.read()
         result = library_result(name, written.events, time.monotonic() - began)
         if done.returncode and not any(row.verdict in WRONG for row in result.rows()):
@@ -154,6 +177,8 @@ class Suite:
             command += ["--operator", operator]
         if self.version:
             command += ["--wheel-version", self.version]
+        if self.onednn:
+            command += ["--onednn", self.onednn]
         for fault in self.fixed_faults:
             command.append(f"--fixed={fault}")
         if killed:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from runtime_cases import INSTALLED, LATENT, QWEN3, X86, detail, machine, report, statuses
+from runtime_cases import INSTALLED, LATENT, QWEN3, UPSTREAMS_X86, X86, detail, machine, report, statuses
 
 GIB = 1 << 30
 SERVER, HERE = "server-2-sockets-6-nodes", "virtual-machine"
@@ -112,8 +112,8 @@ def test_attention_that_vllm_does_not_have(changes, status):
 @pytest.mark.parametrize(
     ("where", "method", "status"),
     [
-        ("laptop-avx2", "awq", "fail"),
-        ("laptop-avx2", "gptq", "fail"),
+        ("laptop-avx2", "awq", None),
+        ("laptop-avx2", "gptq", None),
         ("laptop-avx2", "compressed-tensors", None),
         (HERE, "awq", None),
         (HERE, "fp8", None),
@@ -129,7 +129,9 @@ def test_quantised_models_need_operators(where, method, status):
     assert statuses(report(where, model=model(quantisation=method))).get("quantisation") == status
 
 
-def test_the_library_with_the_operator_is_named():
-    assert "use a CPU for _C or _C_AVX512" in detail(
-        report("laptop-avx2", model=model(quantisation="awq")), "quantisation"
-    )
+@pytest.mark.parametrize("method", ["awq", "gptq"])
+def test_the_library_with_the_operator_is_named(method):
+    found = report("laptop-avx2", UPSTREAMS_X86, model(quantisation=method))
+    assert statuses(found)["quantisation"] == "fail"
+    assert "which _C_AVX2 does not have" in detail(found, "quantisation")
+    assert "use a CPU for _C or _C_AVX512" in detail(found, "quantisation")

@@ -61,12 +61,16 @@ def test_without_costs_the_matrix_says_what_it_needs(tmp_path: Path, needed: str
 
 
 @pytest.mark.parametrize(
-    ("debug_symbols", "name", "worst"), [(False, "x86.tsv", 3 * GIB), (True, "x86-debug.tsv", 5 * GIB)]
+    ("options", "name", "worst"),
+    [
+        (BuildOptions(), "x86.tsv", 3 * GIB),
+        (BuildOptions(debug_symbols=True), "x86-debug.tsv", 5 * GIB),
+        (BuildOptions(sanitize="address"), "x86-address.tsv", 5 * GIB),
+    ],
 )
 def test_a_build_learns_from_those_of_its_own_kind(
-    tmp_path: Path, name: str, worst: int, *, debug_symbols: bool
+    tmp_path: Path, options: BuildOptions, name: str, worst: int
 ) -> None:
-    options = BuildOptions(debug_symbols=debug_symbols)
     context = build_context(tmp_path / "store", PEAKS, root=tmp_path / "project", options=options)
     jobs = plan(context.root, PEAKS, options)
     found = memory_cap(context, jobs, tmp_path / "memgate")(tmp_path / "gate")

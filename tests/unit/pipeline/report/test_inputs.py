@@ -14,8 +14,9 @@ ACL = {"tag": "v52", "version": None, "kind": "absent"}
 
 
 def test_fallbacks_are_marked() -> None:
+    its = {"file": "0009-its.patch", "sha256": "q", "state": "applied"}
     note = wheel_note(
-        onednn=ONEDNN,
+        onednn=ONEDNN | {"patches": [its]},
         acl=ACL,
         tcmalloc={"version": "2.16", "digest": "g", "key": "k"},
         patches=[{"file": "0001-a.patch", "sha256": "p", "state": "applied"}],
@@ -29,6 +30,7 @@ def test_fallbacks_are_marked() -> None:
         Input("Arm Compute Library", "none", "", "absent", fallback=True),
         Input("tcmalloc", "2.16", "g", "gperftools"),
         Input("0001-a.patch", "applied", "p", "patch"),
+        Input("0009-its.patch", "applied", "q", "patch"),
     ]
 
 

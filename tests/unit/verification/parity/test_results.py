@@ -13,6 +13,7 @@ from rich.console import Console
 from cpuwheels.core.errors import ParityError, UsageError
 from cpuwheels.verification.parity.comparison import changes
 from cpuwheels.verification.parity.events import EventLog, library_result, unfinished
+from cpuwheels.verification.parity.findings import Finding
 from cpuwheels.verification.parity.html import parity_page
 from cpuwheels.verification.parity.junit import junit_xml
 from cpuwheels.verification.parity.reports import write_reports
@@ -121,6 +122,24 @@ def test_the_page_needs_nothing_else_and_escapes_what_it_shows() -> None:
     assert "http" not in page
     assert "this CPU lacks avx512f" in page
     assert "needs &lt;another&gt; machine" in page
+
+
+def test_the_page_and_the_terminal_list_what_sanitizers_found_by_place() -> None:
+    one = Finding(kind="heap-buffer-overflow", what="READ of size 4", place="csrc/cpu/a.cpp:12", function="void <f>()")
+    other = one.model_copy(update={"what": "READ of size 64"})
+    found = parity(
+        library("_C", case("a[1]").model_copy(update={"findings": (one,), "verdict": "failed"}), case("b[1]")),
+        library("_C_AVX2", case("b[1]").model_copy(update={"findings": (other,), "verdict": "failed"})),
+    )
+    (place,) = found.findings
+    assert (place.libraries, place.operators, place.case) == (("_C", "_C_AVX2"), ("a", "b"), "a[1]")
+    page = parity_page(found)
+    assert "csrc/cpu/a.cpp:12" in page
+    assert "void &lt;f&gt;()" in page
+    assert str(place) == (
+        "heap-buffer-overflow at csrc/cpu/a.cpp:12: READ of size 4, in void <f>() (_C, _C_AVX2: a, b; first in a[1])"
+    )
+    assert "Found by sanitizers" not in parity_page(parity(library("_C", case("a[1]"))))
 
 
 def test_the_table_shows_each_library() -> None:

@@ -13,15 +13,17 @@ from typing import Any
 import pytest
 
 from cpuwheels.core.errors import ParityError, UnusableWheelError
+from cpuwheels.kernels.sanitizers import SANITIZERS
 from cpuwheels.verification.parity.openmp import WAITING
 from cpuwheels.verification.parity.results import LibraryResult
+from cpuwheels.verification.parity.sanitizer_run import SanitizerRun
 from cpuwheels.verification.parity.suite import MOST_CRASHES, Suite
 from layout import HELPERS
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Callable[..., LibraryResult]:
-    def run(script: dict[str, Any], *only: str, library: str = "_C") -> LibraryResult:
+    def run(script: dict[str, Any], *only: str, library: str = "_C", sanitize: bool = False) -> LibraryResult:
         fake = tmp_path / "fake_suite.py"
         shutil.copy(HELPERS / "fake_suite.py", fake)
         (tmp_path / "script.json").write_text(json.dumps(script))
@@ -29,7 +31,10 @@ def run(tmp_path: Path) -> Callable[..., LibraryResult]:
         work.mkdir(exist_ok=True)
         env = {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}
         place = [sys.executable, fake], tmp_path / "tests", work, tmp_path / "logs"
-        suite = Suite(*place, "smoke", 3, only, env, fixed_faults=("A fault's name",))
+        sanitizers = SanitizerRun(tmp_path, SANITIZERS["address"]) if sanitize else None
+        suite = Suite(
+            *place, "smoke", 3, only, env, fixed_faults=("A fault's name",), onednn="3.7.2", sanitizers=sanitizers
+        )
         return suite.run(library, tmp_path / f"{library}.abi3.so", lambda count, case: told.append((count, case)))
 
     told: list[tuple[int, str]] = []
@@ -52,6 +57,7 @@ def test_every_case_is_in_the_result(tmp_path: Path, run: Callable[..., LibraryR
     assert command[command.index("--threads") + 1] == "3"
     assert [command[place + 1] for place, part in enumerate(command) if part == "--operator"] == ["a", "b"]
     assert "--fixed=A fault's name" in command
+    assert command[command.index("--onednn") + 1] == "3.7.2"
 
 
 def test_all_libraries_keep_their_outputs_in_one_folder_to_be_compared(
@@ -89,6 +95,41 @@ def test_a_case_that_kills_the_process_is_named_and_the_rest_is_run(
     assert len(asked(tmp_path)) == 2
     rows = {row.operator: row.verdict for row in result.rows()}
     assert rows == {"a": "passed", "b": "crashed"}
+
+
+def undefined(line: int) -> str:
+    return f"/usr/src/cpuwheels/vllm/csrc/cpu/a.cpp:{line}:5: runtime error: so it is\n"
+
+
+def test_a_report_belongs_to_the_case_that_ran(run: Callable[..., LibraryResult]) -> None:
+    cases = [{"case": "a[1]"}, {"case": "b[1]", "report": undefined(7)}, {"case": "c[1]"}]
+    result = run({"_C": {"operators": ["a", "b", "c"], "cases": cases}}, sanitize=True)
+    assert [case.verdict for case in result.cases] == ["passed", "failed", "passed"]
+    (finding,) = result.cases[1].findings
+    assert (finding.kind, finding.place, finding.what) == ("undefined-behavior", "csrc/cpu/a.cpp:7", "so it is")
+    assert result.cases[1].problems == (str(finding),)
+
+
+def test_a_case_that_dies_has_its_own_reports_and_the_next_process_begins_anew(
+    run: Callable[..., LibraryResult],
+) -> None:
+    cases = [
+        {"case": "a[1]", "report": undefined(1)},
+        {"case": "b[1]", "report": undefined(2), "signal": "SIGSEGV"},
+        {"case": "c[1]", "report": undefined(3)},
+    ]
+    result = run({"_C": {"operators": ["a", "b", "c"], "cases": cases}}, sanitize=True)
+    assert [case.verdict for case in result.cases] == ["failed", "crashed", "failed"]
+    assert [[finding.place for finding in case.findings] for case in result.cases] == [
+        [f"csrc/cpu/a.cpp:{line}"] for line in (1, 2, 3)
+    ]
+
+
+def test_a_report_after_the_last_case_is_an_error(run: Callable[..., LibraryResult]) -> None:
+    script = {"operators": ["a"], "cases": [{"case": "a[1]"}], "report": undefined(9)}
+    with pytest.raises(ParityError, match="reported something on _C after its last case") as caught:
+        run({"_C": script}, sanitize=True)
+    assert undefined(9) in (caught.value.output or "")
 
 
 def test_a_library_that_cannot_be_loaded_is_told(run: Callable[..., LibraryResult]) -> None:
