@@ -48,7 +48,7 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
         machine="x86_64",
         floor="manylinux_2_28",
         compiler=CompilerRequirements(family="GNU", minimum="12.3", commands=("g++",)),
-        toolchain="gcc-14-amd64",
+        toolchain="gcc-15-amd64",
         sysroot="sysroot-bullseye-amd64",
         libraries=(Library(name="_C", isa=("avx2",)),),
         worst_peak=1 << 30,
