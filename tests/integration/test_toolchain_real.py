@@ -131,4 +131,4 @@ def test_the_compiler_runs_its_own_tools(toolchain: Toolchain) -> None:
         answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
         assert Path(answer).resolve().is_relative_to(toolchain.cxx.parents[2])
     assert toolchain.kind == "debian"
-    assert toolchain.version.startswith("14.")
+    assert toolchain.version.startswith("15.")
