@@ -145,5 +145,9 @@ void probe(struct report *report) {
             words[feature->output] >> feature->bit & 1)
             add_feature(report, feature->name);
     }
+    /* AVX10's version is a number (Intel 355989, "CPUID", leaf 0x24): EBX[7:0]. */
+    if (has_state(usable, ZMM) && cpuid(0x7, 1, words) && words[EDX] >> 19 & 1 && cpuid(0x24, 0, words) &&
+        (words[EBX] & 0xff) >= 2)
+        add_feature(report, "avx10_2");
 }
 #endif

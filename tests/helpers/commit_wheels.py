@@ -12,11 +12,25 @@ EPOCH = 1_790_000_000
 TAGS = {"x86": "manylinux_2_27_x86_64", "arm": "manylinux_2_27_aarch64"}
 
 
-def wheel(folder: Path, number: int = 1, target: str = "x86", note_target: str = "", *, kernels: str = "k") -> Path:
+def wheel(
+    folder: Path,
+    number: int = 1,
+    target: str = "x86",
+    note_target: str = "",
+    *,
+    kernels: str = "k",
+    untried: tuple[str, ...] = (),
+) -> Path:
     commit = f"{number:040x}"
     version = f"0.32.1.dev{number}+g{commit[-9:]}.cpu"
     info = f"vllm-{version}.dist-info"
-    note = wheel_note(target=note_target or target, commit=commit, epoch=EPOCH + number * 40_000, kernel_key=kernels)
+    note = wheel_note(
+        target=note_target or target,
+        commit=commit,
+        epoch=EPOCH + number * 40_000,
+        kernel_key=kernels,
+        untried={"_C": untried} if untried else {},
+    )
     members = {
         "vllm/_C.abi3.so": b"code",
         f"{info}/METADATA": f"Metadata-Version: 2.4\nName: vllm\nVersion: {version}\n".encode(),

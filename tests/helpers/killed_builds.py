@@ -30,7 +30,7 @@ WHOLE, SUPERVISOR, ANY = "the whole build", "supervisor", "any process"
 VICTIMS = (WHOLE, SUPERVISOR, "bwrap", "ninja", "memgate", "cc1plus")
 """Programs of a build: cpuwheels itself, what it starts commands with, and others by their names."""
 
-MORE = ("ccache", "cmake", "ld", "x86_64-linux-gnu-g++-14", ANY, ANY, ANY)
+MORE = ("ccache", "cmake", "ld", "x86_64-linux-gnu-g++-15", ANY, ANY, ANY)
 BUILD_SECONDS = 400.0
 """In which a build ends, whatever was killed of it; many times as long as one takes."""
 

@@ -44,6 +44,7 @@ def write_build(
     flags: Mapping[str, tuple[str, ...]] = FLAGS,
     operators: Mapping[str, Sequence[str]] = OPERATORS,
     instructions: Sequence[Mapping[str, Any]] = (),
+    untried: Mapping[str, Sequence[str]] | None = None,
     facts: Mapping[str, Any] | None = None,
     made: Mapping[str, Any] | None = None,
 ) -> Path:
@@ -72,6 +73,7 @@ def write_build(
             "policy": platform,
             "versions": ["GLIBC_2.27"],
             "instructions": list(instructions),
+            "untried": dict(untried or {}),
         },
         tried=[{"cpu": "this machine's", "libraries": ["_C"], "chosen": None}],
         timings={"kernels": 1.5},

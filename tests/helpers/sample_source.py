@@ -23,10 +23,16 @@ ONEDNN = """\
     )
 """
 BINDINGS = "#include <torch/library.h>\n\nTORCH_LIBRARY_EXPAND(TORCH_EXTENSION_NAME, ops) {\n}\n"
+ATTENTION = """\
+    return runtime_has_amx_fp8();
+  } else if (isa_hint == "amx_fp8") {
+    } else if (isa == "amx_fp8") {
+"""
 FILES = {
     "CMakeLists.txt": "project(vllm_extensions)\n",
     "setup.py": "",
     "cmake/cpu_extension.cmake": CPUINFO + ONEDNN,
+    "csrc/cpu/cpu_attn.cpp": ATTENTION,
     "csrc/cpu/ops.cpp": "int one() { return 1; }\n",
     "csrc/cpu/torch_bindings.cpp": BINDINGS,
     "requirements/cpu.txt": 'torch==2.13.0+cpu; platform_machine == "x86_64"\n',

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from cpuwheels.audit.instructions import Binutils, check_instructions
 from cpuwheels.audit.isa_limits import Limit
+from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import AuditError
+from layout import ROOT
 
 if TYPE_CHECKING:
     from cpuwheels.audit.instructions import Judged
@@ -48,10 +50,10 @@ def library(toolchain: Toolchain, folder: Path, plant: str) -> Path:
     return path
 
 
-def check(toolchain: Toolchain, path: Path, march: str = AVX2, guarded: tuple[str, ...] = ()) -> Judged:
+def check(toolchain: Toolchain, path: Path, march: str = AVX2, guarded: tuple[str, ...] = (), **more: Any) -> Judged:
     (judged,) = check_instructions(
         {NAME: path},
-        [Limit("_C_AVX2", march, guarded)],
+        [Limit("_C_AVX2", march, guarded, **more)],
         Binutils.of(toolchain),
         work=path.parent,
         where=path,
@@ -112,3 +114,24 @@ def test_registers_that_only_a_newer_encoding_has_are_found(toolchain: Toolchain
 def test_an_architecture_that_the_assembler_does_not_know_is_told(toolchain: Toolchain, tmp_path: Path) -> None:
     with pytest.raises(AuditError, match="cannot check"):
         check(toolchain, library(toolchain, tmp_path, ""), march="generic64+avx3000")
+
+
+def test_instructions_of_untried_kernels_are_known_and_held_by_their_names(
+    toolchain: Toolchain, tmp_path: Path
+) -> None:
+    """Those of the matrix are beyond every library's limit, and the disassembler writes them so."""
+    (library_of_all, *_) = load_matrix(ROOT).target("x86").libraries
+    texts = {
+        "tdphf8ps": "%tmm2,%tmm1,%tmm0",
+        "tdpbf8ps": "%tmm2,%tmm1,%tmm0",
+        "vcvtph2hf8": "%ymm1,%xmm0",
+        "vcvtph2bf8": "%ymm1,%xmm0",
+    }
+    assert {name for kernels in library_of_all.untried for name in kernels.instructions} == texts.keys()
+    path = library(toolchain, tmp_path, " ".join(f'asm volatile("{name} {of}");' for name, of in texts.items()))
+    untried = tuple((kernels.name, kernels.instructions) for kernels in library_of_all.untried)
+    march = str(library_of_all.march)
+    assert check(toolchain, path, march, untried=untried).untried == ("AMX-FP8", "AVX10.2")
+    with pytest.raises(AuditError, match="in 1 function") as caught:
+        check(toolchain, path, march, untried=untried[:1])
+    assert "vcvtph2" in caught.value.output

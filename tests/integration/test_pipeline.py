@@ -307,8 +307,8 @@ def test_a_compiler_of_the_machine_keeps_the_floor_too(tiny: Tiny, tiny_wheel: P
     record = json.loads((tiny_wheel.parent / "record.json").read_text())
     programs = tmp_path / "bin"
     programs.mkdir()
-    found = next((tiny.cache / "toolchains").glob("*/usr/bin/x86_64-linux-gnu-g++-14")).parent
-    for name in ("g++-14", "gcc-14"):
+    found = next((tiny.cache / "toolchains").glob("*/usr/bin/x86_64-linux-gnu-g++-15")).parent
+    for name in ("g++-15", "gcc-15"):
         program = programs / name
         program.write_text(f'#!/bin/sh\nexec {found}/x86_64-linux-gnu-{name} -B{found} "$@"\n')
         program.chmod(0o755)

@@ -48,7 +48,7 @@ def toolchain(tmp_path_factory: pytest.TempPathFactory) -> Toolchain:
         machine="x86_64",
         floor="manylinux_2_28",
         compiler=CompilerRequirements(family="GNU", minimum="12.3", commands=("g++",)),
-        toolchain="gcc-14-amd64",
+        toolchain="gcc-15-amd64",
         sysroot="sysroot-bullseye-amd64",
         libraries=(Library(name="_C", isa=("avx2",)),),
         worst_peak=1 << 30,
@@ -131,4 +131,4 @@ def test_the_compiler_runs_its_own_tools(toolchain: Toolchain) -> None:
         answer = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.strip()
         assert Path(answer).resolve().is_relative_to(toolchain.cxx.parents[2])
     assert toolchain.kind == "debian"
-    assert toolchain.version.startswith("14.")
+    assert toolchain.version.startswith("15.")

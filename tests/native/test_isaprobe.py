@@ -44,6 +44,7 @@ def test_agrees_with_the_kernel(answer):
         "amx_fp8",
         "amx_complex",
         "avx10",
+        "avx10_2",
         "avx_ifma",
         "avx_ne_convert",
         "avx_vnni_int8",

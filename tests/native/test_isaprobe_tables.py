@@ -136,6 +136,24 @@ def test_amx_that_is_not_announced(ask: Ask, rows: list[Row]) -> None:
     assert set(answer["features"]) == AVX512 | {"avx", "avx2"}
 
 
+@pytest.mark.parametrize(
+    ("version", "announced", "state", "there"),
+    [
+        (2, 1, ALL_STATE, True),
+        (3, 1, ALL_STATE, True),
+        (1, 1, ALL_STATE, False),
+        (2, 0, ALL_STATE, False),
+        (2, 1, 0x7, False),
+    ],
+)
+def test_avx10_has_versions(ask: Ask, version: int, announced: int, state: int, there: bool) -> None:
+    leaf_7 = (7, 1, 1 << 5, 0, 0, announced << 19)
+    rows = [leaf_7 if row[:2] == (7, 1) else row for row in intel(0x24, *palettes(8, 16, 64))]
+    # Bits 16 to 18 tell the lengths of vectors.
+    answer = ask([*rows, (0x24, 0, 1, 7 << 16 | version, 0, 0)], xcr0=state)
+    assert ("avx10_2" in answer["features"]) is there
+
+
 def test_a_leaf_beyond_the_highest_has_no_features(ask: Ask) -> None:
     # Leaf 0x1E tells AMX-FP8 in subleaf 1; here the bit is the highest leaf's own.
     rows = [row for row in intel(0x1C) if row[0] != 0x1C]

@@ -21,7 +21,7 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.text import first_lines
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.toolchain.result import Toolchain
@@ -73,6 +73,7 @@ class Judged:
         guarded: Functions that use more and are allowed to, with the number of such instructions.
         unjudged: Distinct texts that no assembler takes: data between functions, or unknown to the disassembler.
         missing: A line for each instruction that it should hold and does not.
+        untried: Those of the limit's untried kernels that it holds.
     """
 
     file: str
@@ -81,6 +82,7 @@ class Judged:
     guarded: tuple[str, ...]
     unjudged: tuple[str, ...]
     missing: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
 
 
 def judge_contents(
@@ -214,6 +216,7 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
                 lines.setdefault(function, f"{name}: {function}: {place.address:#x}: {text} (not in {limit.march})")
         for text in (_shown(beyond[shape]) for shape in sorted(missed)):
             lines[text] = f"{name}: {text} (not in {limit.march})"
+    held = {text.split(maxsplit=1)[0].decode(errors="replace") for text in decoded.values()}
     undecoded = [text for shape, text in found.items() if shape not in decoded or shape in unknown]
     result = Judged(
         file=name,
@@ -221,21 +224,23 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         forms=len(decoded) - len(unknown),
         guarded=tuple(f"{function} ({count})" for function, count in sorted(guarded.items())),
         unjudged=tuple(sorted(_shown(text) for text in undecoded)),
-        missing=tuple(_missing(name, decoded.values(), limit)),
+        missing=tuple(_missing(name, held, limit)),
+        untried=tuple(kernels for kernels, instructions in limit.untried if not held.isdisjoint(instructions)),
     )
     return result, list(lines.values())
 
 
-def _missing(name: str, texts: Iterable[bytes], limit: Limit) -> Iterator[str]:
-    held = {text.split(maxsplit=1)[0].decode(errors="replace") for text in texts}
+def _missing(name: str, held: Collection[str], limit: Limit) -> Iterator[str]:
     for pattern in limit.expected:
         if not fnmatch.filter(held, pattern):
             yield f"{name}: no {pattern}"
 
 
 def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:
-    names = (function, instruction)
-    return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in limit.guarded)
+    mnemonic = instruction.rpartition(":")[2]
+    if any(mnemonic in instructions for _, instructions in limit.untried):
+        return True
+    return any(fnmatch.fnmatchcase(name, pattern) for name in (function, instruction) for pattern in limit.guarded)
 
 
 def _refused(

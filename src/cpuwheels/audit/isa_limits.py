@@ -26,12 +26,14 @@ class Limit:
         guarded: Code that is used only after asking the CPU: functions, or ``module:mnemonic`` where stripping has
             taken the functions' names; wildcards allowed.
         expected: Mnemonics that each of these files has to hold; wildcards allowed.
+        untried: Kernels that no CPU has run yet, each with its mnemonics, which these files may hold.
     """
 
     module: str
     march: str
     guarded: tuple[str, ...] = ()
     expected: tuple[str, ...] = ()
+    untried: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
 
 def limits_of(target: Target, acl: Acl | None = None, *, whole: bool = False) -> tuple[Limit, ...]:
@@ -47,7 +49,13 @@ def limits_of(target: Target, acl: Acl | None = None, *, whole: bool = False) ->
         whole: Whether the libraries have to have all kernels that the matrix expects: a release's have them.
     """
     found = [
-        Limit(library.name, library.march, library.guarded, library.expected if whole else ())
+        Limit(
+            library.name,
+            library.march,
+            library.guarded,
+            library.expected if whole else (),
+            tuple((kernels.name, kernels.instructions) for kernels in library.untried),
+        )
         for library in target.libraries
         if library.march
     ]

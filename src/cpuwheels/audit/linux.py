@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.audit.instructions import judge_contents
+from cpuwheels.audit.isa_limits import module_of
 from cpuwheels.audit.policy import Audited, Bundled
 from cpuwheels.audit.symbol_providers import Torch, check_providers
 from cpuwheels.config.platform_policy import Policy, load_policy
@@ -95,6 +96,7 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
         bundled=_bundled(facts, repaired),
         versions=highest_versions(repaired, policy),
         instructions=judged,
+        untried={module_of(each.file): each.untried for each in judged if each.untried},
     )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import sys
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping  # noqa: TC003  (pydantic reads Audited's fields)
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -97,6 +98,7 @@ class Audited:
         bundled: Libraries brought in, by their place in the wheel.
         versions: Highest symbol version needed of each system library family, such as ``GLIBC_2.26``.
         instructions: For each file that has a limit: the limit, and how much of the file was checked.
+        untried: For each library that has some: its kernels that no CPU has run yet.
     """
 
     path: Path
@@ -105,3 +107,13 @@ class Audited:
     bundled: tuple[Bundled, ...]
     versions: tuple[str, ...]
     instructions: tuple[Judged, ...] = ()
+    untried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+def untried_lines(untried: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
+    """Return a line for people for each of the libraries' kernels that no CPU has run yet."""
+    return tuple(
+        f"{name} of {library}: compiled and audited, but no CPU has run it yet"
+        for library, names in sorted(untried.items())
+        for name in names
+    )

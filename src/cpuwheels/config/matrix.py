@@ -33,6 +33,17 @@ class CompilerRequirements(Strict):
     """C++ compilers looked for on PATH, in order of preference, after CXX."""
 
 
+class UntriedKernels(Strict):
+    """Kernels of a library that no CPU has run yet: compiled, audited, and marked wherever a wheel is shown."""
+
+    name: str
+    """For people, such as ``AMX-FP8``."""
+    needs: tuple[str, ...] = Field(min_length=1)
+    """CPU features, as `isaprobe` names them, without which they are not run."""
+    instructions: tuple[str, ...] = Field(min_length=1)
+    """Mnemonics that no other kernels have; the library may hold them, since it asks the CPU first."""
+
+
 class Library(Strict):
     """One ISA library of a target."""
 
@@ -50,6 +61,8 @@ class Library(Strict):
     """What is used only after asking the CPU: exported functions, or ``module:mnemonic`` (wildcards allowed)."""
     expected: tuple[str, ...] = ()
     """Mnemonics (wildcards allowed) that it has to hold: without one of them a release's kernels are not all there."""
+    untried: tuple[UntriedKernels, ...] = ()
+    """Its kernels that no CPU has run yet; those that a wheel's library really holds are in the wheel's note."""
     needs: tuple[str, ...] = ()
     """CPU features, as `isaprobe` names them, without which it cannot be loaded."""
     emulated: str | None = None

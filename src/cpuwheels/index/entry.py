@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from packaging.version import Version
 from pydantic import AfterValidator, Field, StringConstraints
 
+from cpuwheels.audit.policy import untried_lines
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Commit, Sha256, Strict
@@ -92,7 +93,7 @@ class Entry(Strict):
     tried: Line = ""
     """What that was found with: the level, the cases, the libraries and the CPU."""
     gaps: tuple[Line, ...] = Field(default=(), max_length=100)
-    """What was not tried, and the known faults that the kernels have."""
+    """What was not tried, and the known faults that the kernels have; without parity what the wheel itself says."""
     served: TestResult = "not run"
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
@@ -139,6 +140,7 @@ def read_entry(
         commit=_commit(note, commit, wheel, needed=found.version.is_devrelease),
         kernels=note.kernel_key if note else "",
         fixed_faults=_fixed_faults(note),
+        gaps=untried_lines(note.untried) if note else (),
         uploaded=stamp(published),
         made=moment_of(note.source.epoch, published) if note else stamp(published),
     ), found.metadata

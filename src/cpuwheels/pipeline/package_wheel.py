@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
@@ -73,6 +73,7 @@ class PackagedWheel:
         bundled: Libraries brought in.
         moved_requirements: URL requirements that were made plain.
         instructions: The limit of each file, and how much of it was checked.
+        untried: For each library that has some: its kernels that no CPU has run yet.
     """
 
     path: Path
@@ -84,6 +85,7 @@ class PackagedWheel:
     bundled: tuple[Bundled, ...]
     moved_requirements: tuple[MovedRequirement, ...]
     instructions: tuple[Judged, ...] = ()
+    untried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def as_record(self) -> dict[str, Any]:
         """Return the wheel's part of the build record."""
@@ -203,4 +205,5 @@ def _built(package: Package, wheel: Path, audited: Audited) -> PackagedWheel:
         bundled=audited.bundled,
         moved_requirements=package.parts.project.moved,
         instructions=audited.instructions,
+        untried=audited.untried,
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
@@ -36,6 +36,10 @@ NOTE = "cpuwheels.json"
 
 _ONLY_IF_KNOWN = {"commit", "chooser_key", "tcmalloc"}
 """Fields that are left out where there is nothing to write."""
+
+
+ShortName = Annotated[str, StringConstraints(max_length=80)]
+"""What pages show of a wheel in the midst of a line."""
 
 
 class _Facts(Strict):
@@ -189,6 +193,8 @@ class WheelNote(Provenance):
     """Platform policy that it fits."""
     symbol_versions: tuple[str, ...]
     """Highest symbol version needed of each family."""
+    untried: dict[ShortName, Annotated[tuple[ShortName, ...], Field(max_length=8)]] = Field(default={}, max_length=8)
+    """For each library that has some: its kernels that no CPU has run yet; empty in wheels of earlier versions."""
 
     def render(self) -> bytes:
         """Return the content of the file, the same for the same facts."""
@@ -302,6 +308,7 @@ def wheel_note(facts: Provenance, audited: Audited, moved: tuple[MovedRequiremen
         ),
         policy=audited.policy,
         symbol_versions=audited.versions,
+        untried=dict(audited.untried),
     )
 
 

@@ -39,6 +39,8 @@ class WheelRecord(_Part):
     bundled: tuple[Bundled, ...] = ()
     moved_requirements: tuple[MovedRequirement, ...] = ()
     instructions: tuple[Judged, ...] = ()
+    untried: dict[str, tuple[str, ...]] = Field(default={})
+    """Kernels that no CPU has run yet, by library."""
 
 
 class CompilerRecord(_Part):

@@ -74,7 +74,9 @@ def check_wheel(
             note = note_or_none(wheel)
             fixed = note.fixed_faults if note else ()
             onednn = note.onednn.release if note and note.onednn else ""
-            return run_parity(ParityRequest(found, target, options.operators, fixed, onednn), environment, reporter)
+            untried = note.untried if note else {}
+            request = ParityRequest(found, target, options.operators, fixed, onednn, untried)
+            return run_parity(request, environment, reporter)
 
 
 def compare_speed(

@@ -51,6 +51,9 @@ _GCC = "GPL-3.0-or-later WITH GCC-exception-3.1"
 _RUNTIME = ("libstdc++", "libgcc")
 """Static libraries of a compiler that are linked into what it makes."""
 
+_BASE = re.compile(r"gcc-(\d+)-base")
+"""Debian's packages with the terms of the runtime of a release of GCC."""
+
 _COMMON = "usr/share/common-licenses"
 _DOC = "usr/share/doc/{}/copyright"
 
@@ -211,7 +214,7 @@ def _of_tree(component: Component, folder: Path) -> _Wanted:
 def _packaged(context: BuildContext, toolchain: Toolchain, modules: Iterable[Path]) -> list[_Wanted]:
     """Return what comes from Debian packages: the compiler's runtime, and libnuma."""
     packages = {package.name: package for package in load_lock(context.root, LICENCES).packages}
-    common, exception = packages["base-files"], packages["gcc-14-base"]
+    common, exception = packages["base-files"], _exception_of(toolchain, packages)
     found: list[_Wanted] = []
     if any(part.endswith("libstdc++.a") for part in toolchain.cxx_libraries):
         runtime = runtime_components(context, toolchain)
@@ -222,6 +225,12 @@ def _packaged(context: BuildContext, toolchain: Toolchain, modules: Iterable[Pat
         component = _from_package("numactl", "LGPL-2.1-only", package, "libnuma.so.1")
         found.append(_of_package(component, package, common, "LGPL-2.1", folder=component.name))
     return found
+
+
+def _exception_of(toolchain: Toolchain, packages: Mapping[str, DebianPackage]) -> DebianPackage:
+    """Return the package with the terms of a compiler's runtime: of its own release, else of the newest one locked."""
+    bases = {match[1]: package for name, package in packages.items() if (match := _BASE.fullmatch(name))}
+    return bases.get(toolchain.version.partition(".")[0]) or bases[max(bases, key=int)]
 
 
 def runtime_components(context: BuildContext, toolchain: Toolchain) -> list[Component]:

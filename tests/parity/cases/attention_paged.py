@@ -8,10 +8,11 @@ from typing import Any
 
 import torch
 
-from cases.paged_batch import Batch, attention_call, has_kernel, refused_call
+from cases.paged_batch import FP8, Batch, attention_call, has_kernel, refused_call
 from harness.case import Call, cases, refusal
 from harness.draw import Draw
 from harness.expected import Exact, Judged
+from oracles.utilities import has_amx_fp8
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16]
 OPERATORS = ("cpu_attention_with_kv_cache", "cpu_attn_reshape_and_cache", "get_scheduler_metadata")
@@ -268,6 +269,27 @@ def paged_attention_no_such_kernel(library: Any, draw: Draw) -> Call:
         lambda: {name: refusal(call)["refused"] for name, call in calls.items()},
         lambda: dict.fromkeys(calls, Exact(torch.tensor(True))),
     )
+
+
+@cases("cpu_attn_reshape_and_cache", "get_scheduler_metadata", cache=["auto", *FP8], size=[64, 96])
+def paged_attention_without_amx_fp8(library: Any, draw: Draw, *, cache: str, size: int) -> Call:
+    """Kernels for AMX-FP8 are refused where the library or the CPU has none: they would die of SIGILL."""
+    there = has_amx_fp8() and library.cpu_attn_has_isa("amx_fp8")
+    keys = draw.normal((2, 1, size), torch.bfloat16)
+    block = draw.integers((1, 1, 64, size), 0, 8, torch.bfloat16 if cache == "auto" else torch.uint8)
+    parts, slots = block.chunk(2, 2), torch.tensor([0, 1])
+    one, start = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
+    calls = {
+        "metadata": lambda: library.get_scheduler_metadata(
+            1, 1, 1, size, one, torch.bfloat16, start, True, -1, "amx_fp8", False, None, cache
+        ),
+        "cache": lambda: library.cpu_attn_reshape_and_cache(keys, keys, *parts, slots, "amx_fp8", 1.0, 1.0, cache),
+    }
+
+    def run() -> dict[str, torch.Tensor]:
+        return {name: refusal(call)["refused"] for name, call in calls.items()}
+
+    return Call(run, lambda: dict.fromkeys(calls, Exact(torch.tensor(not there))))
 
 
 @cases("cpu_attn_has_isa", isa=["rvv", "amx_fp8", "vec1024", ""])

@@ -120,6 +120,29 @@ def test_an_instruction_beyond_the_limit_is_told_wherever_it_is(
         check("_C:vnew")
 
 
+def test_untried_kernels_may_be_held_and_are_told_only_if_they_are(tmp_path: Path, binutils: Binutils) -> None:
+    library, log = tmp_path / "0.so", tmp_path / "log"
+    library.write_bytes(Elf().write())
+    (tmp_path / "located").write_text("    1000:\tvnew %eax\n")
+
+    def check(*untried: tuple[str, tuple[str, ...]]) -> tuple[str, ...]:
+        limits, files = [Limit("", "generic64", untried=untried)], {"vllm/_C.abi3.so": library}
+        (judged,) = check_instructions(files, limits, binutils, work=tmp_path, where=tmp_path, log=log)
+        return judged.untried
+
+    assert check(("Newest", ("vother", "vnew")), ("Next", ("vnext",))) == ("Newest",)
+    # Names are whole ones, not patterns.
+    with pytest.raises(AuditError, match="in 1 functions"):
+        check(("Newest", ("vne*",)))
+
+
+def test_the_matrix_names_untried_instructions_one_by_one(project_root: Path) -> None:
+    target = load_matrix(project_root).target("x86")
+    limits = {limit.module: dict(limit.untried) for limit in limits_of(target)}
+    assert limits["_C"] == {"AMX-FP8": ("tdphf8ps", "tdpbf8ps"), "AVX10.2": ("vcvtph2hf8", "vcvtph2bf8")}
+    assert not any(untried for module, untried in limits.items() if module != "_C")
+
+
 def test_an_assembler_that_judges_nothing_is_no_pass(tmp_path: Path, binutils: Binutils) -> None:
     binutils.assembler.write_text('#!/bin/sh\necho "Error: unknown architecture"\nexit 1\n')
     library = tmp_path / "0.so"

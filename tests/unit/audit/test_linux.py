@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import io
 import subprocess
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import wheel_writer as ww
 from cpuwheels.audit import linux
+from cpuwheels.audit.instructions import Binutils, Judged
 from cpuwheels.audit.linux import audit_wheel, check_floor, check_machine, elf_files, highest_versions
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.platform_policy import load_policy
@@ -58,6 +60,18 @@ def test_a_wheel_that_others_libraries_lift_above_the_floor_is_refused(
         assert audited(policy) == policy
     with pytest.raises(AuditError, match="only good for manylinux_2_34_x86_64, the floor is manylinux_2_28"):
         audited("manylinux_2_34_x86_64")
+
+
+def test_untried_kernels_are_told_by_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wheel = ww.write_good(tmp_path, "demo-1.0+cpu-cp38-abi3-linux_x86_64.whl")
+    judged = (
+        Judged("demo/_C.abi3.so", "m", 1, (), (), untried=("AMX-FP8",)),
+        Judged("demo/_C_AVX2.abi3.so", "m", 1, (), ()),
+    )
+    monkeypatch.setattr(linux, "judge_contents", lambda *_, **__: judged)
+    binutils = Binutils(tmp_path, tmp_path, "x86_64")
+    told = replace(terms(tmp_path), binutils=binutils)
+    assert audit_wheel(wheel, tmp_path / "out", told, tmp_path / "log").untried == {"_C": ("AMX-FP8",)}
 
 
 def test_a_file_for_another_machine_is_refused(tmp_path: Path) -> None:

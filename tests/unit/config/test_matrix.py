@@ -57,7 +57,7 @@ def test_the_projects_own_files_fit_their_models(project_root: Path) -> None:
         ("worst_peak: 2.5G", "worst_peak: -1", "worst_peak: -1", "is not a size"),
         ("worst_peak: 2.5G", "worst_peak: [1]", "worst_peak: [1]", "is not a size"),
         ("status: ready", "status: redy", "status: redy", "Input should be 'ready' or 'planned', got 'redy'"),
-        ('FP8: "OFF"', "FP8: OFF", "ENABLE_AMX_FP8", "Input should be a valid string, got False"),
+        ('FP8: "ON"', "FP8: ON", "ENABLE_AMX_FP8", "Input should be a valid string, got True"),
         ('source: "0.33.0"', "source: 0.32", "default_source", "Input should be a valid string, got 0.32"),
         ('source: "0.33.0"', "source: latest", "default_source", "'latest' is not a version (PEP 440)"),
         ("size: 44549956", "size: 0", "size: 0", "Input should be greater than 0"),

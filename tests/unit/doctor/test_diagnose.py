@@ -109,7 +109,7 @@ def fill(world: World, root: Path) -> None:
     """Put everything where the build would look for it."""
     world.put("vllm.tar.gz")
     world.put("simple/cmake/index.html")
-    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64", "licenses"):
+    for lock in ("gcc-15-amd64", "sysroot-bullseye-amd64", "licenses"):
         for package in load_lock(root, lock).packages:
             world.put(f"debian/{package.path}")
     python = f"cp3{sys.version_info.minor}"
@@ -120,7 +120,7 @@ def fill(world: World, root: Path) -> None:
 
 NETWORK = {
     "vLLM 0.32.0 sdist",
-    "packages of gcc-14-amd64",
+    "packages of gcc-15-amd64",
     "packages of sysroot-bullseye-amd64",
     "packages of licenses",
     "package index",
@@ -144,7 +144,7 @@ def test_everything_can_be_reached(examine, world, project_root):
     assert {name: check for name, check in checks.items() if check.status == "fail"} == {}
     assert code == 0
     assert {checks[name].status for name in NETWORK} == {"ok"}
-    assert "gcc-14-amd64" in checks["toolchain"].detail
+    assert "gcc-15-amd64" in checks["toolchain"].detail
 
 
 def test_a_place_that_does_not_answer_holds_back_no_check_before_it(world, paths, project_root, tmp_path, monkeypatch):
@@ -207,7 +207,7 @@ def test_alternate_for_onednn(examine, world, project_root):
 
 
 def test_what_is_in_the_store_need_not_be_reached(examine, world, paths):
-    for lock in ("gcc-14-amd64", "sysroot-bullseye-amd64", "licenses"):
+    for lock in ("gcc-15-amd64", "sysroot-bullseye-amd64", "licenses"):
         for package in load_lock(paths.root, lock).packages:
             (paths.cache / "downloads" / package.sha256[:24]).mkdir(parents=True, exist_ok=True)
     release = world.matrix.release("0.32.0")
@@ -300,7 +300,7 @@ def test_target_of_another_machine(examine, world, project_root, monkeypatch):
     assert checks["toolchain"].status == "ok"
     assert "locks/gcc-14-arm64.yaml" in checks["toolchain"].detail
     # Compiler and sysroot of the target, and those of this machine for what runs here.
-    for lock in (*locks, "gcc-14-amd64", "sysroot-bullseye-amd64"):
+    for lock in (*locks, "gcc-15-amd64", "sysroot-bullseye-amd64"):
         assert checks[f"packages of {lock}"].status == "ok"
     assert (checks["CPU features"].status, "emulate" in checks["CPU features"].detail) == ("info", True)
 

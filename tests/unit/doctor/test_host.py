@@ -223,18 +223,18 @@ def test_amx_is_x86s_own():
 
 
 OLD = ("g++-12", "GNU 12.2.0: older", False)
-NEW = ("g++-14", "GNU 14.2.0", True)
+NEW = ("g++-15", "GNU 15.2.0", True)
 
 
 @pytest.mark.parametrize(
     ("survey", "choice", "pinned", "status", "words"),
     [
         ([OLD], "auto", True, "ok", "no compiler of this machine meets"),
-        ([], "auto", True, "ok", "gcc-14-amd64"),
-        ([OLD, NEW], "auto", False, "ok", "g++-14 of this machine"),
+        ([], "auto", True, "ok", "gcc-15-amd64"),
+        ([OLD, NEW], "auto", False, "ok", "g++-15 of this machine"),
         ([OLD, NEW], "debian", True, "ok", "asked for"),
         ([OLD], "host", False, "fail", "no compiler"),
-        ([NEW], "host", False, "ok", "g++-14"),
+        ([NEW], "host", False, "ok", "g++-15"),
     ],
 )
 def test_compilers(target, *, survey, choice, pinned, status, words):

@@ -172,6 +172,7 @@ class TestByHand:
         sha256: str = "",
         only: tuple[str, ...] = (),
         not_run: dict[str, str] | None = None,
+        untried: dict[str, str] | None = None,
     ) -> None:
         case = CaseResult(
             name="a[1]", operators=("a",), dtype="", verdict=verdict, ratio=None, error=None, limit=None, seconds=1.0
@@ -193,6 +194,7 @@ class TestByHand:
             seconds=1.0,
             libraries=(library,),
             not_run=not_run or {},
+            untried=untried or {},
         )
         write_reports(path.parent, report)
 
@@ -203,6 +205,16 @@ class TestByHand:
         assert (entry.parity, entry.gaps) == ("passed", ())
         assert entry.tried == "level smoke: 1 cases of 1 operators on _C (m)"
         assert {"parity.json", "parity.html"} < set(entry.beside)
+        assert check_index(Folder(tmp_path / "index")) == []
+
+    def test_kernels_that_no_cpu_has_run_are_said(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist", untried=("AMX-FP8",))
+        entry = publish_wheel(Folder(tmp_path / "before"), path, matrix).entry
+        assert entry.gaps == ("AMX-FP8 of _C: compiled and audited, but no CPU has run it yet",)
+        # Parity says why.
+        self.parity(path, "passed", untried={"AMX-FP8 of _C": "this CPU lacks amx_fp8"})
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.parity, entry.gaps) == ("passed in part", ("AMX-FP8 of _C was not run: this CPU lacks amx_fp8",))
         assert check_index(Folder(tmp_path / "index")) == []
 
     def test_a_report_that_no_page_can_hold_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:

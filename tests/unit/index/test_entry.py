@@ -55,6 +55,20 @@ def test_it_says_how_many_faults_are_fixed(tmp_path: Path, said: dict[str, Any],
     assert read_entry(wheel(tmp_path, cpuwheels_json=note))[0].fixed_faults == fixed
 
 
+def test_it_says_which_kernels_no_cpu_has_run(tmp_path: Path) -> None:
+    note = wheel_note(commit=COMMIT, untried={"_C": ["AMX-FP8", "AVX10.2"]}).render()
+    assert read_entry(wheel(tmp_path, cpuwheels_json=note))[0].gaps == (
+        "AMX-FP8 of _C: compiled and audited, but no CPU has run it yet",
+        "AVX10.2 of _C: compiled and audited, but no CPU has run it yet",
+    )
+
+
+def test_a_note_that_no_page_can_hold_is_refused(tmp_path: Path) -> None:
+    note = wheel_note(commit=COMMIT).render().replace(b'"untried": {}', b'"untried": {"_C": ["%s"]}' % (b"x" * 1000))
+    with pytest.raises(PublishError, match="another version"):
+        read_entry(wheel(tmp_path, cpuwheels_json=note))
+
+
 def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:
     path = wheel(tmp_path, cpuwheels_json=None)
     entry, _ = read_entry(path, commit=COMMIT, target="x86")

@@ -31,8 +31,12 @@ def test_a_wheel_with_faults_is_taken_away(tmp_path: Path) -> None:
 
 def test_the_record_holds_plain_values(tmp_path: Path) -> None:
     moved = read_project(ww.METADATA.encode() + b"Requires-Dist: a @ https://e.org/a-1.tar.gz\n").moved
-    built = PackagedWheel(tmp_path / "x.whl", "0" * 64, 1, ("t",), "p", ("GLIBC_2.17",), (Bundled("s", "p"),), moved)
+    built = PackagedWheel(
+        *(tmp_path / "x.whl", "0" * 64, 1, ("t",), "p", ("GLIBC_2.17",), (Bundled("s", "p"),), moved),
+        untried={"_C": ("AMX-FP8",)},
+    )
     record = json.loads(json.dumps(built.as_record()))
     assert record["file"] == "x.whl"
     assert "path" not in record
+    assert record["untried"] == {"_C": ["AMX-FP8"]}
     assert record["bundled"] == [{"soname": "s", "path": "p"}]

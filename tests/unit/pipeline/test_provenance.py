@@ -160,7 +160,12 @@ def test_patches_for_onednn_are_said_with_it() -> None:
 
 def test_the_note_adds_what_the_audit_found() -> None:
     audited = Audited(
-        Path("x.whl"), ("p",), "p", (Bundled("libnuma.so.1", "demo.libs/libnuma-1.so.1"),), ("GLIBC_2.17",)
+        Path("x.whl"),
+        ("p",),
+        "p",
+        (Bundled("libnuma.so.1", "demo.libs/libnuma-1.so.1"),),
+        ("GLIBC_2.17",),
+        untried={"_C": ("AMX-FP8",)},
     )
     moved = (MovedRequirement("a @ https://e.org/a-1.tar.gz", "a==1", "a"),)
     note = wheel_note(made_from(), audited, moved)
@@ -169,6 +174,7 @@ def test_the_note_adds_what_the_audit_found() -> None:
         "moved_requirements": [{"declared": "a @ https://e.org/a-1.tar.gz", "now": "a==1", "extra": "a"}],
         "policy": "p",
         "symbol_versions": ["GLIBC_2.17"],
+        "untried": {"_C": ["AMX-FP8"]},
     }
 
 

@@ -61,7 +61,9 @@ class Steps:
             Cpu("", frozenset({"avx2"}), [base / "python"], environment={"ONEDNN_MAX_CPU_ISA": "AVX2"}),
             Cpu("max", frozenset({"avx512f"}), [base / "qemu", base / "python"]),
         ]
-        self.note: Any = SimpleNamespace(fixed_faults=("A fault",), onednn=SimpleNamespace(release="3.7.2"))
+        self.note: Any = SimpleNamespace(
+            fixed_faults=("A fault",), onednn=SimpleNamespace(release="3.7.2"), untried={"_C_AVX512": ("Tiles",)}
+        )
         self.limit = OnednnLimit("AVX2", "so it is", from_user=False)
         monkeypatch.setattr("platform.machine", lambda: "x86_64")
         monkeypatch.setattr("platform.system", lambda: "Linux")
@@ -150,6 +152,7 @@ def test_what_chooses_and_the_products_are_tested_before_the_cases(check: Callab
     assert isinstance(request, ParityRequest)
     assert (request.wheel.path.name, request.target.id, request.only) == ("a.whl", "x86", ("scale",))
     assert (request.fixed_faults, request.onednn) == (("A fault",), "3.7.2")
+    assert request.untried == {"_C_AVX512": ("Tiles",)}
 
 
 def test_a_wheel_of_somebody_elses_has_the_known_faults(check: Callable[..., object], steps: Steps) -> None:

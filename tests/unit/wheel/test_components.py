@@ -29,10 +29,11 @@ COMMON = "usr/share/common-licenses"
 TEXTS = {
     "base-files": {f"{COMMON}/GPL-3": "the GPL", f"{COMMON}/LGPL-2.1": "the LGPL"},
     "gcc-14-base": {"usr/share/doc/gcc-14-base/copyright": "the exception"},
+    "gcc-15-base": {"usr/share/doc/gcc-15-base/copyright": "the exception of 15"},
     "libnuma1": {"usr/share/doc/libnuma1/copyright": "of libnuma"},
 }
 LOCKS = {
-    "licenses": ("base-files", "gcc-14-base"),
+    "licenses": ("base-files", "gcc-14-base", "gcc-15-base"),
     "sysroot": ("libnuma1",),
     "compiler": ("libgcc-14-dev", "libgcc-s1", "libstdc++-14-dev", "libstdc++6"),
 }
@@ -71,9 +72,11 @@ class Place:
         path.write_bytes(Elf(needed=needed).write())
         return path
 
-    def get(self, modules: Iterable[Path] = (), kind: str = "debian", **changes: object) -> Components:
+    def get(
+        self, modules: Iterable[Path] = (), kind: str = "debian", version: str = "14.2.0", **changes: object
+    ) -> Components:
         parts = {"onednn": self.onednn, "acl": self.acl, "tcmalloc": self.tcmalloc} | changes
-        return get_components(self.context, toolchain(kind=kind), modules, **parts)  # type: ignore[arg-type]
+        return get_components(self.context, toolchain(kind=kind, version=version), modules, **parts)  # type: ignore[arg-type]
 
     def _package(self, name: str, files: dict[str, str]) -> DebianPackage:
         path = Deb(files).write(self.base / "mirror" / f"{name}.deb")
@@ -123,6 +126,15 @@ def test_what_is_from_a_package_has_the_packages_name_and_digest(place: Place) -
     }
 
 
+@pytest.mark.parametrize(
+    ("version", "text"),
+    [("14.2.0", "the exception"), ("15.3.0", "the exception of 15"), ("13.3.0", "the exception of 15")],
+)
+def test_the_terms_of_the_runtime_are_those_of_its_release(place: Place, version: str, text: str) -> None:
+    found = place.get(version=version)
+    assert (found.folder / "third-party/GCC-runtime/copyright").read_text() == text
+
+
 def test_the_runtime_of_a_compiler_of_this_machine_is_from_no_package(place: Place) -> None:
     runtime = [one for one in place.get(kind="host").listed if one.name in {"libstdc++", "libgcc"}]
     assert [(one.version, one.digest, one.package) for one in runtime] == [("14.2.0", "tc", None)] * 2
@@ -138,7 +150,8 @@ def test_each_compilers_lock_tells_where_its_runtime_is_from(target: Target, pla
     names = {package.path.rpartition("/")[2]: package for package in load_lock(ROOT, target.toolchain).packages}
     for component in runtime_components(context, chain):
         assert names[component.package or ""].sha256 == component.digest
-        assert names[component.package or ""].name.startswith(f"{component.name}-14-dev")
+        release = target.toolchain.split("-")[1]
+        assert names[component.package or ""].name.startswith(f"{component.name}-{release}-dev")
         assert target.machine == "x86_64" or "-cross_" in (component.package or "")
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 
 from pydantic import ValidationError
 
+from cpuwheels.audit.policy import untried_lines
 from cpuwheels.config.installation import command_line
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import Parity
@@ -54,7 +55,7 @@ def verdicts(record: BuildRecord, folder: Path) -> list[Verdict]:
 def _audit(record: BuildRecord) -> Verdict:
     checked = len(record.wheel.instructions)
     how = f"instructions of {checked} binaries checked" if checked else "instructions not checked"
-    return Verdict("Audit", "passed", f"{record.wheel.policy}; {how}")
+    return Verdict("Audit", "passed", f"{record.wheel.policy}; {how}", tuple(untried_lines(record.wheel.untried)))
 
 
 def _install_check(record: BuildRecord) -> Verdict:

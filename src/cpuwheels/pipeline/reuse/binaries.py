@@ -59,5 +59,6 @@ def precompiled_binaries(donor: Donor, store: Store) -> tuple[Path, tuple[str, A
         policy=donor.note.policy,
         bundled=tuple(Bundled(soname, path) for path, soname in donor.note.bundled_libraries.items()),
         versions=donor.note.symbol_versions,
+        untried=donor.note.untried,
     )
     return folder / _MODULES, (key, audited)

@@ -140,6 +140,8 @@ class Parity(_Part):
     libraries: tuple[LibraryResult, ...]
     not_run: dict[str, str]
     """Libraries that this machine cannot run, with the reason."""
+    untried: dict[str, str] = Field(default_factory=dict)
+    """Kernels of the libraries that were run, ``AMX-FP8 of _C``, that were not run, with the reason."""
     onednn_limit: str = ""
     """ONEDNN_MAX_CPU_ISA, if it was set."""
     onednn_reason: str = ""
@@ -203,7 +205,7 @@ class Parity(_Part):
     @property
     def gaps(self) -> list[str]:
         """What was not tried, and known faults that the kernels have, each for people; empty if there is nothing."""
-        found = [f"{library} was not run: {reason}" for library, reason in self.not_run.items()]
+        found = [f"{what} was not run: {reason}" for what, reason in {**self.not_run, **self.untried}.items()]
         if self.only:
             found.append(f"only these operators were tried: {', '.join(self.only)}")
         found += [

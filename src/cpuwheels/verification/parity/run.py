@@ -17,7 +17,7 @@ from cpuwheels.verification.parity.results import WRONG, Parity
 from cpuwheels.verification.parity.suite import Suite, no_core_files
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
@@ -41,6 +41,7 @@ class ParityRequest:
         only: Operators to test; all if empty.
         fixed_faults: Known faults of upstream's kernels that the wheel does not have.
         onednn: Release of the oneDNN in it; empty if it is not known.
+        untried: Kernels of its libraries that no CPU has run yet, by library.
     """
 
     wheel: KernelWheel
@@ -48,6 +49,7 @@ class ParityRequest:
     only: Sequence[str] = ()
     fixed_faults: Sequence[str] = ()
     onednn: str = ""
+    untried: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter:
         seconds=round(time.monotonic() - started, 1),
         libraries=tuple(found),
         not_run=not_run,
+        untried=_untried(request, environment, not_run),
         onednn_limit=environment.onednn.isa if environment.onednn else "",
         onednn_reason=environment.onednn.reason if environment.onednn else "",
         sandbox=dict(environment.sandbox),
@@ -186,6 +189,22 @@ def _plan(
     for name, reason in not_run.items():
         reporter.announce(f"{name} was not run: {reason}")
     return runs, not_run
+
+
+def _untried(request: ParityRequest, environment: ParityEnvironment, not_run: Collection[str]) -> dict[str, str]:
+    """Return why untried kernels of the libraries that were run were not run either."""
+    found = {}
+    libraries = request.target.libraries
+    known = {(library.name, kernels.name): kernels.needs for library in libraries for kernels in library.untried}
+    for library, names in request.untried.items():
+        cpu = next((trial.cpu for trial in environment.trials if trial.cpu.tries(library)), None)
+        if library in not_run or cpu is None:
+            continue
+        for name in names:
+            lacking = cpu.lacks(known.get((library, name), ()))
+            reason = f"{cpu.name or 'this CPU'} lacks {', '.join(lacking)}" if lacking else "no case is for it"
+            found[f"{name} of {library}"] = reason
+    return found
 
 
 def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> LibraryResult:

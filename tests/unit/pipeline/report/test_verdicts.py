@@ -35,6 +35,15 @@ def test_what_did_not_run_is_open_and_names_its_session(tmp_path: Path) -> None:
     }
 
 
+def test_kernels_that_no_cpu_has_run_are_listed(tmp_path: Path) -> None:
+    write_build(tmp_path, untried={"_C": ("AMX-FP8", "AVX10.2")})
+    assert found(tmp_path)["Audit"].details == (
+        "AMX-FP8 of _C: compiled and audited, but no CPU has run it yet",
+        "AVX10.2 of _C: compiled and audited, but no CPU has run it yet",
+    )
+    assert "AMX-FP8, AVX10.2 of" in (tmp_path / "report.html").read_text()
+
+
 def test_a_wheel_that_nothing_here_runs_was_not_installed(tmp_path: Path) -> None:
     write_build(tmp_path)
     record = json.loads((tmp_path / "record.json").read_text())

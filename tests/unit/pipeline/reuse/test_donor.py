@@ -227,6 +227,9 @@ class TestBinaries:
         assert audited.path.name == "vllm-0-cp38-abi3-manylinux_2_28_x86_64.whl"
         assert audited.policy == "manylinux_2_17"
         assert [(one.soname, one.path) for one in audited.bundled] == [("libnuma.so.1", "demo.libs/libnuma-1.so.1")]
+        untried = {"_C": ("AMX-FP8",)}
+        told = replace(donor, note=donor.note.model_copy(update={"untried": untried}))
+        assert (audited.untried, precompiled_binaries(told, place.store)[1][1].untried) == ({}, untried)
         again = precompiled_binaries(donor, place.store)
         assert again == (folder, (key, audited))
 

@@ -48,6 +48,7 @@ GONE = case("b[1]", 0.1, known="b was wrong")
     [
         ([library("_C", case("a[1]"))], {}, "passed"),
         ([library("_C", case("a[1]"))], {"not_run": {"_C_AVX2": "no"}}, "passed in part"),
+        ([library("_C", case("a[1]"))], {"untried": {"AMX-FP8 of _C": "no"}}, "passed in part"),
         ([library("_C", case("a[1]"))], {"only": ("a",)}, "passed in part"),
         ([library("_C", case("a[1]"), waived=("w",))], {}, "passed in part"),
         ([library("_C", case("a[1]"), KNOWN)], {}, "passed in part"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.matrix import Library
+from cpuwheels.config.matrix import Library, UntriedKernels
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import ParityError
 from cpuwheels.verification.emulation.cpus import Cpu
@@ -21,7 +21,14 @@ from cpuwheels.wheel.kernel_wheel import KernelWheel
 from kernel_request import TARGET
 from layout import HELPERS
 
-LIBRARIES = (Library(name="_C", isa=(), needs=("one", "two")), Library(name="_C_OLD", isa=(), needs=("one",)))
+NEWEST = (
+    UntriedKernels(name="Tiles", needs=("two", "three"), instructions=("tile",)),
+    UntriedKernels(name="Pairs", needs=("two",), instructions=("pair",)),
+)
+LIBRARIES = (
+    Library(name="_C", isa=(), needs=("one", "two"), untried=NEWEST),
+    Library(name="_C_OLD", isa=(), needs=("one",)),
+)
 
 RIGHT = ({"case": "a[1]"},)
 Run = Callable[..., Parity]
@@ -32,7 +39,12 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
     shutil.copy(HELPERS / "fake_suite.py", tmp_path)
     (tmp_path / "work").mkdir()
 
-    def run(trials: Sequence[Trial], cases: Sequence[Mapping[str, object]] = RIGHT, **changes: object) -> Parity:
+    def run(
+        trials: Sequence[Trial],
+        cases: Sequence[Mapping[str, object]] = RIGHT,
+        untried: Mapping[str, Sequence[str]] | None = None,
+        **changes: object,
+    ) -> Parity:
         script = {"operators": ["a"], "cases": cases}
         (tmp_path / "script.json").write_text(json.dumps({"_C": script, "_C_OLD": script}))
         files = {name: f"vllm/{name}.abi3.so" for name in ("_C", "_C_OLD")}
@@ -49,7 +61,7 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
         }
         bench = ParityEnvironment(**values | changes)
         target = TARGET.model_copy(update={"libraries": LIBRARIES})
-        return run_parity(ParityRequest(wheel, target), bench, reporter)
+        return run_parity(ParityRequest(wheel, target, untried=untried or {}), bench, reporter)
 
     return run
 
@@ -70,6 +82,16 @@ def test_a_library_that_this_cpu_cannot_run_is_said(tmp_path: Path, run: Run) ->
     assert [library.name for library in parity.libraries] == ["_C_OLD"]
     assert parity.not_run == {"_C": "this CPU lacks two"}
     assert (parity.level, parity.threads, parity.emulated) == ("full", 3, False)
+
+
+def test_kernels_that_no_case_runs_are_said_of_libraries_that_were_run(tmp_path: Path, run: Run) -> None:
+    both = [trial(tmp_path, "", "one", "two")]
+    parity = run(both, untried={"_C": ("Tiles", "Pairs")})
+    assert parity.untried == {"Tiles of _C": "this CPU lacks three", "Pairs of _C": "no case is for it"}
+    assert parity.gaps == [f"{kernels} was not run: {reason}" for kernels, reason in parity.untried.items()]
+    # A wheel may be without them, and nothing is said twice of a library that was not run.
+    assert run(both).untried == {}
+    assert run([trial(tmp_path, "", "one")], untried={"_C": ("Tiles",)}).untried == {}
 
 
 def test_what_confined_the_processes_is_said(tmp_path: Path, run: Run) -> None:
