@@ -48,7 +48,7 @@ def checkout(tmp_path: Path) -> Path:
         ["CMakeLists.txt"],
         ["setup.py"],
         ["requirements/cpu.txt"],
-        ["csrc/cpu/ops.cpp", "csrc/cpu/torch_bindings.cpp"],
+        ["csrc/cpu/cpu_attn.cpp", "csrc/cpu/ops.cpp", "csrc/cpu/torch_bindings.cpp"],
         ["setup.py", "vllm/__init__.py"],
     ],
 )
@@ -57,7 +57,7 @@ def test_missing_parts_are_named(tmp_path: Path, lost: Sequence[str]) -> None:
     with pytest.raises(SourceError, match="is not a vLLM source tree") as raised:
         check_tree(folder)
     for name in lost:
-        assert re.sub(r"/(ops|torch_bindings)\.cpp$|/__init__\.py$", "", name) in raised.value.what
+        assert re.sub(r"/(cpu_attn|ops|torch_bindings)\.cpp$|/__init__\.py$", "", name) in raised.value.what
     assert raised.value.next_step
 
 
