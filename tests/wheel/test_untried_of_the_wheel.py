@@ -12,6 +12,7 @@ import pytest
 from cpuwheels.audit.disassembly import collect
 from cpuwheels.audit.instructions import Binutils
 from cpuwheels.config.context import BuildContext
+from cpuwheels.config.host import markers
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
@@ -25,6 +26,7 @@ from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.provenance import read_note
 from cpuwheels.pipeline.test_environment import this_cpu
 from cpuwheels.toolchain.select import resolve_toolchain
+from cpuwheels.wheel.kernel_wheel import read_wheel
 from layout import ROOT
 
 INSTRUCTIONS = {"AMX-FP8": {"tdphf8ps", "tdpbf8ps"}, "AVX10.2": {"vcvtph2hf8", "vcvtph2bf8"}}
@@ -99,8 +101,8 @@ def test_attention_refuses_to_start_where_the_cpu_lacks_them(
 ) -> None:
     if this_cpu(this).features >= FEATURES:
         pytest.skip("this CPU has AMX-FP8 and AVX10.2")
-    torch = torch_environment(this, read_note(wheel).torch.version.partition("+")[0])  # type: ignore[union-attr]
-    python = layered_environment(torch, tmp_path / "venv", this.logs)
+    needed = read_wheel(wheel, this.target, markers(this.target, this.matrix.python[0])).torch
+    python = layered_environment(torch_environment(this, needed), tmp_path / "venv", this.logs)
     script = REFUSED.format(library=unpacked / "vllm/_C.abi3.so")
     done = subprocess.run(
         [python, "-c", script], env=closed_environment({}), capture_output=True, text=True, check=False
