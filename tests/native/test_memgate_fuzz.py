@@ -31,13 +31,19 @@ def compiled(folder: Path, compiler: str | Path, *flags: str) -> Path | None:
     return program if done.returncode == 0 else None
 
 
-def libfuzzer(folder: Path) -> Path | None:
-    """Return the program with libFuzzer; nothing if this machine is another one than the pinned clang is for."""
+@pytest.fixture(scope="module")
+def clang() -> Path | None:
+    """The folder of the pinned clang, fetched before the test, which has no network; None where it does not run."""
+    here = (platform.system(), platform.machine()) == ("Linux", "x86_64")
+    return pinned_root("clang", "clang") if here else None
+
+
+def libfuzzer(folder: Path, root: Path | None) -> Path | None:
+    """Return the program with libFuzzer; nothing if there is no clang."""
     flags = ["-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all", "-DLIBFUZZER"]
-    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
-        clang = shutil.which("clang")
-        return compiled(folder, clang, *flags) if clang else None
-    root = pinned_root("clang", "clang")
+    if root is None:
+        own = shutil.which("clang")
+        return compiled(folder, own, *flags) if own else None
     libraries = root / "usr/lib/x86_64-linux-gnu"
     flags += [f"--sysroot={root}", f"-B{root}/usr/bin", f"-Wl,-rpath,{libraries}"]
     flags += [f"-Wl,--dynamic-linker={libraries}/ld-linux-x86-64.so.2"]
@@ -64,11 +70,13 @@ def unpacked(folder: Path) -> list[Path]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(SECONDS + 300)
-def test_no_table_makes_it_crash_or_hang(c_compiler: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_table_makes_it_crash_or_hang(
+    c_compiler: Path, clang: Path | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=1")
     monkeypatch.chdir(tmp_path)
     corpus = unpacked(tmp_path / "corpus")
-    if program := libfuzzer(tmp_path):
+    if program := libfuzzer(tmp_path, clang):
         limits = [f"-max_total_time={SECONDS}", "-max_len=8192", "-len_control=0", "-timeout=20"]
         command = [program, *limits, "found", tmp_path / "corpus"]
         (tmp_path / "found").mkdir()
