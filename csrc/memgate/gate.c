@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -319,6 +320,7 @@ void leave_gate(struct gate *gate) {
 
 void close_gate(struct gate *gate, bool failed) {
     leave(gate, failed);
+    munmap(gate->table, sizeof *gate->table);
     close(gate->holder);
     close(gate->file);
     free(gate);
