@@ -59,17 +59,13 @@ def _refused(path: Path, fault: str) -> CompileError:
 
 
 def _keep(request: KernelRequest, built: Path, kept: Path, debug_folder: Path, log: Path) -> None:
-    """Make a stripped copy of a finished file."""
+    """Make a copy of a finished file, stripped where that is due."""
     if built.is_symlink() or (built.exists() and not built.is_file()):
         raise _refused(built, f"{built.name} is no regular file")
     kept.parent.mkdir(exist_ok=True)
-    if request.target.system == "Darwin":
-        # Linked without symbols of their own, and signed as they are.
-        shutil.copyfile(built, kept)
-        kept.chmod(0o755)
-        return
-    if request.sanitize:
-        # Reports name lines by what stripping takes away.
+    # macOS's are linked without symbols of their own, and signed as they are; sanitizers' reports name lines by what
+    # stripping takes away.
+    if request.target.system == "Darwin" or request.sanitize:
         shutil.copyfile(built, kept)
         kept.chmod(0o755)
         return
