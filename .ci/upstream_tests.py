@@ -32,6 +32,7 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import UsageError
+from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.environment.wheel_install import install_lock
@@ -79,7 +80,7 @@ def job_tests(source: Path) -> list[str]:
 def outcomes(report: Path) -> Outcomes:
     """Read how tests ended from pytest's report in JUnit's format."""
     found: Outcomes = {}
-    for case in ET.parse(report).iter("testcase"):  # noqa: S314  (as above)
+    for case in ET.parse(report).iter("testcase"):  # noqa: S314  (written by the pytest started here)
         children = {child.tag for child in case}
         ended = FAILED if children & {"failure", "error"} else SKIPPED if "skipped" in children else PASSED
         name = f"{case.get('classname')}::{case.get('name')}"
@@ -163,10 +164,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in worse:
         context.reporter.info(f"passes with --against alone: {name}")
     results = paths.dist / "tests" / f"upstream-{version}.json"
-    results.parent.mkdir(parents=True, exist_ok=True)
     of_wheels = {side: {"name": wheel.path.name, "sha256": wheel.sha256} for side, wheel in wheels.items()}
     kept = {"date": datetime.now(UTC).date().isoformat(), "wheels": of_wheels, "tests": tests, "outcomes": sides}
-    results.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    write_atomic(results, json.dumps(kept, indent=1) + "\n")
     context.reporter.info(f"results: {results}")
     return int(bool(worse) or not any(ended == PASSED for ended in sides["against"].values()))
 
