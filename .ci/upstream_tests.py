@@ -111,7 +111,7 @@ def run_tests(context: BuildContext, wheel: KernelWheel, source: Path, tests: Se
         checkout.mkdir()
         shutil.copytree(source / "tests", checkout / "tests")
         shutil.copyfile(source / "pyproject.toml", checkout / "pyproject.toml")
-        readable = [work / "venv", *([torch.debian.folder] if torch.debian else [])]
+        readable = [work / "venv", *torch.places]
         confine = sandbox.confine(environment.python, readable)
         # One worker, which is replaced if a test ends it.
         options = ["--numprocesses=1", f"--timeout={SECONDS}", "-p", "no:cacheprovider", "-q", "--tb=line"]

@@ -162,8 +162,7 @@ def make_predicate(target: Target, question: Question, options: BisectOptions, w
         else:
             python = layered_environment(environment, folder, context.logs)
             install_wheel(wheel, python, None, context.logs, wheels.unpacked)
-        packages = [folder, wheel, environment.python.absolute().parent.parent]
-        packages += [environment.debian.folder] if environment.debian else []
+        packages = [folder, wheel, environment.python.absolute().parent.parent, *environment.places]
         return Installed(python, needed, places.confine(context, python, packages, folder.parent / TEMPORARY))
 
     inherited = command_environment(os.environ, options.env)

@@ -57,6 +57,11 @@ class Environment:
     debian: DebianRoot | None = None
 
     @property
+    def places(self) -> list[Path]:
+        """Folders outside the venv that its programs read: the Debian root, if there is one."""
+        return [self.debian.folder] if self.debian else []
+
+    @property
     def foreign(self) -> bool:
         """Whether the environment cannot import the target's torch, so that another package answers in its place."""
         return self.torch_folder.parent != self.site_packages

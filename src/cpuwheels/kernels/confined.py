@@ -86,7 +86,7 @@ def confinement(
         *interpreter_places(python),
         python.parent.parent,
         environment.torch_folder,
-        *([environment.debian.folder] if environment.debian else []),
+        *environment.places,
         request.root / "cmake",
         gate.memgate,
         *toolchain_places(request.toolchain),

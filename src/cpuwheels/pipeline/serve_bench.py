@@ -106,7 +106,7 @@ def serve_bench(
             sides = _sides(wheels, environments, chosen)
             loads = next((side for side in sides if side.has_command), sides[0])
             readable = [each.python.parent.parent for each in environments]
-            readable += [torch.debian.folder for torch in torches.values() if torch.debian]
+            readable += [place for torch in torches.values() for place in torch.places]
             readable += [library for side in sides for library in side.preload]
             confine = sandbox.confine(environments[0].python, [*readable, *model_places(models.values())])
             for python in dict.fromkeys(each.python for each in environments):

@@ -120,7 +120,7 @@ def serve_script(
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=False, relock=False)
-        readable = [work / "venv", *([torch.debian.folder] if torch.debian else [])]
+        readable = [work / "venv", *torch.places]
         confine = sandbox.confine(environment.python, readable)
         setting = Setting(environment, work, context.logs, memory_share(), env, confine=confine)
         model = make_models(setting, [MODEL])[MODEL]

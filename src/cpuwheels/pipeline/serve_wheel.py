@@ -88,7 +88,7 @@ def serve_wheel(
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=options.locked, relock=options.relock)
-            readable = [work / "venv", *([torch.debian.folder] if torch.debian else []), *model_places(models.values())]
+            readable = [work / "venv", *torch.places, *model_places(models.values())]
             confine = sandbox.confine(environment.python, readable)
             require_products(environment.python, needed_variables(limit), context.logs / "preflight.log", confine)
             compiler = ""

@@ -114,8 +114,7 @@ def install_environment(
 
 def _confined_loading(context: BuildContext, environment: Environment, work: Path) -> Confine:
     """Return what confines commands of the environment that a wheel is installed in."""
-    packages = [work / "venv", environment.python.absolute().parent.parent]
-    packages += [environment.debian.folder] if environment.debian else []
+    packages = [work / "venv", environment.python.absolute().parent.parent, *environment.places]
     return confine_as(context, lambda python: load(python, packages, PROBES, work / "check"))
 
 
@@ -163,8 +162,7 @@ def sanitized_environment(
     limit = hold_onednn_back(context.reporter, here)
     cpu = Cpu("", here.features, [script], environment=needed_variables(limit))
     threads, tests = options.threads or usable_cpus().count, context.root / "tests" / "parity"
-    packages = [work / "venv", SCRIPTS, kernels, sanitizers.folder]
-    packages += [environment.debian.folder] if environment.debian else []
+    packages = [work / "venv", SCRIPTS, kernels, sanitizers.folder, *environment.places]
     return ParityEnvironment(
         trials=(Trial(cpu, options.level, threads),),
         site=kernels,
@@ -211,7 +209,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
     limit = hold_onednn_back(context.reporter, here)
     own = Cpu("", here.features, [python], environment=needed_variables(limit))
-    packages = [work / "venv", PROBES, SCRIPTS, *([environment.debian.folder] if environment.debian else [])]
+    packages = [work / "venv", PROBES, SCRIPTS, *environment.places]
     trials = [Trial(own, options.level, options.threads or usable_cpus().count)]
     wanted = [library for library in context.target.libraries if library.emulated and library.name in wheel.libraries]
     # Emulation shows neither speed nor races: few cases, and one thread.

@@ -131,7 +131,7 @@ def _side(context: BuildContext, wheel: KernelWheel, folder: Path, limit: Onednn
     environment = torch_environment(context, wheel.torch)
     python = separate_environment(environment, folder / "venv", context.lock(TOOLS_LOCK), context.logs)
     site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)
-    packages = [folder / "venv", SCRIPTS, *([environment.debian.folder] if environment.debian else [])]
+    packages = [folder / "venv", SCRIPTS, *environment.places]
     own, tests = folder / "temporary", context.root / "tests" / "parity"
     with storage_errors(own):
         own.mkdir(parents=True)

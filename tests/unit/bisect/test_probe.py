@@ -192,7 +192,7 @@ def test_a_command_gets_an_environment_of_its_own(
     monkeypatch.setattr(module, "read_wheel", lambda *_: SimpleNamespace(torch="2.13.0"))
     monkeypatch.setattr(module, "refuse_startup_code", lambda wheel: looked.append((wheel.name, list(done))))
     looked: list[tuple[str, list[object]]] = []
-    built = SimpleNamespace(python=tmp_path / "built" / "bin" / "python", debian=None)
+    built = SimpleNamespace(python=tmp_path / "built" / "bin" / "python", debian=None, places=[])
     monkeypatch.setattr(module, "torch_environment", lambda _, torch: built if torch == "2.13.0" else None)
     monkeypatch.setattr(module, "is_foreign", lambda _: foreign)
     monkeypatch.setattr(module, "this_cpu", lambda _: None)

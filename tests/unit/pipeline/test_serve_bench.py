@@ -56,7 +56,7 @@ class Steps:
             "this_cpu": lambda _: self.cpu,
             "hold_onednn_back": lambda *_: limit,
             "server_variables": self._variables,
-            "torch_environment": lambda _, torch: SimpleNamespace(version=torch, debian=None),
+            "torch_environment": lambda _, torch: SimpleNamespace(version=torch, debian=None, places=[]),
             "serving_environment": self._environment,
             "require_products": lambda _python, env, _log, _confine: self.products.append(env),
             "make_bench_models": self._models,

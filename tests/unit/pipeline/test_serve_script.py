@@ -42,7 +42,7 @@ class Servers:
             "open_context": lambda *_: context,
             "this_cpu": lambda _: None,
             "hold_onednn_back": lambda *_: None,
-            "torch_environment": lambda *_: SimpleNamespace(debian=None),
+            "torch_environment": lambda *_: SimpleNamespace(debian=None, places=[]),
             "serving_environment": lambda *_, **__: environment,
             "make_models": lambda *_: {"qwen3": base / "models" / "qwen3"},
             "serving": self._serving,

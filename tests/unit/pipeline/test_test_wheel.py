@@ -77,7 +77,7 @@ class Steps:
             "this_cpu": lambda _: HERE,
             "hold_onednn_back": lambda *_: self.limit,
             "usable_cpus": lambda: CpuLimit(6, "CPUs"),
-            "torch_environment": lambda _, torch: SimpleNamespace(name=f"with torch {torch}", debian=None),
+            "torch_environment": lambda _, torch: SimpleNamespace(name=f"with torch {torch}", debian=None, places=[]),
             "separate_environment": self._separate,
             "install_wheel": self._install,
             "compare_wheels": self._compare,
