@@ -23,8 +23,9 @@ BATCHES: Mapping[str, Sequence[tuple[int, int]]] = {
     "decode": [(1, 1), (1, 7), (1, 33), (1, 150)],
     "prefill": [(5, 5), (17, 17), (33, 65)],
     "mixed": [(3, 40), (1, 77), (18, 18), (1, 1)],
-    "split": [(1, 700), (1, 40), (1, 333), (1, 1)],
-    "split_mixed": [(1, 650), (37, 330), (1, 130)],
+    # Longer than what each of two threads gets, and by more than is left together.
+    "split": [(1, 1500), (1, 40), (1, 333), (1, 1)],
+    "split_mixed": [(1, 1700), (37, 330), (1, 130)],
 }
 """How many queries and keys each request has."""
 
@@ -135,6 +136,14 @@ def paged_attention_long(
 ) -> Call:
     """Queries and keys that are worked on in parts."""
     return attention_call(library, draw, Batch(dtype, [lengths], heads=(2, 1), size=512, spread=spread))
+
+
+@cases(*PLANNED, dtype=DTYPES, heads=[(2, 2), (4, 2), (3, 1)], queries=[130, 200])
+def paged_attention_prompt(
+    library: Any, draw: Draw, *, dtype: torch.dtype, heads: tuple[int, int], queries: int
+) -> Call:
+    """More queries of one request than a kernel takes at once, on each thread."""
+    return attention_call(library, draw, Batch(dtype, [(queries, queries + 9)], heads=heads))
 
 
 # Equal scores, one score above all others; values near the ends of the formats.

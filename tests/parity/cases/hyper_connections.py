@@ -47,7 +47,11 @@ def _weights(draw: Draw, size: tuple[int, int, int], count: int) -> tuple[torch.
     # Iterations, and an epsilon: one as in models, and one that shows where it is added.
     sinkhorn=[(1, 1e-6), (2, 0.05), (20, 1e-6)],
     scale=[1.0, 1e-3, 0.0],
-    where=lambda size, sinkhorn, scale, **_: scale == 1.0 or (size[2] < 1000 and sinkhorn[0] == 20),
+    # Softmax does not notice what is added to all logits; exp(200) is infinite.
+    shift=[0.0, 200.0],
+    where=lambda size, sinkhorn, scale, shift, **_: (
+        (scale == 1.0 or (size[2] < 1000 and sinkhorn[0] == 20)) and (not shift or (scale == 1.0 and size[2] < 100))
+    ),
     deep={"size": lambda st: st.tuples(st.integers(1, 40), st.integers(2, 9), st.integers(1, 300))},
 )
 def hc_pre_fused(
@@ -58,11 +62,13 @@ def hc_pre_fused(
     size: tuple[int, int, int],
     sinkhorn: tuple[int, float],
     scale: float,
+    shift: float,
 ) -> Call:
-    """Ordinary, small (where the norm's epsilon counts) and zero streams."""
+    """Ordinary, small (where the norm's epsilon counts) and zero streams; large logits of the mixing."""
     _, streams, _ = size
     x = draw.normal(size, dtype, scale)
     weight, base = _weights(draw, size, (2 + streams) * streams)
+    base[2 * streams :] += shift
     scales = draw.normal([3])
     iterations, epsilon = sinkhorn
 

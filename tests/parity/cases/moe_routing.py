@@ -123,7 +123,7 @@ def _biased(
     return Call(run, expected)
 
 
-@cases("biased_topk_cpu", dtype=[torch.float32], function=["sigmoid", "sqrtsoftplus"], zone=["low", "high"])
+@cases("biased_topk_cpu", dtype=DTYPES, function=["sigmoid", "sqrtsoftplus"], zone=["low", "high"])
 def biased_topk_saturated(library: Any, draw: Draw, *, dtype: torch.dtype, function: str, zone: str) -> Call:
     """Affinities near 0 and near 1, or large ones; the bias alone chooses."""
     tokens, experts, count = 17, 256, 8
@@ -171,7 +171,7 @@ def hash_topk(
     return _tabled(library, draw, dtype, sizes, function, tokens, shared, "ordinary")
 
 
-@cases("hash_topk_cpu", dtype=[torch.float32], function=["softmax", "sigmoid", "sqrtsoftplus"], zone=["low", "high"])
+@cases("hash_topk_cpu", dtype=DTYPES, function=["softmax", "sigmoid", "sqrtsoftplus"], zone=["low", "high"])
 def hash_topk_saturated(library: Any, draw: Draw, *, dtype: torch.dtype, function: str, zone: str) -> Call:
     """Affinities near 0 and near 1, or large ones."""
     return _tabled(library, draw, dtype, (256, 6), function, 17, 0, zone)

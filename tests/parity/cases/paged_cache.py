@@ -10,6 +10,7 @@ from cases.paged_batch import FP8, has_kernel
 from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact, Near
+from oracles.fp8_quantisation import ties
 from oracles.paged_cache import written
 
 BLOCKS = 5
@@ -91,6 +92,34 @@ def paged_cache_fp8(
         }
 
     return Call(run, expected)
+
+
+@cases(
+    "cpu_attn_reshape_and_cache",
+    "get_scheduler_metadata",
+    dtype=[torch.float32, torch.bfloat16, torch.float16],
+    cache=list(FP8),
+)
+def paged_cache_fp8_ties(library: Any, draw: Draw, *, dtype: torch.dtype, cache: str) -> Call:
+    """What lies between two numbers of the format becomes the one with the even code (IEEE 754, 4.3.1)."""
+    middles, even = ties(FP8[cache])
+    there = middles.to(dtype).double() == middles
+    x, codes = middles[there].to(dtype)[:192].view(-1, 1, 32), even[there].view(torch.uint8)[:192].view(-1, 32)
+    whole = draw.guarded(torch.zeros(1, 1, 64, 32, dtype=torch.uint8))
+    keys, values = whole.chunk(2, 2)
+    slots = torch.arange(len(x))
+
+    def write() -> None:
+        library.cpu_attn_reshape_and_cache(x, x, keys, values, slots, "vec", 1.0, 1.0, cache)
+
+    if not has_kernel(library, "vec", 32, dtype, cache):
+        return refused(write)
+
+    def run() -> dict[str, torch.Tensor]:
+        write()
+        return {"values": values[0, 0, : len(x)]}
+
+    return Call(run, lambda: {"values": Exact(codes)})
 
 
 @cases(

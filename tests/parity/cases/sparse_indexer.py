@@ -89,6 +89,30 @@ def fused_indexer_q_rope_quant_ties(library: Any, draw: Draw, *, exponent: int) 
     return Call(run, expected)
 
 
+@cases("fused_indexer_q_rope_quant_cpu", angle=[0, 1])
+def fused_indexer_q_rope_quant_rounds(library: Any, draw: Draw, *, angle: int) -> Call:
+    """What is turned is rounded to bfloat16 first: what is a little above half-way then goes to the even number."""
+    numbers = torch.arange(0x20, 0x7F, dtype=torch.uint8).view(torch.float8_e4m3fn).double()
+    middles = (numbers[1:] + numbers[:-1]) / 2
+    turned = middles[torch.arange(4 * 32) % len(middles)].reshape(1, 4, 32) * (1 + 2.0**-12)
+    plain = torch.zeros(1, 4, 96)
+    plain[..., 0] = fp8_cache.LARGEST
+    q = torch.cat([plain, turned], -1).float()
+    # No turn, and a quarter of one, which exchanges the two of a pair.
+    table = torch.cat([torch.full((1, 16), 1.0 - angle), torch.full((1, 16), float(angle))], -1)
+    pairs = turned.unflatten(-1, (16, 2))
+    if angle:
+        pairs = torch.stack([-pairs[..., 1], pairs[..., 0]], -1)
+    wanted = torch.cat([plain.double(), pairs.flatten(-2)], -1).bfloat16().to(torch.float8_e4m3fn).double()
+    out, weights = draw.output(q.shape, torch.float8_e4m3fn), draw.output((1, 4), torch.float32)
+
+    def run() -> dict[str, torch.Tensor]:
+        library.fused_indexer_q_rope_quant_cpu(torch.tensor([0]), q, table, out, torch.ones(1, 4), 1.0, 1.0, weights)
+        return {"out": out.double(), "scales": weights}
+
+    return Call(run, lambda: {"out": Exact(wanted), "scales": Exact(torch.ones(1, 4))})
+
+
 @cases(
     "fused_indexer_q_rope_quant_cpu",
     problem=["type", "table", "out", "out type", "weights", "weights out", "positions", "head", "rotated", "strided"],
