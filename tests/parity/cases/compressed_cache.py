@@ -23,7 +23,8 @@ PADDING = 32
 def _cache(draw: Draw, layout: fp8_cache.Layout, slots: int, block: int, *, padded: bool) -> tuple[torch.Tensor, ...]:
     """Return a cache of any bytes, with at least so many slots: all of its memory, and what an operator is given."""
     size = layout.block(block)
-    shape = (slots // block + 1, size + PADDING * padded)
+    # Part of a slot is bfloat16: each block begins at an even address.
+    shape = (slots // block + 1, size + size % 2 + PADDING * padded)
     whole = draw.guarded(draw.integers(shape, 0, 256, torch.uint8))
     return whole, whole[:, :size]
 

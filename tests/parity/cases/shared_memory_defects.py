@@ -55,6 +55,38 @@ def shm_all_gather_nothing(library: Any, draw: Draw) -> Call:  # noqa: ARG001
     return Call(run, lambda: {"out": Exact(nothing)})
 
 
+@cases("shm_allreduce", "shm_gather", "shm_all_gather", "shm_send_tensor_list", *MANAGER, size=[1, 15, 33, 50])
+def shm_reads_to_the_end(library: Any, draw: Draw, *, size: int) -> Call:
+    """Tensors that end where memory ends."""
+    sent = [draw.at_edge(draw.normal([size])) for _ in range(2)]
+    sums = [draw.at_edge(draw.normal([size])) for _ in range(2)]  # mapped, hence common to both ranks
+    before = [each.clone() for each in sums]
+    gathered, joined = (shared(draw.output((2, size), torch.float32)) for _ in range(2))
+    listed = shared(draw.output((size,), torch.float32))
+
+    def body(member: Member) -> None:
+        mine = sent[member.rank]
+        library.shm_allreduce(member.handle, sums[member.rank])
+        library.shm_gather(member.handle, mine, list(gathered) if member.rank == 0 else None, 0)
+        member.barrier.wait()
+        library.shm_all_gather(member.handle, mine, joined.view(-1) if member.rank == 0 else torch.empty(2 * size))
+        if member.rank == 0:
+            library.shm_send_tensor_list(member.handle, [mine], 1)
+        else:
+            listed.copy_(library.shm_recv_tensor_list(member.handle, 0)[0])
+
+    def run() -> dict[str, torch.Tensor]:
+        run_group(library, 2, 1, body, seconds=PATIENCE)
+        return {"sums": torch.stack(sums), "gathered": gathered, "joined": joined, "listed": listed}
+
+    def expected() -> dict[str, Exact]:
+        both = Exact(torch.stack(sent))
+        total = (before[0] + before[1]).expand(2, size)
+        return {"sums": Exact(total), "gathered": both, "joined": both, "listed": Exact(sent[0])}
+
+    return Call(run, expected)
+
+
 @cases("shm_send_tensor_list", "shm_recv_tensor_list", *MANAGER)
 def shm_send_tensor_list_to_two(library: Any, draw: Draw) -> Call:
     """One rank sends a list to each of two others."""
