@@ -66,7 +66,7 @@ def _some(draw: Draw, slots: torch.Tensor) -> torch.Tensor:
 def fused_qnorm_rope_kv_insert(
     library: Any, draw: Draw, *, dtype: torch.dtype, size: tuple[int, ...], scale: float, padded: bool
 ) -> Call:
-    """Queries of any magnitude are normalised; latent vectors of any magnitude are cached."""
+    """Queries of any magnitude are normalised; latent vectors of any magnitude are cached; a zero follows scales."""
     head, heads, padded_heads, tokens, cached, block = size
     plain = head - fp8_cache.ROTATED
     q, kv = draw.normal((tokens, heads, head), dtype, scale), draw.normal((tokens, head), dtype, scale)
@@ -84,7 +84,9 @@ def fused_qnorm_rope_kv_insert(
         )
         found = fp8_cache.read_latents(cache, written, block, plain)
         rest = layout.write(whole.clone(), written, block, 0, 0)
-        return {"q": out, "plain": found.plain, "scales": found.scales, "rotated": found.rotated, "rest": rest}
+        spare = layout.read(cache, written, block)[1][:, -1]
+        parts = {"plain": found.plain, "scales": found.scales, "rotated": found.rotated, "spare": spare}
+        return {"q": out, "rest": rest} | parts
 
     def expected() -> dict[str, Expected]:
         angles = table[positions].double()
@@ -105,6 +107,7 @@ def fused_qnorm_rope_kv_insert(
             "plain": fp8_cache.dequantised(tiles, FLOOR, flushed=True),
             "scales": fp8_cache.fits(tiles.abs().amax(-1), FLOOR, exact),
             "rotated": Near(value[:, plain:], magnitude[:, plain:]),
+            "spare": Exact(torch.zeros(len(written), dtype=torch.uint8)),
             "rest": Exact(untouched),
         }
 

@@ -41,19 +41,22 @@ def causal_conv1d_fwd_slots(library: Any, draw: Draw) -> Call:
 
 @cases("causal_conv1d_fwd_cpu", "causal_conv1d_update_cpu")
 def causal_conv1d_padding(library: Any, draw: Draw) -> Call:
-    """A sequence whose slot is the one that stands for padding leaves it as it is."""
-    weight, pools = draw.normal((CHANNELS, WIDTH), torch.bfloat16), [_pool(draw, 3) for _ in range(2)]
+    """A sequence whose slot is the one that stands for padding leaves it as it is, also in a batch of one length."""
+    names = ("fwd", "update", "batch")
+    weight, pools = draw.normal((CHANNELS, WIDTH), torch.bfloat16), [_pool(draw, 3) for _ in names]
     x, one = draw.normal((6, CHANNELS), torch.bfloat16).T, draw.normal((2, CHANNELS), torch.bfloat16)
+    batch = draw.normal((2, 3, CHANNELS), torch.bfloat16).transpose(1, 2)
     ends, slots = (torch.tensor(each, dtype=torch.int32) for each in ([0, 3, 6], [0, 2]))
     goes_on, pad = torch.tensor([True, True]), 2
 
     def run() -> dict[str, torch.Tensor]:
         library.causal_conv1d_fwd_cpu(x, weight, None, pools[0], ends, slots, goes_on, False, pad, False)
         library.causal_conv1d_update_cpu(one, pools[1], weight, None, False, None, slots, pad, False)
-        return {"fwd": pools[0][2], "update": pools[1][2]}
+        library.causal_conv1d_fwd_cpu(batch, weight, None, pools[2], None, slots, goes_on, False, pad, False)
+        return dict(zip(names, [each[2] for each in pools], strict=True))
 
     ones = torch.ones(CHANNELS, WIDTH - 1, dtype=torch.bfloat16)
-    return Call(run, lambda: {"fwd": Exact(ones), "update": Exact(ones)})
+    return Call(run, lambda: dict.fromkeys(names, Exact(ones)))
 
 
 @cases("causal_conv1d_fwd_cpu", pooled=[False, True])

@@ -36,13 +36,14 @@ class Layer:
     bias: torch.Tensor
 
     def expected(
-        self, first: int, end: int, state: torch.Tensor, *, normalise: bool, threshold: float = 20.0
+        self, first: int, end: int, state: torch.Tensor, *, normalise: bool, threshold: float = 20.0, beta: float = 1.0
     ) -> list[tuple[Near, Near]]:
         """Return what comes out of each token of one sequence, and the state after it."""
         query, key = self.query[first:end].double(), self.key[first:end].double()
         if normalise:
             query, key = delta_rule.normalised(query, EPSILON), delta_rule.normalised(key, EPSILON)
-        decay = delta_rule.decay(self.rate.double(), self.a[first:end].double(), self.bias.double(), threshold)
+        a, bias = self.a[first:end].double(), self.bias.double()
+        decay = delta_rule.decay(self.rate.double(), a, bias, threshold, beta)
         strength = torch.sigmoid(self.b[first:end].double())
         value = self.value[first:end].double()
         return list(delta_rule.gated_delta_rule(query, key, value, decay.value, strength, state.double()))
@@ -230,6 +231,11 @@ def fused_sigmoid_gating_delta_rule_update_cpu_sizes(library: Any, draw: Draw, *
 @cases("fused_sigmoid_gating_delta_rule_update_cpu", threshold=[20.0, 0.5])
 def fused_sigmoid_gating_delta_rule_update_cpu_threshold(library: Any, draw: Draw, *, threshold: float) -> Call:
     """Softplus is linear from the threshold on."""
+    return softplus(library, draw, threshold=threshold)
+
+
+def softplus(library: Any, draw: Draw, *, threshold: float = 20.0, beta: float = 1.0) -> Call:
+    """Return a call whose states show what softplus gives."""
     batch, heads, sizes = 3, (2, 4), (8, 16)
     layer = draw_layer(draw, batch, heads, sizes, torch.bfloat16, torch.float32, normalise=True, mixed=False)
     layer.b.zero_()
@@ -241,14 +247,13 @@ def fused_sigmoid_gating_delta_rule_update_cpu_threshold(library: Any, draw: Dra
         parts = (layer.query[None], layer.key[None], layer.value[None], layer.a, layer.b)
         ends, slots = offsets((1,) * batch), torch.arange(batch, dtype=torch.int32)
         library.fused_sigmoid_gating_delta_rule_update_cpu(
-            layer.rate, layer.bias, *parts, pooled, slots, ends, True, 1.0, threshold
+            layer.rate, layer.bias, *parts, pooled, slots, ends, True, beta, threshold
         )
         return {"state_whole": pooled}
 
     def expected() -> Mapping[str, Expected]:
-        rows = [
-            layer.expected(row, row + 1, pooled[row], normalise=True, threshold=threshold)[0] for row in range(batch)
-        ]
+        options: dict[str, Any] = {"normalise": True, "threshold": threshold, "beta": beta}
+        rows = [layer.expected(row, row + 1, pooled[row], **options)[0] for row in range(batch)]
         return {"state_whole": together([new for _, new in rows], sizes[0])}
 
     return Call(run, expected)

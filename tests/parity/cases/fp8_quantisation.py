@@ -107,24 +107,6 @@ def static_scaled_fp8_quant_extreme(library: Any, draw: Draw, *, dtype: torch.dt
     return _static(library, draw.output((4, 83), out), draw.guarded(x), scale, scale)
 
 
-@cases(STATIC, takes=TAKES, dtype=DTYPES, out=FORMATS, scale=[1.0, 0.25])
-def static_scaled_fp8_quant_ties(
-    library: Any, draw: Draw, *, dtype: torch.dtype, out: torch.dtype, scale: float
-) -> Call:
-    """What lies between two numbers of the format becomes the one with the even code (IEEE 754, 4.3.1)."""
-    middles, even = oracle.ties(out)
-    x = (middles * scale).to(dtype)
-    there = x.double() == middles * scale
-    x, even = x[there][None], even[there][None]
-    got = draw.output(x.shape, out)
-
-    def run() -> dict[str, torch.Tensor]:
-        library.static_scaled_fp8_quant(got, draw.guarded(x), torch.tensor([scale]), None)
-        return {"out": got}
-
-    return Call(run, lambda: {"out": Exact(even)})
-
-
 @cases(STATIC, takes=TAKES, dims=[3, 4])
 def static_scaled_fp8_quant_batches(library: Any, draw: Draw, *, dims: int) -> Call:
     """Rows of more than two dimensions, and a longer output, whose rest stays as it is."""

@@ -19,7 +19,7 @@ BF16, INT8_W8A8, FP8_W8A16, INT4_W4A8, MXFP4, FP8_W8A8 = range(6)
 """Ways to compute, by the numbers that the operator knows."""
 # Tokens, experts, experts of a token: one to five tokens of an expert on average, where kernels do without brgemm up
 # to four, and more than the 32 that are one block.
-ROUTES = [(1, 3, 2), (3, 3, 2), (9, 2, 1), (17, 3, 2), (70, 2, 1)]
+ROUTES = [(1, 3, 2), (3, 4, 3), (9, 2, 1), (17, 4, 3), (70, 2, 1)]
 # Hidden and inner size; blocks have 32.
 WIDTHS = [(32, 64), (160, 96), (64, 192)]
 PLAIN_WIDTHS = [(32, 64), (64, 192), (256, 64), (256, 288)]

@@ -89,7 +89,7 @@ def _gumbel(library: Any, logits: torch.Tensor, seeds: torch.Tensor) -> Call:
 
 def _seeds(draw: Draw, rows: int) -> torch.Tensor:
     seeds = draw.integers([rows], -(2**62), 2**62)
-    edges = torch.tensor([0, 1, -1, 2**63 - 1, -(2**63)])[:rows]
+    edges = torch.tensor([-1, 0, 1, 2**63 - 1, -(2**63)])[:rows]
     seeds[: len(edges)] = edges
     return seeds
 

@@ -45,6 +45,12 @@ def shm_allreduce(library: Any, draw: Draw, *, dtype: torch.dtype, group: tuple[
     return _allreduce(library, draw, dtype, group, SIZES)
 
 
+@cases("shm_allreduce", *MANAGER, dtype=[torch.float32], ranks=[4, 8])
+def shm_allreduce_many(library: Any, draw: Draw, *, dtype: torch.dtype, ranks: int) -> Call:
+    """The other numbers of ranks for which there are sums: vectors, a rest, and both."""
+    return _allreduce(library, draw, dtype, (ranks, 1), (16, 5, 1000))
+
+
 @cases("shm_allreduce", *MANAGER, dtype=[torch.float32], sizes=[LONG])
 def shm_allreduce_long(library: Any, draw: Draw, *, dtype: torch.dtype, sizes: tuple[int, ...]) -> Call:
     """As much as a buffer holds, one more, and several buffers."""

@@ -86,7 +86,7 @@ def _vectors(draw: Draw, tokens: int, count: int, block: int, *, padded: bool, s
 
 
 def _attention(library: Any, draw: Draw, q: torch.Tensor, parts: list[Vectors], **more: Any) -> Call:
-    """Prepare a call; ``more`` may have the sinks."""
+    """Prepare a call; ``more`` may have the sinks, and what of the vectors counts."""
     _, heads, _ = q.shape
     window, compressed = parts
     sink = more.get("sink", draw.normal([heads]))
@@ -108,7 +108,8 @@ def _attention(library: Any, draw: Draw, q: torch.Tensor, parts: list[Vectors], 
         return {"out": out}
 
     def expected() -> dict[str, Near]:
-        latents, valid = torch.cat([part.latents for part in parts], 1), torch.cat([part.valid for part in parts], 1)
+        seen = more.get("seen", parts)
+        latents, valid = torch.cat([part.latents for part in seen], 1), torch.cat([part.valid for part in seen], 1)
         return {"out": sparse_mla.attend(q.double(), latents, valid, sink.double(), SCALE)}
 
     return Call(run, expected)
@@ -159,6 +160,24 @@ def flash_mla_with_kvcache_nothing(library: Any, draw: Draw, *, heads: int) -> C
         part.slots[1] = -1
     q = draw.normal((3, heads, HEAD), torch.bfloat16)
     return _attention(library, draw, q, [window, compressed])
+
+
+@cases("flash_mla_with_kvcache_cpu", heads=[1, 17])
+def flash_mla_with_kvcache_infinite(library: Any, draw: Draw, *, heads: int) -> Call:
+    """A vector whose logits are all -infinity has no weight: a token that reads nothing else gets zeros, too."""
+    window, compressed = (_vectors(draw, 3, count, 16, padded=False) for count in (40, 40))
+    for part in (window, compressed):
+        part.slots[1] = -1
+    unseen = [Vectors(part.cache, part.block, part.slots.clone()) for part in (window, compressed)]
+    q = draw.normal((3, heads, HEAD), torch.bfloat16)
+    q[..., -1] = 1.0
+    used, free = set(window.slots.flatten().tolist()), range(len(window.cache) * window.block)
+    slot = torch.tensor([next(slot for slot in free if slot not in used)])
+    data = torch.zeros(LAYOUT.data, dtype=torch.uint8)
+    data[PLAIN:].view(torch.bfloat16)[-1] = -torch.inf
+    LAYOUT.write(window.cache, slot, window.block, data, 127)
+    window.slots[1, 7] = slot
+    return _attention(library, draw, q, [window, compressed], seen=unseen)
 
 
 @cases("flash_mla_with_kvcache_cpu", size=[(2, 3, 20, 5)])

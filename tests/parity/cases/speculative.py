@@ -200,6 +200,7 @@ def copy_and_expand_dflash_inputs(
     table = draw.integers((requests, blocks), 0, 2**31 // block_size - 1, torch.int32)
     new = draw.integers([requests], 0, 1000)
     lost = (draw.uniform([requests], 0, 1) * counts).long()
+    lost[1::4] = counts[1::4]  # all are rejected: the new token stands behind the first one
     outputs = {
         "tokens": draw.output([requests * width], torch.int64),
         "context_positions": draw.output([total], torch.int64),
@@ -228,7 +229,7 @@ def copy_and_expand_dflash_inputs(
         return outputs
 
     def expected() -> Mapping[str, Exact]:
-        ends = starts[1:] - 1 - (lost if rejected == "used" else 0)
+        ends = (starts[1:] - 1 - (lost if rejected == "used" else 0)).maximum(starts[:-1])
         query = [[int(positions[end]) + 1 + step for step in range(width)] for end in ends]
         rows = table.tolist()
         owners = torch.arange(requests).repeat_interleave(counts).tolist()

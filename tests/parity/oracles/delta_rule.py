@@ -13,21 +13,22 @@ import torch
 from harness.expected import Near
 
 
-def decay(rate: torch.Tensor, a: torch.Tensor, bias: torch.Tensor, threshold: float = 20.0) -> Near:
+def decay(rate: torch.Tensor, a: torch.Tensor, bias: torch.Tensor, threshold: float = 20.0, beta: float = 1.0) -> Near:
     """Return log alpha = -e^rate log(1 + e^(a + bias)) (Yang et al. 2024, arXiv:2412.06464, section 3.4).
 
     Above the threshold, a + bias is taken for log(1 + e^(a + bias)), as the operator's schema says. The 1 is one of
-    the terms.
+    the terms. With beta it is log(1 + e^(beta (a + bias))) / beta, as in torch.nn.Softplus.
 
     Args:
         rate: float64, (heads,).
         a: float64, (tokens, heads).
         bias: float64, (heads,).
         threshold: From where on softplus is linear.
+        beta: How steep softplus is.
     """
-    total = a + bias
+    total = beta * (a + bias)
     softplus = torch.where(total > threshold, total, torch.logaddexp(total, torch.zeros_like(total)))
-    return Near(-rate.exp() * softplus, rate.exp() * (1 + softplus))
+    return Near(-rate.exp() * softplus / beta, rate.exp() * (1 + softplus) / beta)
 
 
 def normalised(x: torch.Tensor, epsilon: float) -> torch.Tensor:
