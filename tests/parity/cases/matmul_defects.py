@@ -70,6 +70,20 @@ def fp8_scaled_mm_unpacked_rows(library: Any, draw: Draw) -> Call:  # noqa: ARG0
     return Call(run, lambda: {"out": Exact(x @ weight.T)})
 
 
+@cases("fp8_scaled_mm_with_quant", static=[False, True], inputs=[31, 33, 95])
+def fp8_scaled_mm_odd_inputs(library: Any, draw: Draw, *, static: bool, inputs: int) -> Call:  # noqa: ARG001
+    """An unpacked weight, and inputs in bfloat16 that are no multiple of 32; the largest is the last."""
+    rows = 3 if static else 1
+    x, weight = torch.ones(rows, inputs, dtype=torch.bfloat16), torch.ones(32, inputs).to(torch.float8_e4m3fn)
+    x[:, -1] = 448  # the largest number of E4M3: the scale is 1 either way
+    scale, scales = torch.ones(1) if static else None, torch.ones(32, 1)
+
+    def run() -> dict[str, torch.Tensor]:
+        return {"out": library.fp8_scaled_mm_with_quant(x, scale, not static, weight, scales, None, torch.float32)}
+
+    return Call(run, lambda: {"out": Exact(torch.full((rows, 32), inputs - 1 + 448.0))})
+
+
 @cases("float8_linear_prepack_cpu")
 def float8_linear_prepack_scales(library: Any, draw: Draw) -> Call:
     """Scales of one dimension keep it."""
