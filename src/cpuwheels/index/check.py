@@ -160,7 +160,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         wheel = Path(name) / entry.filename
         wheel.write_bytes(content)
         try:
-            found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target)
+            found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target, listed=True)
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return

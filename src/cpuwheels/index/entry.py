@@ -107,7 +107,12 @@ class Entry(Strict):
 
 
 def read_entry(
-    wheel: Path, *, commit: str | None = None, target: str | None = None, now: datetime | None = None
+    wheel: Path,
+    *,
+    commit: str | None = None,
+    target: str | None = None,
+    now: datetime | None = None,
+    listed: bool = False,
 ) -> tuple[Entry, bytes]:
     """Return what an index says of a wheel, and its ``METADATA``.
 
@@ -116,13 +121,14 @@ def read_entry(
         commit: Of its source, if the wheel does not contain it.
         target: Target id, if the wheel does not contain it.
         now: When it is published.
+        listed: Whether an index lists it already, so that an earlier version may have built it.
 
     Raises:
         PublishError: It does not exist, or is not a wheel of vLLM that is what its name says.
     """
     if not wheel.exists():
         raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
-    found = read_wheel(wheel)
+    found = read_wheel(wheel, listed=listed)
     try:
         digest, size = file_digest(wheel), wheel.stat().st_size
     except OSError as error:

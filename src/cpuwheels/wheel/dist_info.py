@@ -38,6 +38,16 @@ def record_digest(digest: bytes) -> str:
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
+def hex_digest(recorded: str) -> str:
+    """Return a sha256 as 64 hex digits, from what ``RECORD`` has; empty if that is none."""
+    kind, _, text = recorded.partition("=")
+    try:
+        digest = base64.urlsafe_b64decode(f"{text}=") if kind == "sha256" else b""
+    except ValueError:
+        return ""
+    return digest.hex()
+
+
 def content_digest(content: bytes) -> str:
     """Return the sha256 of a file's content as ``RECORD`` writes it."""
     return record_digest(hashlib.sha256(content).digest())
