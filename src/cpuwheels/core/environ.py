@@ -71,4 +71,7 @@ def _varied(*, network: bool) -> dict[str, str]:
     if not (library := os.environ.get(LIBRARY)):
         return {}
     names = (LIBRARY, ORDER) if network else (LIBRARY, ORDER, AHEAD)
-    return {"LD_PRELOAD": library} | {name: os.environ[name] for name in names if name in os.environ}
+    # Programs of another machine, which QEMU runs, cannot load it.
+    return {"LD_PRELOAD": library, "QEMU_UNSET_ENV": "LD_PRELOAD"} | {
+        name: os.environ[name] for name in names if name in os.environ
+    }

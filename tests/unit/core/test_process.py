@@ -107,6 +107,7 @@ def test_every_command_of_a_second_build_loads_its_library(monkeypatch: pytest.M
         monkeypatch.setenv(name, value)
     found = {LIBRARY: "/lib.so", AHEAD: "5", ORDER: "7", "LD_PRELOAD": "/lib.so"}
     assert found.items() <= closed_environment().items()
+    assert closed_environment()["QEMU_UNSET_ENV"] == "LD_PRELOAD", "emulated programs cannot load it"
     network = closed_environment(network=True)
     assert AHEAD not in network, "with another time certificates are not valid"
     assert (network["LD_PRELOAD"], network[ORDER]) == ("/lib.so", "7")

@@ -241,7 +241,11 @@ AXES = (
     Axis("environment", "more environment variables, such as CFLAGS and MAKEFLAGS", _environment),
     Axis("store", "stores that hold only what was fetched, so that everything else is made anew", _store),
     Axis("compiler-cache", "without the compiler cache, or with it", _compiler_cache),
-    Axis("toolchain", "the machine's own compiler in place of the pinned one, where both are the same", _toolchain),
+    Axis(
+        "toolchain",
+        "the machine's own compiler; never varied yet, since a wheel names its compiler by content",
+        _toolchain,
+    ),
     Axis("python", "another Python, of 3.11 to 3.13, that runs cpuwheels", _python),
 )
 """In the order in which they are applied and listed."""
