@@ -13,6 +13,7 @@ from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.pipeline.variation.machine import Machine
 from cpuwheels.pipeline.variation.second_build import SecondBuildError, arrange, second_build
+from cpuwheels.toolchain.native_helpers import cpu_at_hand
 from cpuwheels.verification.parity.reports import write_files
 from cpuwheels.verification.reproducibility import compare_wheels
 from cpuwheels.verification.verified import VERIFY, Verified, differing
@@ -59,6 +60,7 @@ def verify_wheel(
     context = open_context(paths, matrix, matrix.buildable(target), options, reporter)
     with storage_errors(first):
         sha256 = file_digest(first)
+    cpu = cpu_at_hand(context.store)
     began, started = datetime.now(UTC), time.monotonic()
     wanted = arrange(context, axes, machine)
     try:
@@ -74,7 +76,7 @@ def verify_wheel(
         target=target,
         moment=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - started, 2),
-        machine=machine.description,
+        machine=", ".join(filter(None, [machine.description, cpu.model if cpu else ""])),
         varied=happened.varied,
         not_varied=happened.not_varied,
         count=len(differences),
