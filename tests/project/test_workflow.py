@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -209,7 +210,7 @@ class TestNightly:
 
     def test_nothing_of_an_input_is_part_of_a_script(self, workflow: Path) -> None:
         scripts = "\n".join(step["run"] for step in steps_of(workflow) if "run" in step)
-        assert set(re.findall(r"\$\{\{ *(\S+) *\}\}", scripts)) <= {"matrix.target"}
+        assert set(re.findall(r"\$\{\{ *(\S+) *\}\}", scripts)) <= {"matrix.target", "matrix.options"}
 
 
 def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,6 +223,32 @@ def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.Ca
     ready = [target for target in load_matrix(project_root).targets if target.is_ready]
     assert [row["target"] for row in rows] == [target.id for target in ready]
     assert all(RUNNERS.fullmatch(row["runner"]) for row in rows)
+    assert sorted(row["options"] for row in rows) == ["", *["--no-verify"] * (len(rows) - 1)]
     native = {row["target"]: row["runner"] for row in rows}
     assert native["arm"].endswith("-arm")
     assert native["macos"].startswith("macos")
+
+
+def test_each_target_has_its_night(
+    project_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machines of GitHub remember nothing, so that the day says whose wheel is built a second time."""
+    turns = []
+    for day in range(1, 9):
+
+        class Day(datetime):
+            today = day
+
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> datetime:
+                return datetime(2026, 11, cls.today, 3, tzinfo=tz)
+
+        monkeypatch.setattr("cpuwheels.cli.project.datetime", Day)
+        with pytest.raises(SystemExit):
+            main(["--root", str(project_root), "matrix", "--github"])
+        rows = json.loads(capsys.readouterr().out)["include"]
+        turns += [row["target"] for row in rows if row["options"] == ""]
+    ready = [target.id for target in load_matrix(project_root).targets if target.is_ready]
+    assert len(turns) == 8
+    assert turns[:4] == turns[4:]
+    assert sorted(turns[:4]) == sorted(ready)

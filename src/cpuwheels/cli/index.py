@@ -82,6 +82,7 @@ class _Nightly(TypedDict):
     commit: str | None
     part: NightlyPart
     wheels: Path | None
+    verify: bool
 
 
 @click.command()
@@ -102,6 +103,7 @@ class _Nightly(TypedDict):
 @click.option("--build", "part", flag_value="build", type=str, help="Build and test; --publish publishes.")
 @click.option("--publish", "part", flag_value="publish", type=str, help="Publish what --build left; nothing is built.")
 @click.option("--wheels", type=_PATH, help="With --publish: where --build left them (default: dist/nightly/ready).")
+@click.option("--no-verify", "verify", flag_value=False, default=True, help="Build no wheel a second time.")
 @UNSANDBOXED
 @_ADDRESS
 @without_credentials(when=lambda options: options["part"] != "publish")
@@ -135,6 +137,8 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
             stream.write(summary.as_markdown())
     Console().print(outcome_table(summary))
     reporter.info(f"{summary.as_line()}; summary: {folder / 'summary.json'}")
+    if (second := summary.second_build) and second.state == "differs":
+        reporter.announce(f"the second build of {second.source[:9]} {second.target} differs: {second.text}")
     lines = [
         f"{one.source[:9]} {one.target}: {one.reason} {one.kept}".rstrip() for one in summary.outcomes if one.reason
     ]

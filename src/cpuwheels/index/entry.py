@@ -15,6 +15,7 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Commit, Sha256, Strict
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.wheel_file import PLAIN, read_wheel
+from cpuwheels.verification.verified import AxisName  # noqa: TC001  (pydantic reads the annotations)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,6 +58,20 @@ _MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 Moment = Annotated[str, _MOMENT]
 """ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
 
+
+class Reproduced(Strict):
+    """What came of a second build in other circumstances."""
+
+    state: Literal["reproduced", "differs"]
+    """Whether it gave the same bytes."""
+    moment: Moment
+    """When it was done."""
+    varied: tuple[AxisName, ...] = Field(max_length=100)
+    """What was different."""
+    not_varied: tuple[AxisName, ...] = Field(default=(), max_length=100)
+    """What was to be different, and could not be there."""
+
+
 VersionText = Annotated[str, StringConstraints(max_length=128), AfterValidator(lambda text: str(Version(text)))]
 """PEP 440; releases have a folder of this name."""
 
@@ -98,6 +113,8 @@ class Entry(Strict):
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
     """None if it was not measured."""
+    reproduced: Reproduced | None = None
+    """None if no second build was made yet."""
     sandbox: Annotated[str, StringConstraints(pattern=r"^[A-Za-z ,-]*$", max_length=80)] = ""
     """What confined upstream's code, as the build record has it; empty if no record says it."""
     lock: Lock | None = None

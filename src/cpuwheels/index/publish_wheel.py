@@ -75,7 +75,7 @@ def publish_wheel(
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox")}
+    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox", "reproduced")}
     known["gaps"] = entry.gaps if found.parity == "not run" else found.gaps
     known |= {"lock": lock, "speed": speed}
     entry = _with_reports(entry, {**known, "beside": tuple(sorted(found.files))})

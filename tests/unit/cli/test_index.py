@@ -13,7 +13,7 @@ from cpuwheels.cli import main
 from cpuwheels.config.options import NightlyOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import NightlyError, PostponedError, PublishError, UsageError
-from cpuwheels.index.nightly.summary import Outcome, State, Summary
+from cpuwheels.index.nightly.summary import Outcome, SecondBuild, State, Summary
 
 A, B = "a" * 40, "b" * 40
 
@@ -75,6 +75,20 @@ class Nights:
 @pytest.fixture
 def nights(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     return Nights(tmp_path, project_root, monkeypatch)
+
+
+def test_a_second_build_that_differs_is_noted(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    came = SecondBuild(source="a" * 40, target="x86", state="differs", text="in 3 places")
+    job = nights._job
+
+    def run(*arguments: Any) -> Summary:
+        return job(*arguments).model_copy(update={"second_build": came})
+
+    monkeypatch.setattr("cpuwheels.index.nightly.job.run_nightly", run)
+    assert nights.run() == 0
+    assert "the second build of aaaaaaaaa x86 differs: in 3 places" in capsys.readouterr().err
 
 
 def test_a_job_leaves_its_summary(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from cpuwheels.config.host import is_foreign
@@ -19,6 +20,7 @@ from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.index.nightly.queue import WRONG, Made
 from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, own_copy, ready_folder
+from cpuwheels.index.nightly.second_build import build_again
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.index.reports import NAMES
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.nightly.plan import Job
+    from cpuwheels.index.nightly.summary import SecondBuild
 
 KEPT = "kept"
 """Folder of what was not published, below the job's own."""
@@ -60,6 +63,7 @@ class WheelMaker:
         reporter: Reports the steps of each wheel on its console.
         address: Where the users of the index reach it.
         version_of: Returns the version of a source, as its history says it; a wheel with another one is refused.
+        turn: Target whose first wheel stays in its folder, for `second_build`.
     """
 
     def __init__(
@@ -73,10 +77,13 @@ class WheelMaker:
         address: str | None = None,
         *,
         version_of: Callable[[str], str] | None = None,
+        turn: str | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
         self._address, self._version_of = address, version_of
+        self._turn = turn
+        self._waiting: tuple[Job, Path] | None = None
 
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
@@ -89,9 +96,30 @@ class WheelMaker:
             ServeError: A server with the wheel does not answer as it should; likewise.
             CpuwheelsError: Any stage's own error.
         """
-        made = self._publish(job, self._tested(job))
-        self._clear(job)
+        wheel = self._tested(job)
+        made = self._publish(job, wheel)
+        if job.target == self._turn and self._waiting is None:
+            self._waiting = (job, wheel)
+        else:
+            self._clear(job)
         return made
+
+    def second_build(self) -> SecondBuild | None:
+        """Build the wheel whose turn it is a second time, and publish what came of it; None if it was not made.
+
+        Whatever comes of it, the wheel stays published.
+        """
+        if self._waiting is None:
+            return None
+        job, wheel = self._waiting
+        options, tell = self._options, partial(self._tell, job, wheel)
+        came = build_again(self._own(job), self._matrix, options, job, wheel, self._reporter, tell)
+        self._clear(job)
+        return came
+
+    def _tell(self, job: Job, wheel: Path) -> None:
+        """Publish what came of a second build: the wheel again, with one more report."""
+        self._publish(job, wheel)
 
     def _tested(self, job: Job) -> Path:
         """Build and test a wheel, and return it.
@@ -228,9 +256,15 @@ class WheelBuilder(WheelMaker):
             CpuwheelsError: As for `WheelMaker.make`.
         """
         wheel = self._tested(job)
-        leave_wheel(self._places.dist / READY, job, wheel)
+        ready = self._places.dist / READY
+        leave_wheel(ready, job, wheel)
         self._clear(job)
+        if job.target == self._turn and self._waiting is None:
+            self._waiting = (job, ready_folder(ready, job) / wheel.name)
         return Made(wheel.name, "built")
+
+    def _tell(self, job: Job, wheel: Path) -> None:
+        """Leave it to the publisher: the report is next to the wheel."""
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
         """Put the files of a wheel that could not be made into a folder, and leave the reason to the publisher."""

@@ -20,23 +20,29 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import (
     CompileError,
     CpuwheelsError,
+    DiskFullError,
     NightlyError,
     ParityError,
+    PostponedError,
     PublishError,
     ServeError,
     UsageError,
 )
 from cpuwheels.index.bucket import Folder
+from cpuwheels.index.check import check_index
 from cpuwheels.index.nightly import worker as module
 from cpuwheels.index.nightly.plan import Job
 from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher, commit_of
+from cpuwheels.pipeline.variation.axes import AXES
+from cpuwheels.pipeline.variation.second_build import SecondBuildError
 from cpuwheels.verification.benchmark.compare import CaseTimes, OperatorSpeed
 from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest
+from cpuwheels.verification.verified import Verified
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from fake_builds import PLACE, Builds
-from sample_results import answered, case, library, parity, serving
+from sample_results import answered, case, library, parity, serving, verified
 
 MADE = "2026-11-22T10:00:00Z"
 
@@ -65,11 +71,29 @@ class Night:
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.check_wheel", self._check)
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.compare_speed", self._time)
         monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", self._serve)
+        monkeypatch.setattr("cpuwheels.pipeline.verify.verify_wheel", self._verify)
+        self.verified: list[tuple[Any, ...]] = []
+        self.verify_error: Exception | None = None
+        self.differing: tuple[str, ...] = ()
 
     @property
     def maker(self) -> WheelMaker:
         options = BuildOptions(memory="8G", source="another")
         return WheelMaker(self.paths, self.matrix, Folder(self.index), options, "deep", self.reporter)
+
+    def maker_of(self, turn: str) -> WheelMaker:
+        options = BuildOptions(memory="8G", source="another")
+        return WheelMaker(self.paths, self.matrix, Folder(self.index), options, "deep", self.reporter, turn=turn)
+
+    def _verify(
+        self, paths: Paths, _matrix: object, name: str, options: BuildOptions, path: Path, axes: Any, _: object
+    ) -> Verified:
+        self.verified.append((paths.dist, name, options, path.read_bytes(), [axis.name for axis in axes]))
+        if self.verify_error:
+            raise self.verify_error
+        found = verified(*self.differing, wheel=path.name, sha256=file_digest(path))
+        path.with_name("verify.json").write_text(found.as_text())
+        return found
 
     def latest(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.index / "latest" / "x86.json").read_text())
@@ -201,6 +225,78 @@ def test_a_wheel_that_cannot_be_timed_is_published_without(night: Night, story: 
     assert told[fault] in story.getvalue()
 
 
+class TestSecondBuilds:
+    """The first wheel of the target whose turn it is; the wheel stays published whatever comes of it."""
+
+    def test_the_wheel_is_built_again_and_the_index_tells_of_it(self, night: Night) -> None:
+        maker = night.maker_of("x86")
+        made = maker.make(job())
+        assert night.latest()["reproduced"] is None
+        (built,) = night.paths.dist.rglob("*.whl")
+        content = built.read_bytes()
+        came = maker.second_build()
+        assert came is not None
+        assert (came.source, came.target, came.state) == (f"{1:040x}", "x86", "reproduced")
+        assert came.text.startswith("two builds, the same bytes")
+        options = BuildOptions(memory="8G", source=f"{1:040x}")
+        assert night.verified == [
+            (night.paths.dist / f"x86-{0:012x}", "x86", options, content, [axis.name for axis in AXES])
+        ]
+        latest = night.latest()
+        assert (latest["filename"], latest["reproduced"]["state"]) == (made.wheel, "reproduced")
+        assert (latest["parity"], latest["served"]) == ("passed in part", "passed"), "they stay"
+        assert "verify.json" in latest["beside"]
+        assert check_index(Folder(night.index)) == []
+        assert list(night.paths.dist.iterdir()) == []
+
+    def test_only_the_first_wheel_of_the_target(self, night: Night) -> None:
+        maker = night.maker_of("x86")
+        commits = (2 << 156, 1 << 156)  # folders are named after their first digits
+        for number in commits:
+            maker.make(job(number))
+        came = maker.second_build()
+        assert came is not None
+        assert came.source == f"{commits[0]:040x}"
+        assert len(night.verified) == 1
+        assert list(night.paths.dist.iterdir()) == []
+
+    def test_no_wheel_of_another_target(self, night: Night) -> None:
+        maker = night.maker_of("arm")
+        maker.make(job())
+        assert list(night.paths.dist.iterdir()) == []
+        assert maker.second_build() is None
+        assert night.verified == []
+
+    def test_one_that_differs_is_published_as_such(self, night: Night, story: io.StringIO) -> None:
+        maker = night.maker_of("x86")
+        maker.make(job())
+        night.differing = ("vllm/_C.abi3.so",)
+        came = maker.second_build()
+        assert came is not None
+        assert came.state == "differs"
+        assert night.latest()["reproduced"]["state"] == "differs"
+        assert "x86: differs: two builds that differ in umask, hostname" in story.getvalue()
+
+    @pytest.mark.parametrize(
+        ("error", "state", "text"),
+        [
+            (PostponedError("the time is up"), "postponed", "the time is up"),
+            (SecondBuildError(27), "failed", "the second build ended with status 27"),
+            (DiskFullError("the disk is full"), "failed", "the disk is full"),
+        ],
+    )
+    def test_none_that_came_about_changes_nothing(self, night: Night, error: Exception, state: str, text: str) -> None:
+        maker = night.maker_of("x86")
+        maker.make(job())
+        before = night.latest()
+        night.verify_error = error
+        came = maker.second_build()
+        assert came is not None
+        assert (came.state, came.text) == (state, text)
+        assert night.latest() == before
+        assert list(night.paths.dist.iterdir()) == []
+
+
 Missing = Callable[[], dict[str, Any]]
 
 
@@ -295,6 +391,20 @@ class TestInTwoProcesses:
         assert self.publisher(night).make(job()).wheel == made.wheel
         assert (night.latest()["parity"], night.latest()["commit"]) == ("passed in part", f"{1:040x}")
         assert not ready.exists()
+
+    def test_what_came_of_a_second_build_is_left_with_the_wheel(self, night: Night, ready: Path) -> None:
+        arguments = (night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
+        builder = WheelBuilder(*arguments, turn="x86")
+        builder.make(job())
+        came = builder.second_build()
+        assert came is not None
+        assert came.state == "reproduced"
+        assert (ready / "verify.json").is_file()
+        assert list(night.index.iterdir()) == []
+        assert [path.name for path in night.paths.dist.iterdir()] == ["ready"]
+        self.publisher(night).make(job())
+        assert night.latest()["reproduced"]["state"] == "reproduced"
+        assert check_index(Folder(night.index)) == []
 
     @pytest.mark.parametrize(
         ("version", "number"),
