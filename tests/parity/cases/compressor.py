@@ -33,16 +33,19 @@ SIZES = [
 
 SPREADS = [3.0, 300.0]
 """Of the scores of a window; exp() of the large ones is infinite unless the largest is taken away first."""
-
-DEEP = {
-    "size": lambda st: st.tuples(
-        st.integers(1, 12), st.booleans(), st.integers(1, 12), st.integers(1, 20), st.integers(1, 9)
-    )
+WINDOWS: dict[str, Any] = {
+    "size": SIZES,
+    "scale": [1.0, 1e-8, 0.0],
+    "spread": SPREADS,
+    "padded": [False, True],
+    "where": lambda scale, spread, padded, **_: spread == SPREADS[0] or (scale == 1.0 and not padded),
+    "deep": {
+        "size": lambda st: st.tuples(
+            st.integers(1, 12), st.booleans(), st.integers(1, 12), st.integers(1, 20), st.integers(1, 9)
+        )
+    },
 }
-
-
-def _is_tried(scale: float, spread: float, padded: bool, **_: Any) -> bool:
-    return spread == SPREADS[0] or (scale == 1.0 and not padded)
+"""What both operators are tried with."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +120,7 @@ def _inputs(
     return Inputs(state, gathered, positions, slots, draw.normal([head]), table, whole, cache, compressed)
 
 
-@cases(
-    "compress_norm_rope_store_cpu",
-    size=SIZES,
-    scale=[1.0, 1e-8, 0.0],
-    spread=SPREADS,
-    padded=[False, True],
-    where=_is_tried,
-    deep=DEEP,
-)
+@cases("compress_norm_rope_store_cpu", **WINDOWS)
 def compress_norm_rope_store(
     library: Any, draw: Draw, *, size: tuple[int, bool, int, int, int], scale: float, spread: float, padded: bool
 ) -> Call:
@@ -155,15 +150,7 @@ def compress_norm_rope_store(
     return Call(run, expected)
 
 
-@cases(
-    "compress_norm_rope_store_indexer_cpu",
-    size=SIZES,
-    scale=[1.0, 1e-8, 0.0],
-    spread=SPREADS,
-    padded=[False, True],
-    where=_is_tried,
-    deep=DEEP,
-)
+@cases("compress_norm_rope_store_indexer_cpu", **WINDOWS)
 def compress_norm_rope_store_indexer(
     library: Any, draw: Draw, *, size: tuple[int, bool, int, int, int], scale: float, spread: float, padded: bool
 ) -> Call:

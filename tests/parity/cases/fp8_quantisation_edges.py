@@ -13,20 +13,12 @@ from harness.expected import Exact
 from oracles import fp8_quantisation as oracle
 
 
-def _ties(out: torch.dtype, dtype: torch.dtype, scale: float) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return a row of those middles between two numbers of the format that a type has, and what they become."""
-    middles, even = oracle.ties(out)
-    x = (middles * scale).to(dtype)
-    there = x.double() == middles * scale
-    return x[there][None], even[there][None]
-
-
 @cases(STATIC, takes=TAKES, dtype=DTYPES, out=FORMATS, scale=[1.0, 0.25])
 def static_scaled_fp8_quant_ties(
     library: Any, draw: Draw, *, dtype: torch.dtype, out: torch.dtype, scale: float
 ) -> Call:
     """What lies between two numbers of the format becomes the one with the even code (IEEE 754, 4.3.1)."""
-    x, even = _ties(out, dtype, scale)
+    x, even = (part[None] for part in oracle.exact_ties(out, dtype, scale))
     got = draw.output(x.shape, out)
 
     def run() -> dict[str, torch.Tensor]:
@@ -41,7 +33,7 @@ def dynamic_per_token_scaled_fp8_quant_ties(
     library: Any, draw: Draw, *, dtype: torch.dtype, out: torch.dtype, scale: float
 ) -> Call:
     """As without scales of rows: the largest number of the format gives the row a scale that is a power of two."""
-    x, even = _ties(out, dtype, scale)
+    x, even = (part[None] for part in oracle.exact_ties(out, dtype, scale))
     largest = torch.tensor([[oracle.LARGEST[out]]])
     x, even = torch.cat([(largest * scale).to(dtype), x], 1), torch.cat([largest.to(out), even], 1)
     got, scales = draw.output(x.shape, out), draw.output((1, 1), torch.float32)

@@ -10,7 +10,7 @@ from cases.paged_batch import FP8, has_kernel
 from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact, Near
-from oracles.fp8_quantisation import ties
+from oracles.fp8_quantisation import exact_ties
 from oracles.paged_cache import written
 
 BLOCKS = 5
@@ -102,9 +102,8 @@ def paged_cache_fp8(
 )
 def paged_cache_fp8_ties(library: Any, draw: Draw, *, dtype: torch.dtype, cache: str) -> Call:
     """What lies between two numbers of the format becomes the one with the even code (IEEE 754, 4.3.1)."""
-    middles, even = ties(FP8[cache])
-    there = middles.to(dtype).double() == middles
-    x, codes = middles[there].to(dtype)[:192].view(-1, 1, 32), even[there].view(torch.uint8)[:192].view(-1, 32)
+    middles, even = (part[:192] for part in exact_ties(FP8[cache], dtype))
+    x, codes = middles.view(-1, 1, 32), even.view(torch.uint8).view(-1, 32)
     whole = draw.guarded(torch.zeros(1, 1, 64, 32, dtype=torch.uint8))
     keys, values = whole.chunk(2, 2)
     slots = torch.arange(len(x))

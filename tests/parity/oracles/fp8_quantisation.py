@@ -55,3 +55,17 @@ def ties(dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor]:
     middles = (low.view(dtype).double() + high.view(dtype).double()) / 2
     even = torch.where(low % 2 == 0, low, high)
     return torch.cat([middles, -middles]), torch.cat([even, even + 128]).view(dtype)
+
+
+def exact_ties(dtype: torch.dtype, given: torch.dtype, scale: float = 1.0) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return those middles, times a scale, that another type has, in that type, and what they become.
+
+    Args:
+        dtype: The format.
+        given: The other type.
+        scale: A power of two.
+    """
+    middles, even = ties(dtype)
+    x = (middles * scale).to(given)
+    there = x.double() == middles * scale
+    return x[there], even[there]
