@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import DebianLock
+from cpuwheels.config.downloads import download_files
 from cpuwheels.config.matrix import Matrix
 from cpuwheels.config.patch_series import Series
 from cpuwheels.core import errors
@@ -41,6 +42,7 @@ PACKAGES = (
     "audit",
     "verification",
     "pipeline",
+    "attestation",
     "image",
     "index",
     "doctor",
@@ -78,6 +80,7 @@ def reference_files(
         files[folder / f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
         files[folder / f"{name}.md"] = model_page(schema, file)
     readme = root / "README.md"
+    files |= download_files(root, matrix)
     files[readme] = with_table(readme.read_text(encoding="utf-8"), targets_table(matrix))
     return files
 

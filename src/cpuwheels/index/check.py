@@ -32,6 +32,7 @@ from cpuwheels.index.layout import (
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.retention import views_of
+from cpuwheels.index.signed import faults_of, signed_files
 from cpuwheels.index.simple_pages import page_text, view_pages
 from cpuwheels.pipeline.pylock import FILE as LOCK
 
@@ -164,7 +165,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "tried", "gaps", "served", "speed", "sandbox", "lock", "beside"} | (
+    given = {"uploaded", "parity", "tried", "gaps", "served", "speed", "sandbox", "lock", "signed", "beside"} | (
         {"made"} if found.made == found.uploaded else set()
     )
     for field, value in found.model_dump(exclude=given).items():
@@ -176,6 +177,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
 
 
 def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+    yield from (Fault(what, Remedy.PUBLISH) for what in faults_of(entry, signed_files(bucket, entry)))
     if entry.lock is not None:
         lock = bucket.read(beside_path(entry, LOCK))
         if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:

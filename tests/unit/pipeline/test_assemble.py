@@ -32,6 +32,7 @@ from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
 from kernel_request import TARGET, environment
+from recorded_wheel import DEPENDENCIES
 from sample_source import EPOCH, sha256
 from small_wheels import write_wheel
 from wheel_notes import wheel_note
@@ -141,7 +142,10 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
 @pytest.fixture
 def run(steps: Steps, tmp_path: Path, reporter: Reporter) -> BuildContext:
     assert steps.packed == []
-    return build_context(tmp_path / "cache", CHOOSING, root=tmp_path / "project", reporter=reporter)
+    made = build_context(tmp_path / "cache", CHOOSING, root=tmp_path / "project", reporter=reporter)
+    made.logs.mkdir(parents=True)
+    (made.logs / "wheel.log").write_text("packed")
+    return made
 
 
 def assembly(**changes: Any) -> Assembly:
@@ -160,6 +164,7 @@ def assembly(**changes: Any) -> Assembly:
         "features": frozenset({"one"}),
         "write_beside": write_beside,
         "record": {"jobs": {"compiled_in_this_run": True}},
+        "dependencies": lambda: DEPENDENCIES,
     }
     return Assembly(**values | changes)
 
