@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from packaging.version import Version
 from pydantic import Field, ValidationError
@@ -16,6 +16,7 @@ from cpuwheels.core.errors import MatrixError
 from cpuwheels.core.models import Strict
 from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.plain_file import read_plain
+from cpuwheels.core.urls import without_userinfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -50,6 +51,9 @@ Stage = Literal[
     "sandbox",
     "cpuwheels",
 ]
+_REMOTE = {"http", "https", "ssh", "git"}
+"""Schemes of addresses that mean the same on another machine."""
+
 _LARGEST = 4 << 20
 _BUILD_MACHINES = re.compile(r"-(any|.*manylinux.*_(x86_64|aarch64)|macosx.*_(arm64|universal2))\.whl$")
 """Names of wheels for the machines that build."""
@@ -171,7 +175,7 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
         version=str(Version(version)),
         uri=python_uri("vllm", str(Version(version))),
         digest={"sha256": digest},
-        location=archive.urls[0] if archive else "",
+        location=next((url for url in archive.urls if urlsplit(url).scheme in _REMOTE), "") if archive else "",
         size=archive.size if archive else None,
     )
 
@@ -213,7 +217,13 @@ def git_commit(stage: Stage, name: str, commit: str, pin: AclPin | OneDnnPin) ->
         commit: Its full hash.
         pin: Has its repositories.
     """
-    return Download(stage=stage, name=name, uri=f"git+{pin.repositories[0]}@{commit}", digest={"gitCommit": commit})
+    return Download(stage=stage, name=name, uri=git_uri(pin.repositories, commit), digest={"gitCommit": commit})
+
+
+def git_uri(repositories: Iterable[str], commit: str) -> str:
+    """Return the URI of a commit in the first of some repositories that others can reach; empty if there is none."""
+    reached = next((one for one in repositories if urlsplit(one).scheme in _REMOTE), "")
+    return f"git+{without_userinfo(reached)}@{commit}" if reached else ""
 
 
 def locked_files(lock: Path) -> list[LockedFile]:

@@ -15,6 +15,7 @@ from cpuwheels.config.downloads import (
     debian_packages,
     debian_source,
     git_commit,
+    git_uri,
     locked_files,
     python_file,
     python_files,
@@ -92,8 +93,7 @@ def _source(context: BuildContext, source: Source) -> Download:
     named = context.options.repo or os.environ.get(REPOSITORY_VARIABLE)
     repositories = () if named else context.matrix.repositories
     if source.commit:
-        uri = f"git+{repositories[0]}@{source.commit}" if repositories else ""
-        digest = {"gitCommit": source.commit}
+        uri, digest = git_uri(repositories, source.commit), {"gitCommit": source.commit}
         return Download(stage="source", name="vllm", version=source.version, uri=uri, digest=digest, key=source.digest)
     return Download(stage="source", name="vllm", version=source.version, key=source.digest)
 

@@ -6,6 +6,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.pipeline.built_wheel import RECORD
@@ -81,8 +83,19 @@ def statement_of(record: bytes, folder: Path, platform: Platform | None = None) 
             where=folder,
             next_step="build the wheel again with this version",
         )
-    platform = platform or Platform()
-    digest = hashlib.sha256(record).hexdigest()
+    try:
+        return _statement(found, hashlib.sha256(record).hexdigest(), platform or Platform())
+    except ValidationError as error:
+        fault = error.errors(include_url=False)[0]
+        raise WheelError(
+            f"{RECORD} says what no provenance can: {'.'.join(map(str, fault['loc']))}: {fault['msg']}",
+            where=folder,
+            next_step="build the wheel again with this version",
+        ) from error
+
+
+def _statement(found: BuildRecord, digest: str, platform: Platform) -> ProvenanceStatement:
+    assert found.parameters is not None  # noqa: S101  (the caller has looked)
     tools = {"cpuwheels": found.tools["cpuwheels"]} if "cpuwheels" in found.tools else None
     return ProvenanceStatement(
         subject=(Subject(name=found.wheel.file, digest={"sha256": found.wheel.sha256}),),

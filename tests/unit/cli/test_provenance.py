@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,5 @@ def test_neither_a_build_nor_an_index_imports_what_signs() -> None:
 
 
 def test_the_extra_and_the_group_of_the_tests_are_the_same(project_root: Path) -> None:
-    import tomllib
-
     found = tomllib.loads((project_root / "pyproject.toml").read_text())
     assert found["project"]["optional-dependencies"]["signing"] == found["dependency-groups"]["signing"]

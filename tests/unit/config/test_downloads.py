@@ -27,7 +27,7 @@ from cpuwheels.core.errors import MalformedDataError, MatrixError
 HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def matrix(project_root: Path) -> Matrix:
     return load_matrix(project_root)
 
@@ -57,7 +57,7 @@ def test_packages_of_debian_are_those_of_the_locks(project_root: Path, matrix: M
         assert found[package.name].location.endswith(package.path)
     gcc = found["gcc-15-x86-64-linux-gnu"]
     assert gcc.uri == f"pkg:deb/debian/gcc-15-x86-64-linux-gnu@{gcc.version}?arch=amd64"
-    libc = next(one for one in downloads(project_root, matrix, "x86") if one.stage == "sysroot" and one.name == "libc6")
+    (libc,) = (one for one in downloads(project_root, matrix, "x86") if (one.stage, one.name) == ("sysroot", "libc6"))
     assert "%2Bdeb11u" in libc.uri  # a plus sign would be read as a blank
 
 
@@ -67,7 +67,7 @@ def test_the_lock_with_file_names_is_the_same_as_that_which_is_installed(
 ) -> None:
     files = locked_files(project_root / "locks" / lock)
     text = (project_root / "locks" / f"{name}.txt").read_text()
-    assert {file.sha256 for file in files} == set(HASH.findall(text))
+    assert {file.sha256 for file in files} <= set(HASH.findall(text))  # without those for older Pythons
     pins = dict(re.findall(r"^([\w-]+)==([^\s;\\]+)", text, re.MULTILINE))
     assert {file.project: file.version for file in files} == pins
     assert all(file.url.startswith("https://files.pythonhosted.org/") for file in files)

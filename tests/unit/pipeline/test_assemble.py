@@ -187,6 +187,7 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
         "report.html",
         "trace.json",
         NAME,
+        f"{NAME}.provenance.json",
     ]
     assert [path.name for path in output.parent.iterdir()] == ["0.32.0"]
     assert list((run.store.root / "work").iterdir()) == []

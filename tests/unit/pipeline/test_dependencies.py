@@ -12,7 +12,7 @@ import pytest
 from contexts import build_context
 from cpuwheels.config import paths as places
 from cpuwheels.config.context import BuildContext
-from cpuwheels.config.downloads import Download
+from cpuwheels.config.downloads import Download, target_downloads
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
@@ -31,6 +31,10 @@ from kernel_request import environment, toolchain
 SDIST = "f4c33c2503d52bb411146afa9618a4f48bed68912f617e6803ac8d76e4c74112"
 COMMIT = "c" * 40
 PLACE = Path("/store")
+RELEASE = "0cc51ca26c1af6a2bb1e71e378e7046f3ceb3e71791ee9d4e246d50f904a6ea6"
+"""Of oneDNN 3.7.2, as the matrix pins it."""
+
+PATCHES = (AppliedPatch("0001-a.patch", "1" * 64, "applied"), AppliedPatch("0002-b.patch", "2" * 64, "upstream"))
 
 
 @pytest.fixture
@@ -62,15 +66,9 @@ def tools(tmp_path: Path, **changes: Any) -> Environment:
 def used(tmp_path: Path, of: Source | None = None, kind: str = "debian", **changes: Any) -> Used:
     inputs = {
         "source": of or source(),
-        "prepared": PreparedSource(
-            PLACE,
-            "p",
-            (AppliedPatch("0001-a.patch", "1" * 64, "applied"), AppliedPatch("0002-b.patch", "2" * 64, "upstream")),
-        ),
+        "prepared": PreparedSource("0.33.0", PLACE, 5, PATCHES),
         "environment": tools(tmp_path),
-        "onednn": OneDnn(
-            PLACE, "v3.13", "3.7.2", "0cc51ca26c1af6a2bb1e71e378e7046f3ceb3e71791ee9d4e246d50f904a6ea6", "alternate"
-        ),
+        "onednn": OneDnn(PLACE, "v3.13", "3.7.2", RELEASE, "alternate"),
         "acl": None,
     }
     return Used(
@@ -105,8 +103,6 @@ def test_of_pinned_inputs_every_one_has_a_digest(run: BuildContext, tmp_path: Pa
 
 
 def test_what_is_used_is_in_the_list_of_what_may_be_downloaded(run: BuildContext, tmp_path: Path) -> None:
-    from cpuwheels.config.downloads import target_downloads
-
     listed = target_downloads(run.root, run.matrix, run.target).downloads
     known = {tuple(one.digest.items()) for one in listed}
     own = {"patch", "cpuwheels", "torch"}  # of this project, and another version's torch
@@ -127,14 +123,9 @@ def test_a_commit_is_named_by_its_hash_and_by_its_repository_if_that_is_known(
 
 
 def test_what_is_not_pinned_has_a_key_and_no_digest(run: BuildContext, tmp_path: Path) -> None:
-    given = used(
-        tmp_path,
-        source(released=False, digest="t" * 64),
-        "host",
-        environment=tools(tmp_path / "other", torch_digest="h" * 24),
-    )
-    loose = replace(given.inputs.environment, torch_pinned=False)
-    stages = by_stage(dependencies(run, replace(given, inputs=replace(given.inputs, environment=loose))))
+    loose = replace(tools(tmp_path), torch_pinned=False, torch_digest="h" * 24)
+    given = used(tmp_path, source(released=False, digest="t" * 64), "host", environment=loose)
+    stages = by_stage(dependencies(run, given))
     for stage, key in (("source", "t" * 64), ("torch", "h" * 24), ("toolchain", toolchain().digest)):
         (one,) = stages[stage]
         assert (one.key, one.digest) == (key, {})
@@ -183,3 +174,13 @@ def test_another_matrix_and_a_changed_checkout_are_told(
     ]
     assert before.digest != after.digest
     assert after.name == places.MATRIX
+
+
+def test_a_repository_of_this_machine_is_not_named(run: BuildContext, tmp_path: Path) -> None:
+    pin = run.matrix.onednn["v3.13"].model_copy(update={"repositories": ("/home/me/oneDNN", "https://a.org/b")})
+    matrix = run.matrix.model_copy(update={"onednn": {"v3.13": pin}, "repositories": ("/home/me/vllm",)})
+    onednn = OneDnn(PLACE, "v3.13", COMMIT, COMMIT, "pinned")
+    commit = source(commit=COMMIT, released=False)
+    found = dependencies(replace(run, matrix=matrix), used(tmp_path, commit, onednn=onednn))
+    assert [one.uri for one in found if one.digest == {"gitCommit": COMMIT}] == ["", f"git+https://a.org/b@{COMMIT}"]
+    assert "/home/me" not in "".join(one.model_dump_json() for one in found)

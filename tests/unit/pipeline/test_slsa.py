@@ -143,6 +143,14 @@ def test_a_record_that_tells_no_inputs_gives_none(tmp_path: Path, missing: str) 
     assert raised.value.next_step
 
 
+def test_a_record_with_what_is_no_uri_gives_none(tmp_path: Path) -> None:
+    write_build(tmp_path)
+    record = json.loads((tmp_path / "record.json").read_text())
+    record["dependencies"][0]["uri"] = "no uri"
+    with pytest.raises(WheelError, match="says what no provenance can: uri"):
+        statement_of(json.dumps(record).encode(), tmp_path)
+
+
 def test_it_is_never_there_in_half(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wheel = write_build(tmp_path)
     path = wheel.with_name(f"{wheel.name}{SUFFIX}")
