@@ -35,8 +35,8 @@ ENVIRONMENTS = ROOT / ".nox" / "cpuwheels"
 MARKER = "cpuwheels-installed.txt"
 """In an environment: the digest of what it was made from, written when it is complete."""
 
-SIGNING = {"make-key", "sign", "verify-provenance", "publish", "check-index"}
-"""Commands that may sign or verify."""
+SIGNING = {"make-key", "sign", "verify-provenance", "--key", "--keyless", "--trusted-key", "--identity"}
+"""Commands that sign or verify, and options with which others do."""
 
 COMMANDS: set[str] = set()
 """Names of the sessions that run one command of the command line."""
@@ -133,8 +133,10 @@ def _environment(session: nox.Session, lock: str) -> Iterator[tuple[Path, int]]:
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
                 _fill(session, chosen, lock)
+            current = {_installed(name)[:16] for name in ("run", "signing")}
             for other in ENVIRONMENTS.glob("*.used"):
-                _remove_unused(other)
+                if other.stem not in current:
+                    _remove_unused(other)
         yield chosen, used.fileno()
 
 
@@ -179,8 +181,8 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
 
 
 def _lock_of(session: nox.Session, command: str) -> str:
-    """Return the lock of a command: what signs is installed for those alone that sign or verify."""
-    return "signing" if command in SIGNING or (command == "nightly" and "--publish" in session.posargs) else "run"
+    """Return the lock of a command: what signs and verifies is installed for those alone that do."""
+    return "signing" if SIGNING & {command, *(word.partition("=")[0] for word in session.posargs)} else "run"
 
 
 def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import quote, unquote, urlsplit
+from typing import TYPE_CHECKING, Literal
+from urllib.parse import quote, urlsplit
 
 from packaging.version import Version
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from cpuwheels.config.debian_lock import LICENCES, load_lock
-from cpuwheels.core.errors import MatrixError
+from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.models import Strict
-from cpuwheels.core.parse import parse_toml
-from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.urls import without_userinfo
 
 if TYPE_CHECKING:
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.debian_lock import DebianLock
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.pins import AclPin, DebianSource, OneDnnPin, TorchPin
+    from cpuwheels.config.python_lock import LockedFile
 
 FOLDER = "locks/downloads"
 """Of the generated files, below the project's folder: one for each target."""
@@ -54,7 +53,6 @@ Stage = Literal[
 _REMOTE = {"http", "https", "ssh", "git"}
 """Schemes of addresses that mean the same on another machine."""
 
-_LARGEST = 4 << 20
 _BUILD_MACHINES = re.compile(r"-(any|.*manylinux.*_(x86_64|aarch64)|macosx.*_(arm64|universal2))\.whl$")
 """Names of wheels for the machines that build."""
 
@@ -86,18 +84,6 @@ class DownloadList(Strict):
     source: str
     """vLLM's version."""
     downloads: tuple[Download, ...]
-
-
-class LockedFile(Strict):
-    """A wheel or an sdist of a lock (PEP 751)."""
-
-    project: str
-    version: str
-    name: str
-    """Of the file."""
-    url: str
-    sha256: str
-    size: int | None = None
 
 
 def target_downloads(root: Path, matrix: Matrix, target: Target) -> DownloadList:
@@ -224,38 +210,6 @@ def git_uri(repositories: Iterable[str], commit: str) -> str:
     """Return the URI of a commit in the first of some repositories that others can reach; empty if there is none."""
     reached = next((one for one in repositories if urlsplit(one).scheme in _REMOTE), "")
     return f"git+{without_userinfo(reached)}@{commit}" if reached else ""
-
-
-def locked_files(lock: Path) -> list[LockedFile]:
-    """Return the files of a lock (PEP 751).
-
-    Raises:
-        MatrixError: It is not one.
-        MalformedDataError: It is not TOML.
-        OSError: It cannot be read.
-    """
-    data = parse_toml(read_plain(lock, _LARGEST), lock, limit=_LARGEST)
-    try:
-        return [file for package in data["packages"] for file in _of(package)]
-    except (KeyError, TypeError, AttributeError, ValidationError) as error:
-        raise MatrixError(
-            f"{lock.name} is not a lock of files with digests: {error!r}",
-            where=lock,
-            next_step="restore it from git or run nox -s lock",
-        ) from error
-
-
-def _of(package: dict[str, Any]) -> Iterator[LockedFile]:
-    sdist = [package["sdist"]] if "sdist" in package else []
-    for file in [*package.get("wheels", ()), *sdist]:
-        yield LockedFile(
-            project=package["name"],
-            version=package["version"],
-            name=unquote(file["url"].rpartition("/")[2]),
-            url=file["url"],
-            sha256=file["hashes"]["sha256"],
-            size=file.get("size"),
-        )
 
 
 def python_files(files: Iterable[LockedFile], stage: Stage) -> Iterator[Download]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from packaging.tags import Tag
 
-    from cpuwheels.config.downloads import LockedFile
+    from cpuwheels.config.python_lock import LockedFile
 
 
 def installed_files(site: Path, files: Iterable[LockedFile]) -> dict[str, LockedFile | None]:

@@ -89,10 +89,11 @@ def merged(now: Signed | None, before: Signed | None, files: Mapping[str, bytes 
     new = {kind: getattr(now, kind) for kind in SIGNED if kind not in kept and getattr(now, kind, None)}
     left = {kind: getattr(before, kind) for kind in SIGNED if kind not in {*kept, *new} and files.get(kind) is not None}
     digests = kept | new | left
-    signers = [*(before.by if digests.keys() - new.keys() & {"envelope", "provenance"} else ())]
-    signers += now.by if now and new.keys() & {"envelope", "provenance"} else ()
+    signatures = {"envelope", "provenance"}
+    by = before.by if signatures & (digests.keys() - new.keys()) else ()
+    by += now.by if now and signatures & new.keys() else ()
     url = (before.url or (now.url if now else None)) if "provenance" in digests else None
-    return Signed(**digests, by=tuple(dict.fromkeys(signers)), url=url) if digests else None
+    return Signed(**digests, by=tuple(dict.fromkeys(by)), url=url) if digests else None
 
 
 def _whole(said: Signed, kind: str, content: bytes | None) -> bool:

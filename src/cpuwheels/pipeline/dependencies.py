@@ -16,7 +16,6 @@ from cpuwheels.config.downloads import (
     debian_source,
     git_commit,
     git_uri,
-    locked_files,
     python_file,
     python_files,
     python_uri,
@@ -25,6 +24,7 @@ from cpuwheels.config.downloads import (
 )
 from cpuwheels.config.installation import find_checkout
 from cpuwheels.config.paths import is_packaged, project_files
+from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.digests import code_digest, file_digest
 from cpuwheels.environment.installed_files import installed_files
 from cpuwheels.sandbox.prepare import get_sandbox, pinned_lock

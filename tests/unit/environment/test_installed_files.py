@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.downloads import LockedFile
+from cpuwheels.config.python_lock import LockedFile
 from cpuwheels.environment.installed_files import installed_files
 
 

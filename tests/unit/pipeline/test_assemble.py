@@ -197,7 +197,13 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     parts: Any = package.parts
     assert (parts.kernels, parts.beside) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
     found = record(built)
-    assert found["beside"] == ["operators.json", "pylock.toml", "report.html", "trace.json"]
+    statement = f"{NAME}.provenance.json"
+    assert found["beside"] == ["operators.json", "pylock.toml", "report.html", "trace.json", statement]
+    beside = {name: sha256(output / name) for name in ("operators.json", "pylock.toml", "trace.json")}
+    assert found["byproducts"] == beside | {"logs/wheel.log": sha256(run.logs / "wheel.log")}
+    said = json.loads((output / statement).read_text())
+    assert said["subject"] == [{"name": NAME, "digest": {"sha256": sha256(output / NAME)}}]
+    assert len(said["predicate"]["buildDefinition"]["resolvedDependencies"]) == len(DEPENDENCIES)
     assert found["logs"] == os.path.relpath(run.logs, output)
     assert NAME in (output / "report.html").read_text()
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})
