@@ -10,7 +10,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import DebianLock
-from cpuwheels.config.downloads import download_files
 from cpuwheels.config.matrix import Matrix
 from cpuwheels.config.patch_series import Series
 from cpuwheels.core import errors
@@ -28,6 +27,7 @@ _MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "lock": (DebianLock, "locks/*.yaml"),
 }
 _NO_OUTPUTS: Mapping[str, type[BaseModel]] = MappingProxyType({})
+_NO_FILES: Mapping[Path, str] = MappingProxyType({})
 
 PACKAGES = (
     "core",
@@ -80,7 +80,6 @@ def reference_files(
         files[folder / f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
         files[folder / f"{name}.md"] = model_page(schema, file)
     readme = root / "README.md"
-    files |= download_files(root, matrix)
     files[readme] = with_table(readme.read_text(encoding="utf-8"), targets_table(matrix))
     return files
 
@@ -92,15 +91,16 @@ def write_reference(
     only_check: bool,
     code: Path = CODE,
     outputs: Mapping[str, type[BaseModel]] = _NO_OUTPUTS,
+    also: Mapping[Path, str] = _NO_FILES,
 ) -> list[Path]:
     """Write the generated files that differ and return them.
 
-    The arguments are those of `reference_files`.
+    The arguments are those of `reference_files`, and ``also`` has other generated files with their texts.
 
     Raises:
         MatrixError: ``only_check`` is set and a file is stale, or a text cannot be generated.
     """
-    files = reference_files(root, matrix, code, outputs)
+    files = {**reference_files(root, matrix, code, outputs), **also}
     stale = [path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if only_check and stale:
         raise MatrixError(
