@@ -13,18 +13,23 @@ import subprocess
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from elftools.elf.elffile import ELFFile
+from jsonschema import Draft202012Validator
 
 from cpuwheels.verification.reproducibility import compare_wheels
 from cpuwheels.wheel.sbom.schema import FILE, read_document
 from install_web import Web, installed, new_venv
+from layout import TESTS
+from sample_source import sha256
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
 
+SCHEMA = TESTS / "data" / "schemas" / "slsa-provenance-statement.json"
 DEAD_PROXY = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
 
 USE = """
@@ -88,6 +93,40 @@ def test_the_bill_of_materials_names_every_part(tiny: Tiny, tiny_wheel: Path) ->
     compiler = {one["name"] for one in made_with["gcc"]["components"]}
     assert any(name.startswith("g++-") for name in compiler)
     assert not any(str(place).encode() in contents[f"{info}/{FILE}"] for place in (tiny.root, tiny.cache, tiny.dist))
+
+
+def test_its_provenance_lists_what_was_used_and_can_be_signed_and_verified(
+    tiny: Tiny, tiny_wheel: Path, tmp_path: Path
+) -> None:
+    name = f"{tiny_wheel.name}.provenance.json"
+    found = json.loads(tiny_wheel.with_name(name).read_text())
+    assert list(Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(found)) == []
+    assert found["subject"] == [{"name": tiny_wheel.name, "digest": {"sha256": sha256(tiny_wheel)}}]
+    definition = found["predicate"]["buildDefinition"]
+    assert definition["externalParameters"] == {
+        "locked": False,
+        "source": "0.1.0",
+        "target": "x86",
+        "toolchain": "auto",
+    }
+    stages: dict[str, list[dict[str, Any]]] = {}
+    for one in definition["resolvedDependencies"]:
+        stages.setdefault(one["annotations"]["stage"], []).append(one)
+    assert stages.keys() >= {"source", "patch", "onednn", "toolchain", "sysroot", "torch", "build-tools", "cpuwheels"}
+    assert stages["source"][0]["digest"] == {"sha256": sha256(tiny.root.parent / "vllm-0.1.0.tar.gz")}
+    assert all("digest" in one for one in stages["build-tools"] + stages["sysroot"])
+    byproducts = {one["name"]: one["digest"]["sha256"] for one in found["predicate"]["runDetails"]["byproducts"]}
+    assert byproducts["record.json"] == sha256(tiny_wheel.with_name("record.json"))
+    assert any(one.startswith("logs/") for one in byproducts)
+    assert str(tiny.root) not in json.dumps(found)
+    shutil.copytree(tiny_wheel.parent, tmp_path / "copy")
+    wheel, key = tmp_path / "copy" / tiny_wheel.name, tmp_path / "key"
+    for arguments in (("make-key", key), ("sign", wheel, "--key", key)):
+        done = tiny.run(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert wheel.with_name(name).read_bytes() == tiny_wheel.with_name(name).read_bytes()
+    done = tiny.run("verify-provenance", wheel, "--key", f"{key}.pub")
+    assert f"{wheel.name}: sha256 {sha256(wheel)}" in done.stdout, done.stderr
 
 
 def test_what_the_libraries_have_in_common_is_there_once(tiny_wheel: Path) -> None:

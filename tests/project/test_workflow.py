@@ -130,9 +130,9 @@ def test_what_it_calls_has_the_options_that_it_gives(workflow: Path) -> None:
     jobs = yaml.safe_load(workflow.read_text())["jobs"]
     lines = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     found = [re.search(r"nox -s (\S+) -- (.*)", line, re.DOTALL) for line in lines]
-    assert [match[1] for match in found if match] == ["matrix", "nightly", "nightly"]
+    assert [match[1] for match in found if match] == ["matrix", "nightly", "verify-provenance", "nightly"]
     for match in filter(None, found):
-        known = {name for option in cli.commands[match[1]].params for name in option.opts}
+        known = {name for option in cli.commands[match[1]].params for name in option.opts} | {"--help"}
         given = {
             word for word in shlex.split(match[2].replace("\\\n", " ").partition(')"')[0]) if word.startswith("--")
         }
@@ -183,13 +183,20 @@ class TestNightly:
         assert "--build" not in str(jobs["publish"])
         assert "secrets." not in str(jobs["publish"])  # its identity is of the moment
         sessions_of = re.findall(r"nox -s (\S+)", str(jobs["publish"]))
-        assert sessions_of == ["nightly"]
+        assert sessions_of == ["verify-provenance", "nightly"]
+
+    def test_what_publishes_signs_and_nobody_else_can(self, jobs: dict[str, Any]) -> None:
+        signers = [name for name, job in jobs.items() if "--keyless" in str(job) or "--key" in str(job)]
+        assert signers == ["publish"]
+        assert [name for name, job in jobs.items() if "id-token" in str(job.get("permissions", ""))] == ["publish"]
+        (line,) = (step["run"] for step in jobs["publish"]["steps"] if "--publish" in step.get("run", ""))
+        assert "--keyless" in line.split()
 
     def test_both_are_told_the_same_commit_by_a_job_that_runs_no_code_of_upstream(self, jobs: dict[str, Any]) -> None:
         commit = "${{ needs.plan.outputs.commit }}"
         assert [jobs[name]["env"]["COMMIT"] for name in ("wheels", "publish")] == [commit, commit]
         for name in ("wheels", "publish"):
-            (line,) = (step["run"] for step in jobs[name]["steps"] if "nox -s" in step.get("run", ""))
+            (line,) = (step["run"] for step in jobs[name]["steps"] if "nox -s nightly" in step.get("run", ""))
             assert '--commit "$COMMIT"' in line
             assert '--target "${{ matrix.target }}"' in line
             assert "--since" not in line
@@ -198,10 +205,10 @@ class TestNightly:
     def test_credentials_come_after_the_tools_and_the_wheels(self, jobs: dict[str, Any]) -> None:
         steps = [step.get("uses", step.get("run", "")) for step in jobs["publish"]["steps"]]
         (credentials,) = (at for at, step in enumerate(steps) if "configure-aws-credentials" in step)
-        assert ".ci/nox --version" in steps[:credentials]
+        assert ".ci/nox -s verify-provenance -- --help" in steps[:credentials]
         assert any("download-artifact" in step for step in steps[:credentials])
         (attests,) = (at for at, step in enumerate(steps) if "attest-build-provenance" in step)
-        (publishes,) = (at for at, step in enumerate(steps) if "nox -s" in step)
+        (publishes,) = (at for at, step in enumerate(steps) if "nox -s nightly" in step)
         assert credentials < publishes < attests
 
     def test_what_is_built_is_locked(self, jobs: dict[str, Any]) -> None:

@@ -33,6 +33,7 @@ from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.reports import reproduced_of
 from cpuwheels.index.retention import views_of
+from cpuwheels.index.signed import faults_of, signed_files
 from cpuwheels.index.simple_pages import page_text, view_pages
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.verified import VERIFY
@@ -166,9 +167,10 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "tried", "gaps", "served", "speed", "sandbox", "lock", "beside", "reproduced"} | (
-        {"made"} if found.made == found.uploaded else set()
-    )
+    given = {
+        *("uploaded", "parity", "tried", "gaps", "served", "speed"),
+        *("sandbox", "lock", "signed", "beside", "reproduced"),
+    } | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:
             yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)
@@ -178,6 +180,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
 
 
 def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+    yield from (Fault(what, Remedy.PUBLISH) for what in faults_of(entry, signed_files(bucket, entry)))
     if entry.lock is not None:
         lock = bucket.read(beside_path(entry, LOCK))
         if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:

@@ -54,6 +54,21 @@ class Lock(Strict):
     """Whether it names the wheel by its URL; otherwise by its path next to the lock."""
 
 
+class Signed(Strict):
+    """The provenance that is published next to a wheel."""
+
+    statement: Sha256 | None = None
+    """Digest of the unsigned statement's file; None if none is published."""
+    envelope: Sha256 | None = None
+    """Likewise of the statement signed with a key (DSSE)."""
+    provenance: Sha256 | None = None
+    """Likewise of the attestations of an identity (PEP 740)."""
+    by: tuple[Line, ...] = Field(default=(), max_length=16)
+    """Who signed, as it was verified when the wheel was published."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s\"<>]+$", max_length=1024)] | None = None
+    """Address of the attestations; None if the index's own was not known."""
+
+
 _MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 Moment = Annotated[str, _MOMENT]
 """ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
@@ -119,6 +134,8 @@ class Entry(Strict):
     """What confined upstream's code, as the build record has it; empty if no record says it."""
     lock: Lock | None = None
     """None if none is published."""
+    signed: Signed | None = None
+    """Likewise."""
     beside: tuple[FileName, ...] = Field(default=())
     """Names of the reports that are served next to it."""
 

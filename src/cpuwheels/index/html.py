@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.templates import templates
 from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
-from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
+from cpuwheels.index.layout import HTML, NIGHTLY, SIGNED, beside, beside_path, lasting_view, link, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.sandbox.mechanism import Mechanism
 from cpuwheels.verification.benchmark.result import SPEED
@@ -31,6 +31,11 @@ SERVED: dict[TestResult, str] = {
     "passed": "every answer was right",
     "failed": "an answer was wrong, or the server failed",
     "not run": "not tested",
+}
+PROVENANCE_WORDS = {
+    "statement": "statement",
+    "envelope": "signed statement (DSSE)",
+    "provenance": "attestations (PEP 740)",
 }
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
@@ -93,6 +98,11 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             speed=speed_words,
             reproduced=reproduced_words,
             report=lambda entry, name: link(view, beside_path(entry, name)),
+            provenance=lambda entry: [
+                (link(view, f"{wheel_path(entry)}{SIGNED[kind]}"), PROVENANCE_WORDS[kind])
+                for kind in SIGNED
+                if getattr(entry.signed, kind)
+            ],
         )
     )
     return {f"{view}/{HTML}": text}

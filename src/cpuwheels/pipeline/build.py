@@ -27,6 +27,7 @@ from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.default_source import with_default_source
+from cpuwheels.pipeline.dependencies import Used, dependencies
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.inventory import inventory, packing_tools
 from cpuwheels.pipeline.kernel_facts import kernel_facts
@@ -159,6 +160,7 @@ def _compiled(
         features=probe(native.isaprobe).features,
         write_beside=write_beside,
         record=compiled_record(toolchain, kernels, plan),
+        dependencies=partial(dependencies, context, Used(inputs, toolchain, tcmalloc)),
     )
 
 
@@ -183,6 +185,7 @@ def _precompiled(
         features=features_here(context.store),
         write_beside=lambda _: None,
         record=precompiled_record(donor.origin, donor.wheel.name, donor.sha256),
+        dependencies=partial(dependencies, context, Used(inputs, donor=donor)),
     )
 
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from cpuwheels.attestation.sign import Signing
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.options import NightlyOptions
     from cpuwheels.config.paths import Paths
@@ -44,7 +45,14 @@ FOLDER = "nightly"
 """The job's folder, below the output folder."""
 
 
-def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
+def run_nightly(
+    paths: Paths,
+    matrix: Matrix,
+    bucket: Bucket,
+    options: NightlyOptions,
+    reporter: Reporter,
+    signing: Signing | None = None,
+) -> Summary:
     """Build, test and publish what is new, and take out what is old; or one part of that.
 
     Args:
@@ -53,6 +61,7 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
         bucket: Where wheels are published.
         options: What the user chose.
         reporter: Told of every step.
+        signing: How what is published is signed, if only that is done.
 
     Raises:
         CpuwheelsError: There are no sources, no such target, or the index cannot be read or changed.
@@ -81,7 +90,7 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
         wheels = (options.wheels or own.dist / READY).expanduser().resolve()
         later = [job for job in jobs if not ready_folder(wheels, job).is_dir()]
         jobs = tuple(job for job in jobs if job not in later)
-        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels)
+        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels, signing=signing)
     elif options.part == "build":
         maker = WheelBuilder(*arguments, turn=turn)
     else:

@@ -27,6 +27,7 @@ from cpuwheels.index.reports import NAMES
 from cpuwheels.pipeline import build, serve_wheel, test_wheel
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
+from cpuwheels.pipeline.slsa import SUFFIX
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
 from cpuwheels.verification.parity.results import require_parity
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpuwheels.attestation.sign import Signing
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.options import BuildOptions, Level
     from cpuwheels.config.paths import Paths
@@ -64,6 +66,7 @@ class WheelMaker:
         address: Where the users of the index reach it.
         version_of: Returns the version of a source, as its history says it; a wheel with another one is refused.
         turn: Target whose first wheel stays in its folder, for `second_build`.
+        signing: How the provenance of wheels is signed; only where nothing is built.
     """
 
     def __init__(
@@ -78,10 +81,11 @@ class WheelMaker:
         *,
         version_of: Callable[[str], str] | None = None,
         turn: str | None = None,
+        signing: Signing | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
-        self._address, self._version_of = address, version_of
+        self._address, self._version_of, self._signing = address, version_of, signing
         self._turn = turn
         self._waiting: tuple[Job, Path] | None = None
 
@@ -157,6 +161,7 @@ class WheelMaker:
             nightly=True,
             address=self._address,
             version=self._version_of(job.source) if self._version_of else None,
+            signing=self._signing,
         )
         return Made(published.entry.filename)
 
@@ -290,7 +295,8 @@ class WheelPublisher(WheelMaker):
         wheel = find_ready(self._wheels, job)
         if wheel is None:
             raise NightlyError("it was not built", where=ready_folder(self._wheels, job))
-        with own_copy(wheel, (*NAMES, LOCK)) as copy:
+        # Of the provenance the statement alone: what a build has signed, nobody trusts.
+        with own_copy(wheel, (*NAMES, LOCK, f"{wheel.name}{SUFFIX}")) as copy:
             made = self._publish(job, copy)
         with storage_errors(wheel.parent):
             remove_tree(wheel.parent)

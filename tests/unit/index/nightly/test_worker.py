@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from attested_wheels import attested_wheel
 from commit_wheels import wheel
+from cpuwheels.attestation.envelope import verify_envelope
+from cpuwheels.attestation.keys import make_key, public_key
+from cpuwheels.attestation.sign import Signing, sign_wheel
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions, ParityOptions
 from cpuwheels.config.paths import Paths
@@ -24,6 +28,7 @@ from cpuwheels.core.errors import (
     NightlyError,
     ParityError,
     PostponedError,
+    ProvenanceError,
     PublishError,
     ServeError,
     UsageError,
@@ -371,9 +376,41 @@ class TestInTwoProcesses:
     def builder(self, night: Night) -> WheelBuilder:
         return WheelBuilder(night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
 
-    def publisher(self, night: Night, version: str = "0.32.1.dev1+g000000001") -> WheelPublisher:
+    def publisher(
+        self, night: Night, version: str = "0.32.1.dev1+g000000001", signing: Signing | None = None
+    ) -> WheelPublisher:
         arguments = (night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
-        return WheelPublisher(*arguments, wheels=night.paths.dist / "ready", version_of=lambda _: version)
+        wheels = night.paths.dist / "ready"
+        return WheelPublisher(*arguments, wheels=wheels, version_of=lambda _: version, signing=signing)
+
+    def test_the_publisher_signs_and_what_the_build_signed_is_not_published(
+        self, night: Night, ready: Path, tmp_path: Path
+    ) -> None:
+        ready.parent.mkdir(parents=True)
+        made = attested_wheel(night.paths.dist / "made")
+        make_key(tmp_path / "builder")
+        sign_wheel(made, Signing(key=str(tmp_path / "builder")), {})
+        made.parent.replace(ready)
+        make_key(tmp_path / "publisher")
+        own = ready / f"{made.name}.intoto.jsonl"
+        before = own.read_bytes()
+        self.publisher(night, signing=Signing(key=str(tmp_path / "publisher"))).make(job())
+        (envelope,) = night.index.glob("files/*/*.intoto.jsonl")
+        assert envelope.read_bytes() != before
+        trusted = public_key(tmp_path / "publisher.pub")
+        assert verify_envelope(envelope.read_bytes(), [trusted], envelope)[1] == trusted.keyid
+        assert night.latest()["signed"]["by"] == [f"key {trusted.keyid}"]
+
+    def test_a_statement_that_the_build_changed_is_not_signed(self, night: Night, ready: Path, tmp_path: Path) -> None:
+        ready.parent.mkdir(parents=True)
+        made = attested_wheel(night.paths.dist / "made")
+        statement = made.with_name(f"{made.name}.provenance.json")
+        statement.write_text(statement.read_text().replace('"locked": false', '"locked": true'))
+        made.parent.replace(ready)
+        make_key(tmp_path / "publisher")
+        with pytest.raises(ProvenanceError, match=r"does not say what record.json says"):
+            self.publisher(night, signing=Signing(key=str(tmp_path / "publisher"))).make(job())
+        assert not (night.index / "files").exists()
 
     def test_a_wheel_is_left_and_then_published(
         self, night: Night, ready: Path, monkeypatch: pytest.MonkeyPatch
