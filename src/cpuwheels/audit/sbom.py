@@ -10,13 +10,13 @@ from pydantic import BaseModel
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
+from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.sbom.schema import FILE, read_document
 from cpuwheels.wheel.wheel_metadata import required_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-NOTE = "cpuwheels.json"
 LIBRARY = re.compile(r".*\.(?:so|dylib)(?:\.[0-9]+)*")
 """File names of extension modules and libraries."""
 
@@ -82,12 +82,15 @@ def sbom_faults(
         yield f"its {FILE} is {error}"
         return
     fields = parse_headers(metadata)
+    try:
+        torch = required_torch(fields.get_all("Requires-Dist", []), wheel)
+    except ValueError as error:  # of a requirement, of its marker, of the file name
+        yield f"METADATA has a requirement that cannot be evaluated: {error}"
+        return
     subject = document.get("metadata", {}).get("component", {})
     for fault in (
         *_subject_faults(subject, said, wheel, str(fields["Name"]), str(fields["Version"])),
-        *_component_faults(
-            document.get("components", []), said, required_torch(fields.get_all("Requires-Dist", []), wheel)
-        ),
+        *_component_faults(document.get("components", []), said, torch),
         *_file_faults([subject, *document.get("components", [])], binaries),
         *_patch_faults(document, subject, said),
     ):

@@ -57,6 +57,10 @@ def test_one_that_agrees() -> None:
         ({"content": None}, "it has no sboms/cpuwheels.cdx.json"),
         ({"content": b"{}"}, "its sboms/cpuwheels.cdx.json is not CycloneDX 1.7"),
         ({"note": b"{"}, "cpuwheels.json is not valid JSON: "),
+        (
+            {"metadata": METADATA.replace(b"torch==2.14.0", b"torch; sys_platform ~= 'x'")},
+            "METADATA has a requirement that cannot be evaluated: Undefined",
+        ),
         ({"wheel": FILE.replace("2_27", "2_28")}, f"does not name {FILE.replace('2_27', '2_28')}"),
         ({"metadata": METADATA.replace(b"1.0+cpu", b"1.1+cpu")}, "is of 'vllm' '1.0+cpu', the wheel is vllm 1.1+cpu"),
         ({"metadata": METADATA.replace(b"2.14.0", b"2.13.0")}, "has torch '2.14.0', the wheel requires torch==2.13.0"),
