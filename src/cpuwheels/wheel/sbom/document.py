@@ -19,6 +19,7 @@ from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from cyclonedx.output.json import JsonV1Dot7
 
+from cpuwheels.core.text import stable_json
 from cpuwheels.wheel.sbom.parts import reference
 
 if TYPE_CHECKING:
@@ -65,8 +66,8 @@ class Document:
         """Return the document. Its serial number is a digest of the rest (UUID version 5)."""
         data = self._data()
         del data["serialNumber"]
-        digest = hashlib.sha256(_text(data)).hexdigest()
-        return _text(data | {"serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, digest).urn})
+        digest = hashlib.sha256(stable_json(data)).hexdigest()
+        return stable_json(data | {"serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, digest).urn})
 
     def _data(self) -> dict[str, Any]:
         own = _own_program()
@@ -122,7 +123,3 @@ def _formula(formulation: Formulation) -> dict[str, Any]:
 def _written(bom: Bom) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(JsonV1Dot7(bom).output_as_string())
     return data
-
-
-def _text(data: object) -> bytes:
-    return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -12,8 +12,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from cpuwheels.config.package_urls import generic, pypi
 from cpuwheels.wheel.sbom.document import Document, Formulation
-from cpuwheels.wheel.sbom.parts import component, file, generic, pypi, reference
+from cpuwheels.wheel.sbom.parts import component, file, reference
 from cpuwheels.wheel.sbom.schema import read_document
 
 SUBJECT = component("demo", "1", purl=pypi("demo", "1"), parts=[file("b.so", "b" * 64), file("a.so", "a" * 64)])
