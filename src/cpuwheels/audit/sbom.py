@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from cpuwheels.config.package_urls import pypi
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
@@ -105,7 +106,7 @@ def _subject_faults(subject: Mapping[str, Any], note: _Note, wheel: str, name: s
     digest = note.source.digest if note.source.sdist else ""
     if [(one.get("version"), _sha256(one)) for one in ancestors] != [(note.source.version, digest)]:
         yield f"names another source than {NOTE}"
-    if wheel.replace("+", "%2B") not in subject.get("purl", ""):
+    if subject.get("purl") != str(pypi(name, version, wheel)):
         yield f"does not name {wheel}"
 
 

@@ -12,7 +12,7 @@ from cpuwheels.core.errors import ReproducibilityError
 from cpuwheels.core.models import Sha256, Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.verification.reproducibility import Difference
@@ -90,6 +90,11 @@ class Verified(Strict):
         for axis, why in self.not_varied.items():
             table.add_row(axis, "[yellow]not varied[/yellow]", why.replace("[", "\\["))
         return table
+
+
+def shortened(axes: Mapping[str, str]) -> dict[str, str]:
+    """Return what was varied, or why not, as the file has it: programs that complain may do so at any length."""
+    return {axis: " ".join(text.split())[: 2 * _WORD] for axis, text in axes.items()}
 
 
 def differing(differences: Iterable[Difference]) -> tuple[Differing, ...]:

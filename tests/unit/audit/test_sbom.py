@@ -100,6 +100,10 @@ CHANGES: list[tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = 
     (lambda data, _: pedigree(data)["ancestors"][0]["hashes"][0].update(content="9" * 64), "names another source"),
     (lambda data, _: pedigree(data).pop("ancestors"), "names another source"),
     (lambda data, _: data["metadata"].pop("component"), "is of None None"),
+    (
+        lambda data, _: data["metadata"]["component"].update(purl=f"pkg:pypi/evil@1?file_name={FILE}"),
+        f"does not name {FILE}",
+    ),
 ]
 
 
