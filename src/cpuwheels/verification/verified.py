@@ -37,6 +37,10 @@ class Differing(Strict):
     what: Text
     detail: Text
 
+    def __str__(self) -> str:
+        """Return the difference on one line."""
+        return f"{self.member or 'archive'}: {self.what}: {self.detail}"
+
 
 class Verified(Strict):
     """A comparison of a wheel with one that was built again in other circumstances."""
@@ -115,7 +119,7 @@ def require_reproduced(verified: Verified, report: Path) -> None:
     """
     if verified.reproduced:
         return
-    lines = [f"{one.member or 'archive'}: {one.what}: {one.detail}" for one in verified.differences[:_SHOWN]]
+    lines = [str(one) for one in verified.differences[:_SHOWN]]
     one = len(verified.varied) == 1
     raise ReproducibilityError(
         f"{verified.as_sentence()}, first: {lines[0]}",
