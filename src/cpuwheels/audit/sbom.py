@@ -102,12 +102,12 @@ def _subject_faults(subject: Mapping[str, Any], note: _Note, wheel: str, name: s
     found = (subject.get("name"), subject.get("version"))
     if found != (name, version):
         yield f"is of {found[0]!r:.80} {found[1]!r:.80}, the wheel is {name} {version}"
+    elif subject.get("purl") != str(pypi(name, version, wheel)):
+        yield f"does not name {wheel}"
     ancestors = subject.get("pedigree", {}).get("ancestors", [])
     digest = note.source.digest if note.source.sdist else ""
     if [(one.get("version"), _sha256(one)) for one in ancestors] != [(note.source.version, digest)]:
         yield f"names another source than {NOTE}"
-    if subject.get("purl") != str(pypi(name, version, wheel)):
-        yield f"does not name {wheel}"
 
 
 def _component_faults(listed: Iterable[Mapping[str, Any]], note: _Note, torch: str) -> Iterator[str]:
