@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 _WITHOUT = uuid.UUID(int=0)
 """The serial number of a document that has none yet."""
 
+_LAST = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
+"""Last second that a calendar has; a commit may say a later one."""
+
 
 @dataclass(frozen=True)
 class Formulation:
@@ -75,7 +78,7 @@ class Document:
             serial_number=_WITHOUT,
             metadata=BomMetaData(
                 component=self.subject,
-                timestamp=datetime.fromtimestamp(self.epoch, UTC),
+                timestamp=datetime.fromtimestamp(min(self.epoch, _LAST), UTC),
                 lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
                 tools=ToolRepository(components=[own]),
             ),
