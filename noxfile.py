@@ -35,6 +35,9 @@ ENVIRONMENTS = ROOT / ".nox" / "cpuwheels"
 MARKER = "cpuwheels-installed.txt"
 """In an environment: the digest of what it was made from, written when it is complete."""
 
+SIGNING = {"make-key", "sign", "verify-provenance", "--key", "--keyless", "--trusted-key", "--identity"}
+"""Commands that sign or verify, and options with which others do."""
+
 COMMANDS: set[str] = set()
 """Names of the sessions that run one command of the command line."""
 
@@ -109,14 +112,14 @@ def _installed(lock: str) -> str:
 
 
 @contextlib.contextmanager
-def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
-    """Yield the environment that all commands share, and an open file whose lock keeps it from being removed.
+def _environment(session: nox.Session, lock: str) -> Iterator[tuple[Path, int]]:
+    """Yield the environment that all commands of a lock share, and an open file whose lock keeps it from being removed.
 
     It is named after what is installed in it and never changed: a command that runs for hours keeps the packages it
     began with, even if another one needs newer ones meanwhile. Those that no command uses any more are removed.
     """
     ENVIRONMENTS.mkdir(parents=True, exist_ok=True)
-    chosen = ENVIRONMENTS / _installed("run")[:16]
+    chosen = ENVIRONMENTS / _installed(lock)[:16]
     with contextlib.ExitStack() as files:
         with (ENVIRONMENTS / "making").open("w") as making:
             if not _lock(making, fcntl.LOCK_EX):
@@ -129,9 +132,11 @@ def _environment(session: nox.Session) -> Iterator[tuple[Path, int]]:
                 shutil.rmtree(chosen, ignore_errors=True)
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
-                _fill(session, chosen, "run")
+                _fill(session, chosen, lock)
+            current = {_installed(name)[:16] for name in ("run", "signing")}
             for other in ENVIRONMENTS.glob("*.used"):
-                _remove_unused(other)
+                if other.stem not in current:
+                    _remove_unused(other)
         yield chosen, used.fileno()
 
 
@@ -160,7 +165,7 @@ def _lock(stream: IO[str], kind: int) -> bool:
 
 def _cpuwheels(session: nox.Session, *arguments: str) -> None:
     """Run the command line and exit with its code, where nox itself would turn any failure into 1."""
-    with _environment(session) as (environment, used):
+    with _environment(session, _lock_of(session, arguments[0])) as (environment, used):
         # The command holds the lock too: it may outlive nox.
         command = [environment / "bin" / "cpuwheels", "--root", ROOT, *arguments]
         # Paths that are given, and commands of a bisection, mean the folder in which nox was started.
@@ -173,6 +178,11 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
                 continue  # the command has got the signal too and is ending cleanly
     if code != 0:
         sys.exit(code)
+
+
+def _lock_of(session: nox.Session, command: str) -> str:
+    """Return the lock of a command: what signs and verifies is installed for those alone that do."""
+    return "signing" if SIGNING & {command, *(word.partition("=")[0] for word in session.posargs)} else "run"
 
 
 def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:
@@ -209,6 +219,9 @@ _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bis
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])
 _command("matrix", "Show the targets of the nightly job; -- --github for GitHub Actions", "matrix", tags=["index"])
 _command("publish", "Add a wheel to the index by hand", "publish", tags=["index"])
+_command("make-key", "Make a key that signs wheels; -- FILE", "make-key", tags=["index"])
+_command("sign", "Sign the provenance of a wheel; -- WHEEL --key FILE", "sign", tags=["index"])
+_command("verify-provenance", "Verify who built a wheel from what; -- WHEEL", "verify-provenance", tags=["index"])
 _command("check-index", "Verify everything in the index", "check-index", tags=["index"])
 _command("serve-index", "Serve the index on this machine", "serve-index", tags=["index"])
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
@@ -316,7 +329,13 @@ def lock(session: nox.Session) -> None:
     )
     for name in ("build-tools", "nox", "parity", "upstream-tests", "zig"):
         session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
+    # The same once more with the names of the files (PEP 751), for the list of what a build downloads.
+    for name in ("build-tools", "zig"):
+        files = (*compile_lock[:-2], "--no-header", "-c", f"locks/{name}.txt", f"locks/{name}.in")
+        session.run(*files, "--format", "pylock.toml", "-o", f"locks/pylock.{name}.toml")
     session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
+    session.run(*compile_lock, "pyproject.toml", "--group", "build", "--extra", "signing", "-o", "locks/signing.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
     session.run(*compile_lock, "pyproject.toml", "--group", "bench", "-o", "locks/bench.txt")
     session.run("cpuwheels", "lock")
+    session.run("cpuwheels", "schema")

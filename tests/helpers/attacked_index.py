@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 import tracemalloc
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.wheel.dist_info import content_digest, render_record
 from index_publications import check_links
 from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 
 SECONDS, MEMORY = 20, 96 << 20
 COMMIT = f"{7:040x}"
@@ -48,7 +50,11 @@ def members(version: str = f"{VERSION}.cpu", *, tag: str = f"cp38-abi3-{TAGS['x8
         f"{info}/METADATA": metadata.encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         f"{info}/cpuwheels.json": note,
-    } | more
+    }
+    # Of the wheel before it is attacked: what is wrong with that is found first.
+    with contextlib.suppress(ValueError, TypeError):
+        content = with_sbom(content, info, f"vllm-{version}-{tag}.whl")
+    content |= more
     rows = [(name, content_digest(data), str(len(data))) for name, data in content.items()]
     rows = [*rows, (f"{info}/RECORD", "", "")] if record is None else record(rows, info)
     return [Member(name, data) for name, data in (content | {f"{info}/RECORD": render_record(rows)}).items()]

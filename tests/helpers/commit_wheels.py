@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 from wheel_writer import with_record, write_raw
 
 NAME = "vllm-0.32.1.dev{n}+g{c}.cpu-cp38-abi3-{tag}.whl"
@@ -27,7 +28,7 @@ def wheel(
     note = wheel_note(
         target=note_target or target,
         commit=commit,
-        epoch=EPOCH + number * 40_000,
+        epoch=EPOCH + number % 10_000 * 40_000,  # a number may be any hash
         kernel_key=kernels,
         untried={"_C": untried} if untried else {},
     )
@@ -38,6 +39,6 @@ def wheel(
         f"{info}/cpuwheels.json": note.render(),
     }
     path = folder / f"{target}{number}" / NAME.format(n=number, c=commit[-9:], tag=TAGS[target])
-    write_raw(path, with_record(members, info))
+    write_raw(path, with_record(with_sbom(members, info, path.name), info))
     path.with_name("record.json").write_text("{}")
     return path

@@ -188,7 +188,6 @@ def _build(folder: Path, target: str, version: str, commit: str = "") -> Path:
     public = version.partition("+")[0]
     epoch = 1_790_000_000 + (40_000 if commit else 0)
     note = wheel_note(target=target, epoch=epoch, commit=commit or None)
-    files = {"vllm/__init__.py": "", f"vllm-{version}.dist-info/cpuwheels.json": note.render().decode()}
-    return write_wheel(
-        folder / "dist" / target / public, "vllm", version, files, f"torch=={TORCH}", "iniconfig", tag=_TAGS[target]
-    )
+    info, needs = f"vllm-{version}.dist-info", (f"torch=={TORCH}", "iniconfig")
+    files = {"vllm/__init__.py": "", f"{info}/cpuwheels.json": note.render().decode()}
+    return write_wheel(folder / "dist" / target / public, "vllm", version, files, *needs, tag=_TAGS[target], sbom=True)

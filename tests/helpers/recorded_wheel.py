@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.config.downloads import Download
 from cpuwheels.core.digests import file_digest
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.memory.limits import JobPlan
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.pipeline.build_record import compiled_record, write_record
+from cpuwheels.pipeline.recorded_build import BuildParameters
 from cpuwheels.pipeline.report.write import refresh_report
+from cpuwheels.pipeline.slsa import SUFFIX, write_statement
 from cpuwheels.source.result import Source
 from kernel_request import environment, toolchain
 from ledger_records import RECORDS
@@ -27,6 +30,21 @@ if TYPE_CHECKING:
 MEMORY = MemoryUse(jobs=2, cap=1000, where="--memory 1000", room=800, how="a group", peak=540)
 FLAGS = {"_C": ("-O3", "-mavx512f")}
 TORCH = "torch==2.13.0+cpu; platform_machine != 'arm64'"
+DEPENDENCIES = (
+    Download(
+        stage="source",
+        name="vllm",
+        version="0.32.0",
+        uri="pkg:pypi/vllm@0.32.0",
+        digest={"sha256": "d" * 64},
+        location="https://files.example.org/vllm-0.32.0.tar.gz",
+        size=44_549_956,
+    ),
+    Download(stage="patch", name="patches/0001-cpuinfo.patch", digest={"sha256": "e" * 64}),
+    Download(stage="onednn", name="oneDNN", uri=f"git+https://github.com/uxlfoundation/oneDNN.git@{'0' * 40}"),
+    Download(stage="toolchain", name="GNU", version="15.3.0", key="a" * 24),
+    Download(stage="sysroot", name="libc6", version="2.31-13+deb11u11", digest={"sha256": "b" * 64}),
+)
 OPERATORS = {"_C": ("_C::scale", "_C::gelu")}
 
 
@@ -47,10 +65,13 @@ def write_build(
     untried: Mapping[str, Sequence[str]] | None = None,
     facts: Mapping[str, Any] | None = None,
     made: Mapping[str, Any] | None = None,
+    asked: Mapping[str, Any] | None = None,
+    dependencies: Sequence[Download] = DEPENDENCIES,
+    there: Path | None = None,
 ) -> Path:
-    """Write the folder and return the wheel; keywords replace parts of it."""
+    """Write the folder and return the wheel, that which is there if one is given; keywords replace parts of it."""
     tag = f"cp38-abi3-{platform}"
-    wheel = write_wheel(folder, "vllm", version, files or {"vllm/__init__.py": "1"}, *requires, tag=tag)
+    wheel = there or write_wheel(folder, "vllm", version, files or {"vllm/__init__.py": "1"}, *requires, tag=tag)
     kernels = Kernels("key", folder, ("_C",), tuple(jobs), True, memory, reads=None, flags=flags)  # type: ignore[arg-type]
     listed = [
         {"name": name, "operators": [{"name": one, "schema": f"{one}()"} for one in ones], "not_loaded": ""}
@@ -78,8 +99,12 @@ def write_build(
         tried=[{"cpu": "this machine's", "libraries": ["_C"], "chosen": None}],
         timings={"kernels": 1.5},
         announcements=list(notes),
-        beside=["operators.json", "report.html"],
+        beside=["operators.json", "report.html", f"{wheel.name}{SUFFIX}"],
+        parameters=BuildParameters(**{"target": target, "source": version.partition("+")[0], **(asked or {})}),
+        dependencies=dependencies,
+        byproducts={"operators.json": file_digest(folder / "operators.json"), "logs/wheel.log": "1" * 64},
         logs="../logs",
     )
+    write_statement(folder)
     refresh_report(folder)
     return wheel

@@ -1,4 +1,4 @@
-"""Makes results of parity and of serving."""
+"""Makes results of parity, of serving and of second builds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
 from cpuwheels.verification.serving.answers import Answer, Exchange, Question
 from cpuwheels.verification.serving.result import Case, Served
+from cpuwheels.verification.verified import Differing, Verified
 
 
 def case(
@@ -98,3 +99,22 @@ def serving(*cases: Case, wheel: str = "vllm-0.32.0+cpu.whl", sha256: str = "0" 
         seconds=60.0,
         cases=cases,
     )
+
+
+def verified(*members: str, **changes: Any) -> Verified:
+    """Return the result of a second build in which some members differ; keywords replace parts of it."""
+    values: dict[str, Any] = {
+        "wheel": "vllm-0.32.0+cpu.whl",
+        "sha256": "0" * 64,
+        "target": "x86",
+        "moment": "2026-11-25T03:00:00Z",
+        "seconds": 61.5,
+        "machine": "Linux x86_64, 2 CPUs, kernel 6.18",
+        "varied": {"umask": "022 → 077", "hostname": "here → there"},
+        "not_varied": {"cpus": "there is one CPU"},
+        "count": len(members),
+        "differences": tuple(
+            Differing(member=name, what="content", detail="first differing byte at 1") for name in members
+        ),
+    }
+    return Verified(**(values | changes))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from typing import TYPE_CHECKING
 
+from wheel_sboms import with_sbom
 from wheel_writer import with_record
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ def write_wheel(
     files: Mapping[str, str] | None = None,
     *needs: str,
     tag: str = "py3-none-any",
+    sbom: bool = False,
 ) -> Path:
-    """Write a wheel, by default for any machine."""
+    """Write a wheel, by default for any machine and without a bill of materials."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     pure = "true" if tag.endswith("-any") else "false"
@@ -30,7 +32,10 @@ def write_wheel(
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: {pure}\nTag: {tag}\n",
     }
     path = folder / f"{name}-{version}-{tag}.whl"
+    contents = {path: text.encode() for path, text in members.items()}
+    if sbom:
+        contents = with_sbom(contents, info, path.name)
     with zipfile.ZipFile(path, "w") as archive:
-        for member, content in with_record({path: text.encode() for path, text in members.items()}, info).items():
+        for member, content in with_record(contents, info).items():
             archive.writestr(member, content)
     return path

@@ -25,6 +25,7 @@ from cpuwheels.image.build import ARCHIVE, LAYOUT, RECORD, Written
 from cpuwheels.image.oci import write_layout
 from cpuwheels.image.push import push
 from cpuwheels.image.root_filesystem import CERTIFICATES
+from cpuwheels.wheel.sbom.schema import read_document
 from image_project import ImageProject
 from sample_source import sha256
 from torch_wheels import PYTHON
@@ -61,6 +62,20 @@ def test_an_image_is_the_same_on_another_day_in_other_folders(project: ImageProj
         os.umask(before)
     assert files(again.folder) == files(written.folder)
     assert {"image.json", "docker.tar", "oci/index.json"} <= files(written.folder).keys()
+
+
+def test_its_bill_of_materials_lies_next_to_it(project: ImageProject, written: Written) -> None:
+    content = (written.folder / "sbom-x86.cdx.json").read_bytes()
+    record = json.loads((written.folder / RECORD).read_text())
+    digest = hashlib.sha256(content).hexdigest()
+    assert record["images"]["x86"]["sbom"] == {"file": "sbom-x86.cdx.json", "sha256": digest}
+    data = read_document(content)
+    manifest = written.digest.removeprefix("sha256:")
+    assert data["metadata"]["component"]["hashes"] == [{"alg": "SHA-256", "content": manifest}]
+    found = {one["name"]: one for one in data["components"]}
+    assert {"libc6", "python3-minimal", "demo", "torch", "vllm"} <= found.keys()
+    assert found["torch"]["version"] == "2.13.0+cpu"
+    assert found["vllm"]["hashes"][0]["content"] == sha256(project.wheel)
 
 
 def test_it_is_read_unpacked_and_served(project: ImageProject, written: Written) -> None:

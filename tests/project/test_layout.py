@@ -32,6 +32,7 @@ ORDER = (
     "audit",
     "verification",
     "pipeline",
+    "attestation",
     ("image", "index", "doctor", "bisect"),
     "cli",
 )

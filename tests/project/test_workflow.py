@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,9 @@ def test_what_it_calls_has_the_options_that_it_gives(workflow: Path) -> None:
     jobs = yaml.safe_load(workflow.read_text())["jobs"]
     lines = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     found = [re.search(r"nox -s (\S+) -- (.*)", line, re.DOTALL) for line in lines]
-    assert [match[1] for match in found if match] == ["matrix", "nightly", "nightly"]
+    assert [match[1] for match in found if match] == ["matrix", "nightly", "verify-provenance", "nightly"]
     for match in filter(None, found):
-        known = {name for option in cli.commands[match[1]].params for name in option.opts}
+        known = {name for option in cli.commands[match[1]].params for name in option.opts} | {"--help"}
         given = {
             word for word in shlex.split(match[2].replace("\\\n", " ").partition(')"')[0]) if word.startswith("--")
         }
@@ -182,13 +183,20 @@ class TestNightly:
         assert "--build" not in str(jobs["publish"])
         assert "secrets." not in str(jobs["publish"])  # its identity is of the moment
         sessions_of = re.findall(r"nox -s (\S+)", str(jobs["publish"]))
-        assert sessions_of == ["nightly"]
+        assert sessions_of == ["verify-provenance", "nightly"]
+
+    def test_what_publishes_signs_and_nobody_else_can(self, jobs: dict[str, Any]) -> None:
+        signers = [name for name, job in jobs.items() if "--keyless" in str(job) or "--key" in str(job)]
+        assert signers == ["publish"]
+        assert [name for name, job in jobs.items() if "id-token" in str(job.get("permissions", ""))] == ["publish"]
+        (line,) = (step["run"] for step in jobs["publish"]["steps"] if "--publish" in step.get("run", ""))
+        assert "--keyless" in line.split()
 
     def test_both_are_told_the_same_commit_by_a_job_that_runs_no_code_of_upstream(self, jobs: dict[str, Any]) -> None:
         commit = "${{ needs.plan.outputs.commit }}"
         assert [jobs[name]["env"]["COMMIT"] for name in ("wheels", "publish")] == [commit, commit]
         for name in ("wheels", "publish"):
-            (line,) = (step["run"] for step in jobs[name]["steps"] if "nox -s" in step.get("run", ""))
+            (line,) = (step["run"] for step in jobs[name]["steps"] if "nox -s nightly" in step.get("run", ""))
             assert '--commit "$COMMIT"' in line
             assert '--target "${{ matrix.target }}"' in line
             assert "--since" not in line
@@ -197,10 +205,10 @@ class TestNightly:
     def test_credentials_come_after_the_tools_and_the_wheels(self, jobs: dict[str, Any]) -> None:
         steps = [step.get("uses", step.get("run", "")) for step in jobs["publish"]["steps"]]
         (credentials,) = (at for at, step in enumerate(steps) if "configure-aws-credentials" in step)
-        assert ".ci/nox --version" in steps[:credentials]
+        assert ".ci/nox -s verify-provenance -- --help" in steps[:credentials]
         assert any("download-artifact" in step for step in steps[:credentials])
         (attests,) = (at for at, step in enumerate(steps) if "attest-build-provenance" in step)
-        (publishes,) = (at for at, step in enumerate(steps) if "nox -s" in step)
+        (publishes,) = (at for at, step in enumerate(steps) if "nox -s nightly" in step)
         assert credentials < publishes < attests
 
     def test_what_is_built_is_locked(self, jobs: dict[str, Any]) -> None:
@@ -209,7 +217,7 @@ class TestNightly:
 
     def test_nothing_of_an_input_is_part_of_a_script(self, workflow: Path) -> None:
         scripts = "\n".join(step["run"] for step in steps_of(workflow) if "run" in step)
-        assert set(re.findall(r"\$\{\{ *(\S+) *\}\}", scripts)) <= {"matrix.target"}
+        assert set(re.findall(r"\$\{\{ *(\S+) *\}\}", scripts)) <= {"matrix.target", "matrix.options"}
 
 
 def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,6 +230,32 @@ def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.Ca
     ready = [target for target in load_matrix(project_root).targets if target.is_ready]
     assert [row["target"] for row in rows] == [target.id for target in ready]
     assert all(RUNNERS.fullmatch(row["runner"]) for row in rows)
+    assert sorted(row["options"] for row in rows) == ["", *["--no-verify"] * (len(rows) - 1)]
     native = {row["target"]: row["runner"] for row in rows}
     assert native["arm"].endswith("-arm")
     assert native["macos"].startswith("macos")
+
+
+def test_each_target_has_its_night(
+    project_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The machines of GitHub remember nothing, so that the day says whose wheel is built a second time."""
+    turns = []
+    for day in range(1, 9):
+
+        class Day(datetime):
+            today = day
+
+            @classmethod
+            def now(cls, tz: tzinfo | None = None) -> datetime:
+                return datetime(2026, 11, cls.today, 3, tzinfo=tz)
+
+        monkeypatch.setattr("cpuwheels.cli.project.datetime", Day)
+        with pytest.raises(SystemExit):
+            main(["--root", str(project_root), "matrix", "--github"])
+        rows = json.loads(capsys.readouterr().out)["include"]
+        turns += [row["target"] for row in rows if row["options"] == ""]
+    ready = [target.id for target in load_matrix(project_root).targets if target.is_ready]
+    assert len(turns) == 8
+    assert turns[:4] == turns[4:]
+    assert sorted(turns[:4]) == sorted(ready)

@@ -25,7 +25,7 @@ from cpuwheels.core.errors import AuditError
 from cpuwheels.core.macho import is_macho
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams
-from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
+from cpuwheels.wheel.dist_info import content_digest, dist_info_of, hex_digest, render_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,6 +94,19 @@ def binaries_alone(wheel: Path, folder: Path) -> Path:
     with Streams([wheel]) as streams:
         canonicalize(alone, alone, epoch=0, streams=streams)
     return alone
+
+
+def binary_digests(wheel: Path) -> dict[str, str]:
+    """Return the path of each binary of a wheel with its SHA-256, as ``RECORD`` has it.
+
+    Raises:
+        WheelError: It is not a wheel.
+    """
+    with zipfile.ZipFile(wheel) as archive:
+        names = archive.namelist()
+        rows = csv.reader(io.StringIO(archive.read(f"{dist_info_of(names)}/RECORD").decode()))
+        digests = {row[0]: hex_digest(row[1]) for row in rows if row}
+        return {name: digests[name] for name in names if name in digests and _is_binary(archive, name)}
 
 
 def damaged_binaries(wheel: Path) -> list[str]:

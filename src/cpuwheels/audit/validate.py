@@ -16,15 +16,17 @@ from packaging.version import Version
 
 from cpuwheels.audit.installed_names import name_faults, program_faults
 from cpuwheels.audit.licences import licence_faults
+from cpuwheels.audit.sbom import sbom_faults
 from cpuwheels.core.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.core.macho import is_macho
 from cpuwheels.core.text import parse_headers
 from cpuwheels.wheel.canonical import entry_order
-from cpuwheels.wheel.dist_info import content_digest, dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, content_digest, dist_info_of, hex_digest
 from cpuwheels.wheel.requirements import sort_requirements
+from cpuwheels.wheel.sbom.schema import FILE as SBOM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.platform_policy import Policy
@@ -89,9 +91,10 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
             entries = {name: _read(archive, info, expected.forbidden_paths) for name, info in files.items()}
             code = [name for name, entry in entries.items() if entry.is_code]
             unlicensed = list(licence_faults(archive, code))
+            sbom = archive.read(f"{dist_info}/{SBOM}") if f"{dist_info}/{SBOM}" in files else None
             text = {
                 name: archive.read(f"{dist_info}/{name}") if f"{dist_info}/{name}" in files else b""
-                for name in ("WHEEL", "METADATA", "RECORD", "entry_points.txt")
+                for name in ("WHEEL", "METADATA", "RECORD", "entry_points.txt", NOTE)
             }
     except (zipfile.BadZipFile, OSError) as error:
         return [f"cannot be read: {error}"]
@@ -105,8 +108,16 @@ def validate_wheel(wheel: Path, expected: Expectations) -> list[str]:
         *record_faults(text["RECORD"].decode(), entries, f"{dist_info}/RECORD"),
         *(f"{name} is missing" for name in expected.modules if name not in files),
         *unlicensed,
+        *(_sbom_faults(sbom, text, wheel.name, {name: entries[name].digest for name in code}) if text[NOTE] else ()),
         *binary_faults({name: entry for name, entry in entries.items() if entry.is_binary}, expected),
     ]
+
+
+def _sbom_faults(
+    sbom: bytes | None, text: Mapping[str, bytes], wheel: str, recorded: Mapping[str, str]
+) -> Iterator[str]:
+    binaries = {name: hex_digest(digest) for name, digest in recorded.items()}
+    return sbom_faults(sbom, text[NOTE], text["METADATA"], wheel, binaries)
 
 
 def archive_faults(infos: Sequence[zipfile.ZipInfo], dist_info: str) -> Iterator[str]:

@@ -11,10 +11,13 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
 from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
 if TYPE_CHECKING:
+    from cpuwheels.attestation.sign import Signing
+    from cpuwheels.attestation.verify import Trust
     from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
 
@@ -31,15 +34,6 @@ _INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index
 _ADDRESS = click.option("--address", help="URL at which users reach the index; locks then name wheels by their URLs.")
 
 
-class _Publication(TypedDict):
-    """The options of a publication, as click names them."""
-
-    commit: str | None
-    target: str | None
-    nightly: bool
-    address: str | None
-
-
 @click.command()
 @click.argument("wheel", type=_PATH)
 @_INDEX
@@ -47,21 +41,46 @@ class _Publication(TypedDict):
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
 @_ADDRESS
+@trust_options("--trusted-key")
 @pass_paths
-def publish(paths: Paths, wheel: Path, index: str | None, **given: Unpack[_Publication]) -> None:
-    """Add WHEEL, with the lock and the reports next to it, to the index."""
+def publish(
+    paths: Paths,
+    wheel: Path,
+    index: str | None,
+    commit: str | None,
+    target: str | None,
+    nightly: bool,
+    address: str | None,
+    **trusted: Unpack[TrustOptions],
+) -> None:
+    """Add WHEEL, with the lock, the reports and the provenance next to it, to the index."""
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.units import format_size
     from cpuwheels.index.address import open_bucket
     from cpuwheels.index.publish_wheel import publish_wheel
 
     bucket = open_bucket(index or str(paths.dist / FOLDER))
-    published = publish_wheel(bucket, wheel, load_matrix(paths.matrix), **given)
+    published = publish_wheel(
+        bucket,
+        wheel,
+        load_matrix(paths.matrix),
+        commit=commit,
+        target=target,
+        nightly=nightly,
+        address=address,
+        trust=_trust(trusted),
+    )
     entry, listed = published.entry, ", ".join(published.views)
     state = "was damaged, and is whole again" if published.healed else "was there already"
     if published.new:
         state = "published"
     print(f"{entry.filename}: {state} in {bucket.name} ({format_size(entry.size)}, parity {entry.parity}); in {listed}")
+
+
+def _trust(given: TrustOptions) -> Trust | None:
+    """Return whose signatures count; None if nobody is named, so that nothing that verifies is needed."""
+    named = given["trusted_keys"] or given["identity"] or given["issuer"]
+    return trust_of(given) if named else None
 
 
 class _Nightly(TypedDict):
@@ -82,6 +101,7 @@ class _Nightly(TypedDict):
     commit: str | None
     part: NightlyPart
     wheels: Path | None
+    verify: bool
 
 
 @click.command()
@@ -102,11 +122,22 @@ class _Nightly(TypedDict):
 @click.option("--build", "part", flag_value="build", type=str, help="Build and test; --publish publishes.")
 @click.option("--publish", "part", flag_value="publish", type=str, help="Publish what --build left; nothing is built.")
 @click.option("--wheels", type=_PATH, help="With --publish: where --build left them (default: dist/nightly/ready).")
+@click.option("--no-verify", "verify", flag_value=False, default=True, help="Build no wheel a second time.")
 @UNSANDBOXED
 @_ADDRESS
+@signing_options
 @without_credentials(when=lambda options: options["part"] != "publish")
 @pass_paths
-def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> None:
+def nightly(
+    paths: Paths,
+    /,
+    index: str | None,
+    key: str | None,
+    public_key: Path | None,
+    keyless: bool,
+    trust_config: Path | None,
+    **options: Unpack[_Nightly],
+) -> None:
     """Build, test and publish the newest wheels, and take out the oldest."""
     from rich.console import Console
 
@@ -121,13 +152,15 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
     from cpuwheels.verification.parity.reports import write_files
 
     options["part"] = options["part"] or "all"
+    asked = SigningOptions(key=key, public_key=public_key, keyless=keyless, trust_config=trust_config)
+    signing = _signing(asked, options["part"])
     if options["part"] != "publish":
         _refuse_bucket(index)
         note_ancestors()
     reporter = Reporter("nightly")
     place = index or str(paths.dist / FOLDER)
     bucket = open_for_reading(place) if options["part"] == "build" else open_bucket(place)
-    summary = run_nightly(paths, load_matrix(paths.matrix), bucket, NightlyOptions(**options), reporter)
+    summary = run_nightly(paths, load_matrix(paths.matrix), bucket, NightlyOptions(**options), reporter, signing)
     folder = paths.dist / NIGHTLY
     write_files(folder, {"summary.md": summary.as_markdown(), "summary.json": summary.as_json()})
     if step := os.environ.get(STEP_SUMMARY):
@@ -135,6 +168,8 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
             stream.write(summary.as_markdown())
     Console().print(outcome_table(summary))
     reporter.info(f"{summary.as_line()}; summary: {folder / 'summary.json'}")
+    if (second := summary.second_build) and second.state == "differs":
+        reporter.announce(f"the second build of {second.source[:9]} {second.target} differs: {second.text}")
     lines = [
         f"{one.source[:9]} {one.target}: {one.reason} {one.kept}".rstrip() for one in summary.outcomes if one.reason
     ]
@@ -153,6 +188,25 @@ def nightly(paths: Paths, /, index: str | None, **options: Unpack[_Nightly]) -> 
                 output="\n".join(lines),
                 next_step="run it again, with more --hours or more of the disk free",
             )
+
+
+def _signing(options: SigningOptions, part: NightlyPart) -> Signing | None:
+    """Return how to sign what is published.
+
+    Raises:
+        UsageError: This process builds: code of vLLM could reach the key or the identity.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if not options["key"] and not options["keyless"]:
+        return None
+    if part != "publish":
+        raise UsageError(
+            "what builds signs nothing: a commit that is built could reach the key",
+            where="--key" if options["key"] else "--keyless",
+            next_step="run nightly --build without it, then nightly --publish with it",
+        )
+    return signing_of(options)
 
 
 def _refuse_bucket(index: str | None) -> None:

@@ -18,6 +18,7 @@ from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
+from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.test import check, compare, kernel_bench, serve
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
@@ -66,6 +67,9 @@ for _command in (
     publish,
     check_index,
     serve_index,
+    make_key,
+    sign,
+    verify_provenance,
     matrix,
     doctor,
     schema,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+from dataclasses import dataclass
 from pathlib import Path
 
 from cpuwheels.config.paths import is_packaged, project_files
@@ -27,15 +28,28 @@ def command_line(command: str, target: str = "", *options: str) -> str:
     return " ".join(["nox", "-s", session, *(["--", *options] if options else [])])
 
 
+@dataclass(frozen=True)
+class Checkout:
+    """A checkout of this project.
+
+    Attributes:
+        commit: Its commit.
+        changed: Whether files differ from it.
+    """
+
+    commit: str
+    changed: bool
+
+
 def version_text() -> str:
     """Return the version, and the commit if this code is a checkout's."""
     version = importlib.metadata.version("cpuwheels")
-    commit = "" if is_packaged() else _commit(project_files())
-    return f"{version} ({commit})" if commit else version
+    found = None if is_packaged() else find_checkout(project_files())
+    return f"{version} (commit {found.commit}{' and changes' if found.changed else ''})" if found else version
 
 
-def _commit(folder: Path) -> str:
-    """Return a checkout's commit and whether files differ from it; empty for a folder that is no checkout's top."""
+def find_checkout(folder: Path) -> Checkout | None:
+    """Return the checkout whose top a folder is; None for any other folder."""
 
     def git(*arguments: str) -> str:
         done = capture(git_command(*arguments, folder=folder), env=git_environment(), timeout=10)
@@ -43,6 +57,7 @@ def _commit(folder: Path) -> str:
 
     top = git("rev-parse", "--show-toplevel")
     if not top or Path(top) != folder.resolve():
-        return ""
-    changed = " and changes" if git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all") else ""
-    return f"commit {git('rev-parse', 'HEAD')}{changed}"
+        return None
+    changed = bool(git("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=all"))
+    commit = git("rev-parse", "HEAD")
+    return Checkout(commit, changed) if commit else None

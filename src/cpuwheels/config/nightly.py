@@ -19,6 +19,9 @@ class Nightly(Strict):
     """How many cases of each operator are tested before a wheel is published."""
     serve: tuple[str, ...] = ("qwen3",)
     """Models that a server with the wheel has to answer from before it is published; none if it is not served."""
+    verify: tuple[str, ...] = ()
+    """What is different when the wheel of one target is built a second time each night (docs/reproducibility.md); none
+    if no wheel is."""
     speed_rounds: int = Field(default=9, ge=0)
     """How often the kernels are timed against the previous wheel's, if they differ; 0 for never."""
     attempts: int = Field(default=3, ge=1)

@@ -78,6 +78,7 @@ class BuildOptions:
             "--debug-symbols": self.debug_symbols,
             "--allow-unsandboxed": self.allow_unsandboxed,
             "--upstream-kernels": self.upstream_kernels,
+            "--sandbox-required": self.sandbox_required,
         }
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
         return arguments + [name for name, wanted in flags.items() if wanted]
@@ -212,6 +213,7 @@ class NightlyOptions:
             ``all`` does both.
         wheels: Folder where a build left wheels; the job's own when None.
         allow_unsandboxed: As for a build; a nightly job refuses to build unconfined without it.
+        verify: Whether the wheel of one target is built a second time, if the matrix says what is different then.
     """
 
     targets: tuple[str, ...] = ()
@@ -229,6 +231,7 @@ class NightlyOptions:
     part: NightlyPart = "all"
     wheels: Path | None = None
     allow_unsandboxed: bool = False
+    verify: bool = True
 
     @property
     def build(self) -> BuildOptions:

@@ -27,6 +27,7 @@ _MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "lock": (DebianLock, "locks/*.yaml"),
 }
 _NO_OUTPUTS: Mapping[str, type[BaseModel]] = MappingProxyType({})
+_NO_FILES: Mapping[Path, str] = MappingProxyType({})
 
 PACKAGES = (
     "core",
@@ -41,6 +42,7 @@ PACKAGES = (
     "audit",
     "verification",
     "pipeline",
+    "attestation",
     "image",
     "index",
     "doctor",
@@ -89,15 +91,16 @@ def write_reference(
     only_check: bool,
     code: Path = CODE,
     outputs: Mapping[str, type[BaseModel]] = _NO_OUTPUTS,
+    also: Mapping[Path, str] = _NO_FILES,
 ) -> list[Path]:
     """Write the generated files that differ and return them.
 
-    The arguments are those of `reference_files`.
+    The arguments are those of `reference_files`, and ``also`` has other generated files with their texts.
 
     Raises:
         MatrixError: ``only_check`` is set and a file is stale, or a text cannot be generated.
     """
-    files = reference_files(root, matrix, code, outputs)
+    files = {**reference_files(root, matrix, code, outputs), **also}
     stale = [path for path, text in files.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
     if only_check and stale:
         raise MatrixError(

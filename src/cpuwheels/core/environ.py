@@ -29,6 +29,15 @@ NETWORK_KEPT = (
 )
 """Variables that commands which use the network take over as well: certificates and proxies."""
 
+LIBRARY = "CPUWHEELS_VARY_LIBRARY"
+"""A library that every command loads (``csrc/vary``), in the second build of `cpuwheels.pipeline.variation`."""
+
+AHEAD = "CPUWHEELS_VARY_SECONDS"
+"""By how many seconds it puts the clock forward; not for commands that use the network: certificates would expire."""
+
+ORDER = "CPUWHEELS_VARY_ORDER"
+"""A number above 0: in which order it lists the files of folders."""
+
 
 def closed_environment(
     extra: Mapping[str, str] | None = None, *, path_first: Sequence[Path] = (), network: bool = False
@@ -45,4 +54,24 @@ def closed_environment(
     env |= {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"}
     folders = [str(folder) for folder in path_first]
     env["PATH"] = os.pathsep.join([*folders, os.environ.get("PATH", os.defpath)])
-    return env | dict(extra or {})
+    return env | _varied(network=network) | dict(extra or {})
+
+
+def use_true_clock() -> None:
+    """Let this thread see the true time from now on, also where `AHEAD` puts the clock forward."""
+    if AHEAD in os.environ:
+        import ctypes  # noqa: PLC0415  (only then)
+
+        # The library is loaded with the program, so its functions are among those of the program itself.
+        getattr(ctypes.CDLL(None), "cpuwheels_real_clock", lambda _: None)(1)
+
+
+def _varied(*, network: bool) -> dict[str, str]:
+    """Return what makes a command load the library of the second build; nothing in any other build."""
+    if not (library := os.environ.get(LIBRARY)):
+        return {}
+    names = (LIBRARY, ORDER) if network else (LIBRARY, ORDER, AHEAD)
+    # Programs of another machine, which QEMU runs, cannot load it.
+    return {"LD_PRELOAD": library, "QEMU_UNSET_ENV": "LD_PRELOAD"} | {
+        name: os.environ[name] for name in names if name in os.environ
+    }

@@ -317,6 +317,12 @@ class StepLimitError(CpuwheelsError):
     exit_code = 54
 
 
+class ProvenanceError(CpuwheelsError):
+    """A wheel's provenance cannot be signed, or is not what it has to be: changed, another wheel's, or another's."""
+
+    exit_code = 63
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 

@@ -16,6 +16,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.environ import use_true_clock
 from cpuwheels.core.limits import FILE
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
@@ -170,6 +171,7 @@ class _Request:
     def _run(self) -> None:
         import httpx  # noqa: PLC0415  (slow to import, and often not needed)
 
+        use_true_clock()  # this thread is there for one request
         try:
             timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
             certificates = _certificates(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))

@@ -11,6 +11,7 @@ from packaging.utils import parse_wheel_filename
 
 from cpuwheels.config.host import markers
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.image.check import read_back, serve, unpack
@@ -23,7 +24,7 @@ from cpuwheels.pipeline.dist import newest_wheel
 from cpuwheels.wheel.kernel_wheel import Preloads, read_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
@@ -31,12 +32,15 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ImageOptions
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
+    from cpuwheels.image.contents import Contents
     from cpuwheels.image.oci import Image
 
 NAME = "vllm-cpu"
 """What ``docker load`` calls an image."""
 
 LAYOUT, ARCHIVE, RECORD = "oci", "docker.tar", "image.json"
+SBOM = "sbom-{}.cdx.json"
+"""Bill of materials of a target's image."""
 
 
 @dataclass(frozen=True)
@@ -48,12 +52,14 @@ class Written:
         tag: Their name in the layout.
         digest: Of the manifest or index that the tag names.
         images: By target.
+        sboms: File name of each bill of materials → SHA-256.
     """
 
     folder: Path
     tag: str
     digest: str
     images: dict[str, Image]
+    sboms: Mapping[str, str]
 
 
 def build_images(
@@ -76,15 +82,17 @@ def build_images(
     wheels = options.wheels or tuple(newest_wheel(paths, name) for name in targets)
     build = BuildOptions(locked=options.locked)
     contexts = {name: open_context(paths, matrix, matrix.buildable(name), build, reporter) for name in targets}
-    images = {}
+    images: dict[str, Image] = {}
+    contents: dict[str, Contents] = {}
     for (name, context), wheel in zip(contexts.items(), wheels, strict=True):
         with reporter.stage("image", f"layers of {wheel.name} for {name}"):
-            images[name] = compose(context, wheel, options)
+            images[name], contents[name] = compose(context, wheel, options)
     flavour = _flavour(options)
     folder = options.out or (wheels[0].parent if len(targets) == 1 else paths.dist / "images") / f"image{flavour}"
     # No tag may have a plus.
     tag = str(parse_wheel_filename(wheels[0].name)[1]).replace("+", "-") + flavour
-    written = _write(images, tag, folder, reporter)
+    sboms = _sboms(images, contents)
+    written = _write(images, sboms, tag, folder, reporter)
     if options.check:
         for (name, context), wheel in zip(contexts.items(), wheels, strict=True):
             with reporter.stage("check", f"{name}: read by skopeo, unpacked by umoci, run by bubblewrap"):
@@ -114,8 +122,16 @@ def _flavour(options: ImageOptions) -> str:
     return f"{'-zen' if options.zen else ''}{'-compile' if options.compiler else ''}"
 
 
-def _write(images: dict[str, Image], tag: str, folder: Path, reporter: Reporter) -> Written:
-    """Write layout, archive and record; what was there before is replaced, the record last."""
+def _sboms(images: Mapping[str, Image], contents: Mapping[str, Contents]) -> dict[str, bytes]:
+    """Return the bills of materials of images, by the names of their files."""
+    # Only here: it brings cyclonedx, which takes as long to import as all the rest.
+    from cpuwheels.image.sbom import image_sbom  # noqa: PLC0415
+
+    return {SBOM.format(name): image_sbom(NAME, image, contents[name]) for name, image in images.items()}
+
+
+def _write(images: dict[str, Image], sboms: Mapping[str, bytes], tag: str, folder: Path, reporter: Reporter) -> Written:
+    """Write layout, archive, bills of materials and record; what was there is replaced, the record last."""
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         (folder / RECORD).unlink(missing_ok=True)
@@ -124,7 +140,11 @@ def _write(images: dict[str, Image], tag: str, folder: Path, reporter: Reporter)
         if len(images) == 1:
             image = next(iter(images.values()))
             write_docker_archive(folder / LAYOUT, image, f"{NAME}:{tag}", folder / ARCHIVE)
-        written = Written(folder, tag, digest, images)
+        for path in folder.glob(SBOM.format("*")):
+            path.unlink()
+        for name, content in sboms.items():
+            write_atomic(folder / name, content)
+        written = Written(folder, tag, digest, images, {name: file_digest(folder / name) for name in sboms})
         write_atomic(folder / RECORD, json.dumps(_record(written), indent=1) + "\n")
     reporter.info(f"{digest} in {folder / LAYOUT}")
     return written
@@ -150,6 +170,7 @@ def _record(written: Written) -> dict[str, Any]:
                     for layer in image.layers
                 ],
                 "labels": dict(sorted(image.settings.labels.items())),
+                "sbom": {"file": SBOM.format(name), "sha256": written.sboms[SBOM.format(name)]},
             }
             for name, image in written.images.items()
         },

@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import ImageError
 from cpuwheels.environment.torch_install import offer_environment
 from cpuwheels.fetch.uv import uv_environment
 from cpuwheels.image.base import choose_base, same_python
+from cpuwheels.image.contents import Contents, debian_packages, locked, wheel_in
 from cpuwheels.image.labels import labels
 from cpuwheels.image.layers import EARLIEST, Member, stored_layer
 from cpuwheels.image.oci import Image, Settings
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import ImageOptions
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.image.base import Base
+    from cpuwheels.image.contents import Locked
     from cpuwheels.image.layers import Layer
     from cpuwheels.image.python_packages import ImagePython
     from cpuwheels.pipeline.provenance import WheelNote
@@ -106,8 +109,8 @@ class _Packing:
             return stored_layer(context.store, name, epoch, make, python=self.python.key, **inputs)
 
 
-def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
-    """Return the image of a wheel, its layers packed and in the store.
+def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> tuple[Image, Contents]:
+    """Return the image of a wheel, its layers packed and in the store, and what it is composed of.
 
     Args:
         context: The run; its target names what the image is made from.
@@ -139,19 +142,28 @@ def compose(context: BuildContext, wheel: Path, options: ImageOptions) -> Image:
         ("--python-platform", platform, "--python-version", pins.python) if platform else (),
     )
     layers = [_base(packing, root, key), _locked_layer(packing, "requirements", requirements, pins)]
+    debian, locks = [base.lock], [_locked(requirements, pins)]
     if base.environment:
         layers.append(_torch_layer(packing, base.environment))
     if zen:
         layers.append(_locked_layer(packing, "zentorch", zen, pins))
+        locks.append(_locked(zen, pins))
     if options.compiler and pins.compiler is not None:
         members, of_compiler = compiler_members(context, pins.root, pins.compiler)
         layers.append(stored_layer(context.store, "C++ compiler", EARLIEST, lambda: members, compiler=of_compiler))
+        debian.append(load_lock(context.root, pins.compiler))
     epoch = note.source.epoch
     layers.append(
         packing.layer(found.path.name, epoch, lambda _: [wheel.resolve()], uv_environment(), wheel=found.sha256)
     )
     about = labels(found, note, _metadata(wheel), requirements, base)
-    return Image(target.machine, epoch, _settings(about, compiler=options.compiler), tuple(layers))
+    contents = Contents(
+        debian_packages(debian),
+        tuple(locks),
+        base.environment.torch_version if base.environment else "",
+        wheel_in(wheel, found.version, found.sha256),
+    )
+    return Image(target.machine, epoch, _settings(about, compiler=options.compiler), tuple(layers)), contents
 
 
 def _pins(context: BuildContext) -> ImagePins:
@@ -226,8 +238,17 @@ def _compiled(packing: _Packing, library: Path, work: Path, place: str) -> dict[
     return {f"{place}/{path.relative_to(copy).as_posix()}": Member(path.read_bytes()) for path in copy.rglob("*.pyc")}
 
 
+def _installed(lock: Path, pins: ImagePins) -> str:
+    """Return what is installed of a lock."""
+    return without(lock.read_text(encoding="utf-8"), pins.without)
+
+
+def _locked(lock: Path, pins: ImagePins) -> Locked:
+    return locked(lock, _installed(lock, pins))
+
+
 def _locked_layer(packing: _Packing, name: str, lock: Path, pins: ImagePins) -> Layer:
-    text = without(lock.read_text(encoding="utf-8"), pins.without)
+    text = _installed(lock, pins)
 
     def what(work: Path) -> Sequence[str | Path]:
         (work / "requirements.txt").write_text(text, encoding="utf-8")

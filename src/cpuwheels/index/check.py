@@ -31,9 +31,12 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
+from cpuwheels.index.reports import reproduced_of
 from cpuwheels.index.retention import views_of
+from cpuwheels.index.signed import faults_of, signed_files
 from cpuwheels.index.simple_pages import page_text, view_pages
 from cpuwheels.pipeline.pylock import FILE as LOCK
+from cpuwheels.verification.verified import VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -160,13 +163,14 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         wheel = Path(name) / entry.filename
         wheel.write_bytes(content)
         try:
-            found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target)
+            found, metadata = read_entry(wheel, commit=entry.commit, target=entry.target, listed=True)
         except PublishError as error:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
-    given = {"uploaded", "parity", "tried", "gaps", "served", "speed", "sandbox", "lock", "beside"} | (
-        {"made"} if found.made == found.uploaded else set()
-    )
+    given = {
+        *("uploaded", "parity", "tried", "gaps", "served", "speed"),
+        *("sandbox", "lock", "signed", "beside", "reproduced"),
+    } | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:
             yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)
@@ -176,6 +180,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
 
 
 def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+    yield from (Fault(what, Remedy.PUBLISH) for what in faults_of(entry, signed_files(bucket, entry)))
     if entry.lock is not None:
         lock = bucket.read(beside_path(entry, LOCK))
         if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:
@@ -184,6 +189,23 @@ def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
     for report in entry.beside:
         if bucket.read(beside_path(entry, report)) is None:
             yield Fault(f"{beside_path(entry, report)} is missing", Remedy.PUBLISH)
+    yield from _second_build_faults(bucket, entry)
+
+
+def _second_build_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+    """Compare what pages say of a second build with its report; a report that is missing was named before."""
+    content = bucket.read(beside_path(entry, VERIFY)) if VERIFY in entry.beside else b""
+    if content is None:
+        return
+    try:
+        found = reproduced_of(content, entry.sha256) if content else None
+    except ValueError:
+        yield Fault(f"{beside_path(entry, VERIFY)} is damaged", Remedy.PUBLISH)
+        return
+    if found != entry.reproduced:
+        said, true = (one.state if one else "not yet reproduced" for one in (entry.reproduced, found))
+        what = f"its pages say {said!r}" if said != true else "its pages say another time or other axes"
+        yield Fault(f"{beside_path(entry, VERIFY)} says {true!r}; {what}", Remedy.PUBLISH)
 
 
 def _same(first: Entry, second: Entry, view: str) -> Iterator[Fault]:

@@ -18,6 +18,7 @@ from cpuwheels.index.entry import (
     FileName,
     Moment,
     ParityResult,
+    Reproduced,
     Speed,
     Target,
     TestResult,
@@ -48,6 +49,7 @@ class Wheel(Strict):
     kernels: str = ""
     """Key of its kernels."""
     speed: Speed | None = None
+    reproduced: Reproduced | None = None
     beside: tuple[FileName, ...]
     """Names of the reports in the wheel's folder."""
 
@@ -156,6 +158,7 @@ def row_of(entry: Entry) -> Row:
         served=entry.served,
         kernels=entry.kernels,
         speed=entry.speed,
+        reproduced=entry.reproduced,
         beside=entry.beside,
     )
     return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})

@@ -15,6 +15,7 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Commit, Sha256, Strict
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.wheel_file import PLAIN, read_wheel
+from cpuwheels.verification.verified import AxisName  # noqa: TC001  (pydantic reads the annotations)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -53,9 +54,38 @@ class Lock(Strict):
     """Whether it names the wheel by its URL; otherwise by its path next to the lock."""
 
 
+class Signed(Strict):
+    """The provenance that is published next to a wheel."""
+
+    statement: Sha256 | None = None
+    """Digest of the unsigned statement's file; None if none is published."""
+    envelope: Sha256 | None = None
+    """Likewise of the statement signed with a key (DSSE)."""
+    provenance: Sha256 | None = None
+    """Likewise of the attestations of an identity (PEP 740)."""
+    by: tuple[Line, ...] = Field(default=(), max_length=16)
+    """Who signed, as it was verified when the wheel was published."""
+    url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s\"<>]+$", max_length=1024)] | None = None
+    """Address of the attestations; None if the index's own was not known."""
+
+
 _MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
 Moment = Annotated[str, _MOMENT]
 """ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
+
+
+class Reproduced(Strict):
+    """What came of a second build in other circumstances."""
+
+    state: Literal["reproduced", "differs"]
+    """Whether it gave the same bytes."""
+    moment: Moment
+    """When it was done."""
+    varied: tuple[AxisName, ...] = Field(max_length=100)
+    """What was different."""
+    not_varied: tuple[AxisName, ...] = Field(default=(), max_length=100)
+    """What was to be different, and could not be there."""
+
 
 VersionText = Annotated[str, StringConstraints(max_length=128), AfterValidator(lambda text: str(Version(text)))]
 """PEP 440; releases have a folder of this name."""
@@ -98,16 +128,25 @@ class Entry(Strict):
     """Whether a server with it answers as transformers does."""
     speed: Speed | None = None
     """None if it was not measured."""
+    reproduced: Reproduced | None = None
+    """None if no second build was made yet."""
     sandbox: Annotated[str, StringConstraints(pattern=r"^[A-Za-z ,-]*$", max_length=80)] = ""
     """What confined upstream's code, as the build record has it; empty if no record says it."""
     lock: Lock | None = None
     """None if none is published."""
+    signed: Signed | None = None
+    """Likewise."""
     beside: tuple[FileName, ...] = Field(default=())
     """Names of the reports that are served next to it."""
 
 
 def read_entry(
-    wheel: Path, *, commit: str | None = None, target: str | None = None, now: datetime | None = None
+    wheel: Path,
+    *,
+    commit: str | None = None,
+    target: str | None = None,
+    now: datetime | None = None,
+    listed: bool = False,
 ) -> tuple[Entry, bytes]:
     """Return what an index says of a wheel, and its ``METADATA``.
 
@@ -116,13 +155,14 @@ def read_entry(
         commit: Of its source, if the wheel does not contain it.
         target: Target id, if the wheel does not contain it.
         now: When it is published.
+        listed: Whether an index lists it already, so that an earlier version may have built it.
 
     Raises:
         PublishError: It does not exist, or is not a wheel of vLLM that is what its name says.
     """
     if not wheel.exists():
         raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
-    found = read_wheel(wheel)
+    found = read_wheel(wheel, listed=listed)
     try:
         digest, size = file_digest(wheel), wheel.stat().st_size
     except OSError as error:

@@ -6,18 +6,19 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.templates import templates
 from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
-from cpuwheels.index.layout import HTML, NIGHTLY, beside, beside_path, lasting_view, link, wheel_path
+from cpuwheels.index.layout import HTML, NIGHTLY, SIGNED, beside, beside_path, lasting_view, link, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.sandbox.mechanism import Mechanism
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import HTML as PARITY
 from cpuwheels.verification.serving.result import SERVE
+from cpuwheels.verification.verified import VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cpuwheels.index.commit_pages import Commits, Wheel
-    from cpuwheels.index.entry import Entry, ParityResult, Speed, TestResult
+    from cpuwheels.index.entry import Entry, ParityResult, Reproduced, Speed, TestResult
 
 MARKS: dict[ParityResult, str] = {"passed": "✓", "passed in part": "◐", "failed": "✗", "not run": "○"}
 WORDS: dict[ParityResult, str] = {
@@ -30,6 +31,11 @@ SERVED: dict[TestResult, str] = {
     "passed": "every answer was right",
     "failed": "an answer was wrong, or the server failed",
     "not run": "not tested",
+}
+PROVENANCE_WORDS = {
+    "statement": "statement",
+    "envelope": "signed statement (DSSE)",
+    "provenance": "attestations (PEP 740)",
 }
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
@@ -57,6 +63,7 @@ def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
             parity_report=PARITY,
             speed_report=SPEED,
             serve_report=SERVE,
+            verify_report=VERIFY,
         )
     )
     return {HTML: text}
@@ -89,7 +96,13 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             served=SERVED,
             link=lambda entry: link(view, wheel_path(entry)),
             speed=speed_words,
+            reproduced=reproduced_words,
             report=lambda entry, name: link(view, beside_path(entry, name)),
+            provenance=lambda entry: [
+                (link(view, f"{wheel_path(entry)}{SIGNED[kind]}"), PROVENANCE_WORDS[kind])
+                for kind in SIGNED
+                if getattr(entry.signed, kind)
+            ],
         )
     )
     return {f"{view}/{HTML}": text}
@@ -101,6 +114,16 @@ def speed_words(speed: Speed) -> str:
         return f"the same kernels as in {speed.against}"
     slower = f"; certainly slower: {', '.join(speed.slower)}" if speed.slower else "; no operator is certainly slower"
     return f"{speed.ratio:.2f} times as fast as in {speed.against} (geometric mean of all operators{slower})"
+
+
+def reproduced_words(found: Reproduced | None) -> str:
+    """Return in a sentence what came of a second build, and what was different in it."""
+    if found is None:
+        return "not yet"
+    result = "the same bytes" if found.state == "reproduced" else "other bytes"
+    varied = f"with other {', '.join(found.varied)}" if found.varied else "with nothing different"
+    left = f"; could not be varied there: {', '.join(found.not_varied)}" if found.not_varied else ""
+    return f"{result}, on {found.moment[:10]}, {varied}{left}"
 
 
 def _report(wheel: Wheel, name: str) -> str | None:

@@ -10,6 +10,7 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.index.commit_pages import Commits, Day, day_of
 from cpuwheels.index.layout import COMMITS, beside_path, day_path, views, wheel_path
 from cpuwheels.index.reading import read_commit_page, read_entries
+from cpuwheels.index.signed import merged, signed_files
 from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
@@ -67,10 +68,12 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "beside": tuple(sorted({*kept, *entry.beside})),
         **{name: getattr(known if entry.parity == "not run" else entry, name) for name in ("parity", "tried", "gaps")},
         "lock": _lock(bucket, entry, known),
+        "signed": merged(entry.signed, known.signed, signed_files(bucket, known)),
         "served": known.served if entry.served == "not run" else entry.served,
         # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
         "sandbox": known.sandbox or entry.sandbox,
+        "reproduced": entry.reproduced or known.reproduced,
     }
     return entry.model_copy(update=changes)
 

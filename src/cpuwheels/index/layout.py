@@ -18,11 +18,15 @@ from urllib.parse import quote
 
 from packaging.version import Version
 
+from cpuwheels.attestation.files import ENVELOPE, PROVENANCE
 from cpuwheels.fetch.vllm_wheels import PROJECT
 from cpuwheels.index.entry import VARIANT
 from cpuwheels.pipeline.pylock import FILE as LOCK
+from cpuwheels.pipeline.slsa import SUFFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from cpuwheels.index.entry import Entry
 
 NIGHTLY = "nightly"
@@ -37,6 +41,9 @@ DAYS = "commits/"
 HTML, JSON, METADATA_JSON = "index.html", "index.v1.json", "metadata.json"
 METADATA_SUFFIX = ".metadata"
 """Of a wheel's ``METADATA`` next to it (PEP 658)."""
+
+SIGNED: Mapping[str, str] = {"statement": SUFFIX, "envelope": ENVELOPE, "provenance": PROVENANCE}
+"""Suffixes of what is published of a wheel's provenance, next to it, by what an entry calls it."""
 
 _DIGITS = 16
 
@@ -57,10 +64,12 @@ def beside(wheel: str, name: str) -> str:
 
 
 def files_of(entry: Entry) -> list[str]:
-    """Return the paths of a wheel, of its ``METADATA``, of its lock and of its reports."""
+    """Return the paths of a wheel, of its ``METADATA``, of its provenance, of its lock and of its reports."""
     wheel = wheel_path(entry)
     names = [*([LOCK] if entry.lock else []), *entry.beside]
-    return [wheel, f"{wheel}{METADATA_SUFFIX}", *(beside_path(entry, name) for name in names)]
+    signed = [suffix for kind, suffix in SIGNED.items() if entry.signed and getattr(entry.signed, kind)]
+    about = (f"{wheel}{suffix}" for suffix in (METADATA_SUFFIX, *signed))
+    return [wheel, *about, *(beside_path(entry, name) for name in names)]
 
 
 def views(entry: Entry, *, nightly: bool) -> list[str]:

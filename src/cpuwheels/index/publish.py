@@ -7,7 +7,7 @@ published; the next publisher finishes what an interrupted one began. Every link
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from packaging.version import Version
@@ -33,6 +33,7 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
 from cpuwheels.index.removal import finish_removal
+from cpuwheels.index.signed import listed
 from cpuwheels.index.simple_pages import page_text, view_pages
 from cpuwheels.pipeline.pylock import FILE as LOCK
 
@@ -63,6 +64,7 @@ class Publication:
         reports: What belongs to it, by name; named in the entry, too.
         nightly: Whether it becomes the newest of its target, unless that is of a later commit.
         lock: Its lock, if it has one; one that was published before stays.
+        signed: Files of its provenance by name, which the entry tells; one that was published before stays.
     """
 
     entry: Entry
@@ -71,6 +73,7 @@ class Publication:
     reports: Mapping[str, bytes]
     nightly: bool
     lock: bytes | None = None
+    signed: Mapping[str, bytes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -112,12 +115,12 @@ def publish(bucket: Bucket, publication: Publication) -> Published:
         wanted = publication.nightly or any(one.filename == entry.filename for one in newest)
         nightly = wanted and all(one.made <= entry.made for one in newest)
         journal = Journal(entry=entry, nightly=nightly)
-        healed = _begin(bucket, publication, journal, new=known is None)
+        healed = _begin(bucket, publication, journal, known)
         _write_pages(bucket, journal)
         return Published(entry, known is None, tuple(views(entry, nightly=nightly)), healed)
 
 
-def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: bool) -> bool:
+def _begin(bucket: Bucket, publication: Publication, journal: Journal, known: Entry | None) -> bool:
     """Write a wheel, the files that belong to it, and the journal; if that fails, nothing of a new wheel is left.
 
     Returns:
@@ -125,21 +128,25 @@ def _begin(bucket: Bucket, publication: Publication, journal: Journal, *, new: b
     """
     entry, reports = journal.entry, publication.reports
     lock = publication.lock
-    bucket.require_room(entry.size + sum(map(len, (*reports.values(), lock or b""))))
+    signed = {name: content for name, content in publication.signed.items() if listed(entry, content)}
+    bucket.require_room(entry.size + sum(map(len, (*reports.values(), *signed.values(), lock or b""))))
     try:
         written = _put(bucket, wheel_path(entry), publication.wheel)
         written |= _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         if lock is not None and entry.lock == publication.entry.lock:
             written |= _put(bucket, beside_path(entry, LOCK), lock)
+        for name, content in signed.items():
+            there = known is not None and listed(known, content)
+            written |= _put(bucket, beside_path(entry, name), content) and there
         for name, content in reports.items():
             bucket.write(beside_path(entry, name), content)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
     except PublishError:
-        for path in files_of(entry) if new else ():
+        for path in () if known else files_of(entry):
             with suppress(PublishError):
                 bucket.remove(path)
         raise
-    return written and not new
+    return written and known is not None
 
 
 def _put(bucket: Bucket, path: str, content: bytes | Path) -> bool:

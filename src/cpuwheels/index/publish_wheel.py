@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from packaging.version import Version
@@ -12,13 +13,16 @@ from cpuwheels.index.entry import VARIANT, Entry, Speed, read_entry
 from cpuwheels.index.lock import lock_beside
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import reports_beside
+from cpuwheels.index.signed import signed_beside
+from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.serving.result import SERVE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
+    from cpuwheels.attestation.sign import Signing
+    from cpuwheels.attestation.verify import Trust
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.publish import Published
@@ -34,6 +38,8 @@ def publish_wheel(
     nightly: bool = False,
     address: str | None = None,
     version: str | None = None,
+    signing: Signing | None = None,
+    trust: Trust | None = None,
 ) -> Published:
     """Publish a wheel with the lock and the reports next to it.
 
@@ -49,9 +55,13 @@ def publish_wheel(
         address: Where the users of the index reach it, for the lock.
         version: What was asked to be built, without a label: of the commit, or of a release if no commit is given. A
             wheel that says something else is refused.
+        signing: How its provenance is signed, after everything else about it was checked; not at all if not given.
+        trust: Whose signatures count that are there already; one is published only if it was verified.
 
     Raises:
-        PublishError: It or its lock cannot be listed in an index, a test of it failed, or it cannot be published.
+        PublishError: It or its lock cannot be listed in an index, a test of it failed, its provenance is not right, or
+            it cannot be published.
+        ProvenanceError: It cannot be signed.
         MatrixError: There is no such target.
     """
     entry, metadata = read_entry(wheel, commit=commit, target=target)
@@ -72,14 +82,28 @@ def publish_wheel(
             where=wheel.with_name(SERVE),
             next_step="read its serve.json; a wheel that does not serve is not published",
         )
+    if signing:
+        trust = _signed_now(wheel, signing)
+    signed, provenance = signed_beside(wheel, entry, found.files.get(RECORD), trust, address)
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox")}
+    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox", "reproduced")}
     known["gaps"] = entry.gaps if found.parity == "not run" else found.gaps
-    known |= {"lock": lock, "speed": speed}
+    known |= {"lock": lock, "signed": signed, "speed": speed}
     entry = _with_reports(entry, {**known, "beside": tuple(sorted(found.files))})
-    return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content))
+    return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content, provenance))
+
+
+def _signed_now(wheel: Path, signing: Signing) -> Trust:
+    """Sign a wheel's provenance and return whom to trust for it: only what was signed now counts."""
+    from cpuwheels.attestation.keys import PUBLIC  # noqa: PLC0415  (with what signs)
+    from cpuwheels.attestation.sign import sign_wheel  # noqa: PLC0415
+    from cpuwheels.attestation.verify import Trust as Trusted  # noqa: PLC0415
+
+    sign_wheel(wheel, signing)
+    keys = () if signing.key is None else (signing.public_key or Path(f"{signing.key}{PUBLIC}"),)
+    return Trusted(keys=keys, anybody=signing.keyless, trust_config=signing.trust_config)
 
 
 def _with_reports(entry: Entry, said: Mapping[str, object]) -> Entry:

@@ -12,7 +12,7 @@ from cpuwheels.core.parse import parse_json
 from cpuwheels.core.places import without_places
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.urls import without_userinfo
-from cpuwheels.index.entry import Speed
+from cpuwheels.index.entry import Reproduced, Speed
 from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.recorded_build import OPERATORS
 from cpuwheels.pipeline.report.write import PAGE, published_report
@@ -21,6 +21,7 @@ from cpuwheels.verification.parity.html import parity_page
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import SERVE, Served
+from cpuwheels.verification.verified import VERIFY, Verified
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.index.entry import ParityResult, TestResult
 
-NAMES = (RECORD, OPERATORS, JSON, SPEED, SERVE)
+NAMES = (RECORD, OPERATORS, JSON, SPEED, SERVE, VERIFY)
 """Those that are data."""
 
 LARGEST = 64 << 20
@@ -50,6 +51,7 @@ class Reports:
         served: The result of serving it.
         speed: The result of a comparison with another wheel.
         sandbox: What confined upstream's code when it was built; empty if no record says it.
+        reproduced: What came of a second build.
     """
 
     files: dict[str, bytes]
@@ -59,6 +61,7 @@ class Reports:
     sandbox: str = ""
     tried: str = ""
     gaps: tuple[str, ...] = ()
+    reproduced: Reproduced | None = None
 
 
 def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
@@ -96,6 +99,7 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
             speed = _speed(files[SPEED], sha256)
             if speed is None:
                 del files[SPEED]
+        reproduced = _take_second_build(files, sha256)
         sandbox = _take_record(files, sha256)
         if page := _page(wheel, files, also):
             files[PAGE] = page
@@ -103,7 +107,32 @@ def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Report
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    return Reports(files, parity, served, speed, sandbox, tried, gaps)
+    return Reports(files, parity, served, speed, sandbox, tried, gaps, reproduced)
+
+
+def _take_second_build(files: dict[str, bytes], sha256: str) -> Reproduced | None:
+    """Return what came of a second build; take out the report of another wheel's."""
+    found = reproduced_of(files[VERIFY], sha256) if VERIFY in files else None
+    if found is None:
+        files.pop(VERIFY, None)
+    return found
+
+
+def reproduced_of(report: bytes, sha256: str) -> Reproduced | None:
+    """Return what a ``verify.json`` says in short; None if it is another wheel's.
+
+    Raises:
+        ValueError: It is none that this version writes.
+    """
+    found = Verified.model_validate_json(report)
+    if found.sha256 != sha256:
+        return None
+    return Reproduced(
+        state="reproduced" if found.reproduced else "differs",
+        moment=found.moment,
+        varied=tuple(found.varied),
+        not_varied=tuple(found.not_varied),
+    )
 
 
 def _read(wheel: Path) -> dict[str, bytes]:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.core.models import Strict
 
-API_VERSION = "1.1"
-"""Of the simple repository API: with sizes and upload times (PEP 700)."""
+API_VERSION = "1.3"
+"""Of the simple repository API: with sizes and upload times (PEP 700), and provenance (PEP 740)."""
 
 PRIVATE = "_cpuwheels"
 """Key of values that only this project reads; other readers ignore keys that begin so (PEP 691)."""
@@ -71,6 +71,8 @@ def _anchor(folder: str, entry: Entry) -> tuple[str, str, dict[str, str]]:
     attributes = {"data-core-metadata": digest, "data-dist-info-metadata": digest}
     if entry.requires_python:
         attributes["data-requires-python"] = entry.requires_python
+    if entry.signed and entry.signed.url:
+        attributes["data-provenance"] = entry.signed.url
     return url, entry.filename, attributes
 
 
@@ -102,6 +104,7 @@ def _file(folder: str, entry: Entry) -> dict[str, Any]:
         "dist-info-metadata": digest,
         "size": entry.size,
         "upload-time": entry.uploaded,
+        **({"provenance": entry.signed.url} if entry.signed and entry.signed.url else {}),
         PRIVATE: entry.model_dump(mode="json"),
     }
 

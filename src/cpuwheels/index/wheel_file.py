@@ -20,6 +20,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from packaging.version import InvalidVersion, Version
 from pydantic import ValidationError
 
+from cpuwheels.audit.sbom import LIBRARY, sbom_faults
 from cpuwheels.audit.validate import metadata_faults, tag_faults
 from cpuwheels.core.errors import CpuwheelsError, PublishError
 from cpuwheels.core.limits import ArchiveLimits
@@ -28,8 +29,10 @@ from cpuwheels.core.text import first_lines, parse_headers
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.vllm_wheels import PROJECT
-from cpuwheels.pipeline.provenance import NOTE, WheelNote
-from cpuwheels.wheel.dist_info import dist_info_of, record_digest
+from cpuwheels.pipeline.provenance import WheelNote
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of, record_digest
+from cpuwheels.wheel.sbom.schema import FILE as SBOM
+from cpuwheels.wheel.sbom.schema import LONGEST as SBOM_SIZE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -70,8 +73,12 @@ class WheelFile:
     note: WheelNote | None
 
 
-def read_wheel(wheel: Path) -> WheelFile:
+def read_wheel(wheel: Path, *, listed: bool = False) -> WheelFile:
     """Return what a wheel says of itself, after every byte of it was read.
+
+    Args:
+        wheel: The file.
+        listed: Whether an index lists it already: it may then be of a version that wrote no bill of materials.
 
     Raises:
         PublishError: It is no file, no wheel of vLLM, or not what its name or its ``RECORD`` says.
@@ -90,6 +97,8 @@ def read_wheel(wheel: Path) -> WheelFile:
             texts = {one: archive.read(f"{info}/{one}", TEXT) for one in ("METADATA", "WHEEL")}
             note = archive.read(f"{info}/{NOTE}", TEXT) if f"{info}/{NOTE}" in archive.infos else None
             faults = [*record_faults(archive, info)]
+            sbom = archive.read(f"{info}/{SBOM}", SBOM_SIZE) if f"{info}/{SBOM}" in archive.infos else None
+            binaries = {one: archive.digest(one).hex() for one in archive.infos if LIBRARY.fullmatch(one)}
     except (OSError, KeyError, ValueError, csv.Error, InvalidWheelFilename, CpuwheelsError) as error:
         said = f"{error.args[0]} is missing" if isinstance(error, KeyError) else str(error).partition("\n")[0]
         raise PublishError(f"{name} is not a wheel: {said}", where=wheel, next_step="build it again") from error
@@ -103,7 +112,10 @@ def read_wheel(wheel: Path) -> WheelFile:
     except (ValueError, InvalidVersion, CpuwheelsError) as error:
         faults.append(str(error).partition("\n")[0])
     found = None if note is None else _note(note, wheel)
-    faults += [] if found is None else note_faults(found)
+    if found is not None:
+        faults += note_faults(found)
+        if not faults and not (listed and sbom is None):
+            faults += sbom_faults(sbom, note or b"", texts["METADATA"], name, binaries)
     if faults:
         raise PublishError(
             f"{name} cannot be published: {faults[0]}",

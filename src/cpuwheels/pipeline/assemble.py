@@ -7,15 +7,19 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.core.digests import file_digest, tree_files
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
 from cpuwheels.pipeline.package_wheel import Package, package_wheel
 from cpuwheels.pipeline.pylock import write_pylock
+from cpuwheels.pipeline.recorded_build import LOCAL_TREE, BuildParameters
 from cpuwheels.pipeline.report.write import PAGE, refresh_report
+from cpuwheels.pipeline.slsa import SUFFIX, write_statement
 from cpuwheels.pipeline.test_environment import install_environment
 from cpuwheels.sandbox.prepare import get_sandbox
+from cpuwheels.source.result import EPOCH_VARIABLE
 from cpuwheels.verification.emulation.cpus import Cpu
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.load.install_check import check_install
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.audit.policy import Audited, AuditPolicy
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.downloads import Download
     from cpuwheels.kernels.manifest import KernelManifest
     from cpuwheels.pipeline.built_wheel import BuiltWheel
     from cpuwheels.pipeline.inputs import Inputs
@@ -56,6 +61,7 @@ class Assembly:
         features: What this machine's CPU has.
         write_beside: Writes the files that go next to the wheel into a folder.
         record: How the kernels were made, for the build record.
+        dependencies: Finds out what was used of what a build may download, likewise.
     """
 
     inputs: Inputs
@@ -69,6 +75,7 @@ class Assembly:
     features: frozenset[str]
     write_beside: Callable[[Path], None]
     record: Mapping[str, Any]
+    dependencies: Callable[[], tuple[Download, ...]]
 
 
 def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> BuiltWheel:
@@ -112,13 +119,48 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
                 tried=tried,
                 timings=context.reporter.timings,
                 announcements=context.reporter.announcements,
-                beside=[PAGE, *(path.name for path in staged.iterdir() if path != built.path)],
+                beside=[
+                    PAGE,
+                    f"{built.path.name}{SUFFIX}",
+                    *(each.name for each in staged.iterdir() if each != built.path),
+                ],
+                parameters=_parameters(context, assembly, check=check),
+                dependencies=assembly.dependencies(),
+                byproducts=_byproducts(staged, built.path, context.logs),
                 logs=os.path.relpath(context.logs, output),
                 places=context.paths.names,
             )
+            write_statement(staged)
             refresh_report(staged)
             put_in_place(staged, output)
         return read_built(output)
+
+
+def _parameters(context: BuildContext, assembly: Assembly, *, check: bool) -> BuildParameters:
+    options, source = context.options, assembly.inputs.source
+    named = source.version if source.released else source.commit or LOCAL_TREE
+    taken = assembly.record.get("precompiled", {})
+    return BuildParameters(
+        target=context.target.id,
+        source=named,
+        toolchain=options.toolchain,
+        locked=options.locked,
+        debug_symbols=options.debug_symbols,
+        upstream_kernels=options.upstream_kernels,
+        kernels_from=taken.get("wheel", ""),
+        source_date_epoch=source.epoch if os.environ.get(EPOCH_VARIABLE, "").strip() else None,
+        checked=check,
+    )
+
+
+def _byproducts(staged: Path, wheel: Path, logs: Path) -> dict[str, str]:
+    """Return the digests of what lies next to a wheel, and of the logs so far.
+
+    The page is made from the record, and again after each test; the record's own digest is in what is made from it.
+    """
+    beside = {str(each.relative_to(staged)): each for each in tree_files(staged) if each != wheel}
+    found = beside | {f"logs/{each.name}": each for each in logs.iterdir()}
+    return {name: file_digest(each) for name, each in sorted(found.items()) if each.is_file() and not each.is_symlink()}
 
 
 def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> tuple[PackagedWheel, Project]:

@@ -27,8 +27,11 @@ from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.build_record import compiled_record, precompiled_record
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.default_source import with_default_source
+from cpuwheels.pipeline.dependencies import Used, dependencies
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
-from cpuwheels.pipeline.provenance import kernel_facts, provenance
+from cpuwheels.pipeline.inventory import inventory, packing_tools
+from cpuwheels.pipeline.kernel_facts import kernel_facts
+from cpuwheels.pipeline.provenance import provenance
 from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.components import donated_components
@@ -53,6 +56,7 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.built_wheel import BuiltWheel
     from cpuwheels.pipeline.inputs import Inputs
+    from cpuwheels.pipeline.provenance import KernelFacts, Provenance
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
 
@@ -134,6 +138,7 @@ def _compiled(
     compiled_with = kernel_facts(
         toolchain=toolchain,
         environment=inputs.environment,
+        inventory=inventory(context, toolchain, inputs.environment),
         onednn=inputs.onednn,
         acl=inputs.acl,
         kernels=kernels.key,
@@ -143,9 +148,7 @@ def _compiled(
     )
     return Assembly(
         inputs=inputs,
-        provenance=provenance(
-            target.id, inputs.source, inputs.prepared, compiled_with, upstream_kernels=context.options.upstream_kernels
-        ),
+        provenance=_provenance(context, inputs, compiled_with),
         manifest=kernel_manifest(
             wanted, kernels, chooser_digest(target, root), tcmalloc_digest(context.matrix, target)
         ),
@@ -157,6 +160,7 @@ def _compiled(
         features=probe(native.isaprobe).features,
         write_beside=write_beside,
         record=compiled_record(toolchain, kernels, plan),
+        dependencies=partial(dependencies, context, Used(inputs, toolchain, tcmalloc)),
     )
 
 
@@ -171,9 +175,7 @@ def _precompiled(
         folder, audited = precompiled_binaries(donor, context.store)
     return Assembly(
         inputs=inputs,
-        provenance=provenance(
-            target.id, inputs.source, inputs.prepared, donor.note, upstream_kernels=context.options.upstream_kernels
-        ),
+        provenance=_provenance(context, inputs, donor.note),
         manifest=donor.manifest,
         kernels=folder,
         beside={},
@@ -183,6 +185,18 @@ def _precompiled(
         features=features_here(context.store),
         write_beside=lambda _: None,
         record=precompiled_record(donor.origin, donor.wheel.name, donor.sha256),
+        dependencies=partial(dependencies, context, Used(inputs, donor=donor)),
+    )
+
+
+def _provenance(context: BuildContext, inputs: Inputs, kernels: KernelFacts) -> Provenance:
+    return provenance(
+        context.target.id,
+        inputs.source,
+        inputs.prepared,
+        kernels,
+        packing_tools=packing_tools(inputs.environment),
+        upstream_kernels=context.options.upstream_kernels,
     )
 
 

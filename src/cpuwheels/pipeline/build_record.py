@@ -16,10 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.config.downloads import Download
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
     from cpuwheels.pipeline.provenance import Provenance
+    from cpuwheels.pipeline.recorded_build import BuildParameters
     from cpuwheels.sandbox.mechanism import Mechanism
     from cpuwheels.source.result import Source
     from cpuwheels.toolchain.result import Toolchain
@@ -39,6 +41,9 @@ def write_record(
     timings: Mapping[str, float],
     announcements: list[str],
     beside: Iterable[str],
+    parameters: BuildParameters | None = None,
+    dependencies: Iterable[Download] = (),
+    byproducts: Mapping[str, str] | None = None,
     logs: str = "",
     places: Mapping[Path, str] | None = None,
 ) -> None:
@@ -60,6 +65,9 @@ def write_record(
         timings: Seconds of each stage of this run.
         announcements: What the run announced.
         beside: Names of the files next to the wheel.
+        parameters: What the user asked for.
+        dependencies: What was used of what a build may download.
+        byproducts: Digests of files next to the wheel and of logs, by name.
         logs: Folder of this run's logs, relative to the wheel's.
         places: Folders of this run, with what is written for each.
     """
@@ -83,6 +91,9 @@ def write_record(
         "beside": sorted(beside),
         "logs": logs,
         **made,
+        "parameters": parameters.model_dump(exclude_none=True) if parameters else None,
+        "dependencies": [one.model_dump(exclude_defaults=True) for one in dependencies],
+        "byproducts": dict(byproducts or {}),
     }
     write_atomic(path, json.dumps(without_places(record, places), indent=1, allow_nan=False) + "\n")
 

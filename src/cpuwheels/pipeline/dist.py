@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.paths import Paths
 
+ABOUT_A_WHEEL = ("*.whl.provenance.json", "*.whl.intoto.jsonl", "*.whl.*.attestation", "*.whl.provenance")
+"""Files about one wheel's bytes: its provenance and signatures of it, which other bytes make wrong."""
+
 KEPT_LOGS = 10
 """Log folders of earlier runs kept for each target."""
 
@@ -61,7 +64,8 @@ def put_in_place(staged: Path, output: Path) -> Path:
 
     What belongs to the wheel goes first, and stays without its record until all of it is there; the wheel follows in
     one rename; a wheel of another name that an earlier build left there is removed last. So whenever this is cut short,
-    a wheel with a record is the one that the record is about, with all that belongs to it.
+    a wheel with a record is the one that the record is about, with all that belongs to it. Provenance and signatures of
+    the wheel that was there before are removed with its record.
 
     Raises:
         WheelError: There is not exactly one wheel staged.
@@ -76,6 +80,8 @@ def put_in_place(staged: Path, output: Path) -> Path:
         make_folders(output)
         sync_tree(staged)
         (output / RECORD).unlink(missing_ok=True)
+        for old in [path for pattern in ABOUT_A_WHEEL for path in output.glob(pattern)]:
+            old.unlink()
         sync_folder(output)
         for item in sorted(staged.iterdir(), key=lambda item: (item.name == RECORD, item.name)):
             if item not in wheels:

@@ -16,15 +16,21 @@ from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 from packaging.utils import canonicalize_name, parse_wheel_filename
 
+from cpuwheels.audit.cache import binary_digests
 from cpuwheels.core.errors import UsageError, WheelError
+from cpuwheels.core.text import parse_headers
 from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams
 from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.sbom.schema import FILE as SBOM
+from cpuwheels.wheel.wheel_metadata import required_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+
+    from cpuwheels.pipeline.provenance import WheelNote
 
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?")
 """PEP 508."""
@@ -74,6 +80,7 @@ def redistribute(wheel: Path, name: str, folder: Path) -> Path:
         with zipfile.ZipFile(wheel) as archive:
             info = dist_info_of(archive.namelist())
             changed = _changed(archive, info, name, version)
+            changed[f"{info}/{SBOM}"] = _sbom(changed[f"{info}/METADATA"], note, target.name, binary_digests(wheel))
             with zipfile.ZipFile(raw, "w") as other:
                 for entry in archive.infolist():
                     content = changed.get(entry.filename) or archive.read(entry)
@@ -109,6 +116,16 @@ def renamed_metadata(metadata: bytes, name: str, version: str) -> bytes:
     return written.encode()
 
 
+def _sbom(metadata: bytes, note: WheelNote, file: str, binaries: Mapping[str, str]) -> bytes:
+    # Only here: it brings cyclonedx, which takes as long to import as all the rest.
+    from cpuwheels.pipeline.sbom import Subject, wheel_sbom  # noqa: PLC0415
+
+    fields = parse_headers(metadata)
+    torch = required_torch(fields.get_all("Requires-Dist", []), file)
+    subject = Subject(file, fields["Name"], fields["Version"], fields.get("License-Expression", ""), torch)
+    return wheel_sbom(note, subject, binaries)
+
+
 def _public(line: str) -> str:
     """Return a requirement without local labels; one of an extra stays as it is."""
     try:
@@ -128,7 +145,7 @@ def _public(line: str) -> str:
     return str(requirement)
 
 
-def _changed(archive: zipfile.ZipFile, info: str, name: str, version: str) -> Mapping[str, bytes]:
+def _changed(archive: zipfile.ZipFile, info: str, name: str, version: str) -> dict[str, bytes]:
     """Return the files that differ, by their names in the wheel."""
     changed = {f"{info}/METADATA": renamed_metadata(archive.read(f"{info}/METADATA"), name, version)}
     for entry in archive.namelist():

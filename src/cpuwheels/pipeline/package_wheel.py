@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 from packaging.utils import parse_wheel_filename
 
-from cpuwheels.audit.cache import audited_binaries, audited_name
+from cpuwheels.audit.cache import audited_binaries, audited_name, binary_digests
 from cpuwheels.audit.validate import Expectations, validate_wheel
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.manifest import FILE as MANIFEST
-from cpuwheels.pipeline.provenance import NOTE, wheel_note
+from cpuwheels.pipeline.provenance import wheel_note
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
+from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.dist_info_cache import DistInfoCache
 from cpuwheels.wheel.overlay import write_overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete
+from cpuwheels.wheel.sbom.schema import FILE as SBOM
+from cpuwheels.wheel.wheel_metadata import required_torch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.manifest import KernelManifest
-    from cpuwheels.pipeline.provenance import Provenance
+    from cpuwheels.pipeline.provenance import Provenance, WheelNote
     from cpuwheels.wheel.overlay import Parts
     from cpuwheels.wheel.requirements import MovedRequirement
 
@@ -150,17 +153,28 @@ def _canonicalise(
     """Write the wheel with its audited binaries and our notes; entries that an earlier wheel compressed are copied."""
     wheel = out / audited_name(raw, audited)
     note = wheel_note(package.provenance, audited, package.parts.project.moved)
+    sbom = _sbom(package, note, wheel.name, audited)
     with Streams([each for each in (audited.path, kept) if each is not None]) as streams:
         canonicalize(
             raw,
             wheel,
             epoch=package.epoch,
-            add={NOTE: note.render(), MANIFEST: package.manifest.render()},
+            add={NOTE: note.render(), MANIFEST: package.manifest.render(), SBOM: sbom},
             instead=audited.path,
             streams=streams,
             files=files,
         )
     return wheel
+
+
+def _sbom(package: Package, note: WheelNote, name: str, audited: Audited) -> bytes:
+    # Only here: it brings cyclonedx, which takes as long to import as all the rest.
+    from cpuwheels.pipeline.sbom import Subject, wheel_sbom  # noqa: PLC0415
+
+    project = package.parts.project
+    torch = required_torch(project.requirements, name)
+    subject = Subject(name, project.name, project.version, project.license_expression, torch)
+    return wheel_sbom(note, subject, binary_digests(audited.path))
 
 
 def _validate(package: Package, wheel: Path, forbidden: Sequence[Path], log: Path) -> None:

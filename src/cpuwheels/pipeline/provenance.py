@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,29 +9,20 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
+from cpuwheels.core.text import stable_json
 from cpuwheels.core.zip_archive import open_zip
-from cpuwheels.source.acl import NAME as ACL_NAME
 from cpuwheels.source.patches import fixed_faults
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.audit.policy import Audited
-    from cpuwheels.environment.sealed_env import Environment
-    from cpuwheels.kernels.tcmalloc import Tcmalloc
-    from cpuwheels.source.acl import Acl
-    from cpuwheels.source.onednn import OneDnn
     from cpuwheels.source.patched import PreparedSource
     from cpuwheels.source.patches import AppliedPatch
     from cpuwheels.source.result import Source
-    from cpuwheels.toolchain.result import Toolchain
-    from cpuwheels.wheel.components import Component
     from cpuwheels.wheel.requirements import MovedRequirement
-
-NOTE = "cpuwheels.json"
-"""File below ``.dist-info`` that holds it."""
 
 _ONLY_IF_KNOWN = {"commit", "chooser_key", "tcmalloc"}
 """Fields that are left out where there is nothing to write."""
@@ -56,6 +46,8 @@ class SourceFacts(_Facts):
     epoch: int
     """``SOURCE_DATE_EPOCH``: seconds since 1970."""
     commit: str | None = None
+    sdist: bool = False
+    """Whether it is an sdist; `digest` is then that archive's."""
 
 
 class PatchFacts(_Facts):
@@ -74,6 +66,32 @@ class VersionFacts(_Facts):
 
     version: str
     digest: str
+
+
+class PackageFacts(_Facts):
+    """A Debian package that something was made with."""
+
+    name: str
+    version: str
+    file: str
+    """Its file name, which has the architecture."""
+    sha256: str
+
+
+class ToolchainFacts(VersionFacts):
+    """The compiler, and what is known of the files that it consists of."""
+
+    packages: tuple[PackageFacts, ...] = ()
+    """Of the pinned compiler; none of one of the building machine, or in wheels of earlier versions."""
+    sysroot: tuple[PackageFacts, ...] = ()
+    """With the headers and libraries that it compiles against."""
+
+
+class TorchFacts(VersionFacts):
+    """The torch that the kernels are compiled against."""
+
+    packages: tuple[PackageFacts, ...] = ()
+    """Debian's, if it is from there."""
 
 
 class OneDnnFacts(_Facts):
@@ -122,13 +140,15 @@ class ComponentFacts(_Facts):
     """Licence file below ``.dist-info/licenses`` → digest."""
     package: str | None = None
     """File name of the Debian package that its bytes come from; `digest` is then that file's."""
+    archive: str | None = None
+    """Path below a Debian mirror of the archive of its sources; `digest` is then that file's."""
 
 
 class KernelFacts(_Facts):
     """What the kernels of a wheel are compiled with."""
 
-    toolchain: VersionFacts
-    torch: VersionFacts
+    toolchain: ToolchainFacts
+    torch: TorchFacts
     onednn: OneDnnFacts | None
     acl: AclFacts | None = None
     alternates: tuple[str, ...]
@@ -139,6 +159,10 @@ class KernelFacts(_Facts):
     tcmalloc: TcmallocFacts | None = None
     components: tuple[ComponentFacts, ...] = ()
     """The libraries in the wheel with their licences."""
+    tools: dict[str, str] = Field(default={})
+    """Programs that compiled and repaired the binaries, besides the compiler → version."""
+    tools_lock: str = ""
+    """Digest of the lock of the build tools then."""
 
 
 class Provenance(KernelFacts):
@@ -152,6 +176,8 @@ class Provenance(KernelFacts):
     target: str
     source: SourceFacts
     patches: tuple[PatchFacts, ...]
+    packing_tools: dict[str, str] = Field(default={})
+    """Packages that wrote metadata and wheel → version."""
     upstream_kernels: bool = False
     """Whether the patches that fix faults of upstream's kernels were left out on purpose."""
 
@@ -198,11 +224,17 @@ class WheelNote(Provenance):
 
     def render(self) -> bytes:
         """Return the content of the file, the same for the same facts."""
-        return (json.dumps(self.as_dict(), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        return stable_json(self.as_dict())
 
 
 def provenance(
-    target: str, source: Source, prepared: PreparedSource, kernels: KernelFacts, *, upstream_kernels: bool = False
+    target: str,
+    source: Source,
+    prepared: PreparedSource,
+    kernels: KernelFacts,
+    *,
+    packing_tools: dict[str, str],
+    upstream_kernels: bool = False,
 ) -> Provenance:
     """Return what a wheel is made from.
 
@@ -211,85 +243,29 @@ def provenance(
         source: vLLM's source.
         prepared: The source with our patches.
         kernels: What its kernels are compiled with; those of another wheel if they are taken from there.
+        packing_tools: Packages that write metadata and wheel → version.
         upstream_kernels: Whether faults of upstream's kernels were left in them.
     """
-    facts = SourceFacts(version=source.version, digest=source.digest, epoch=source.epoch, commit=source.commit or None)
+    facts = SourceFacts(
+        version=source.version,
+        digest=source.digest,
+        epoch=source.epoch,
+        commit=source.commit or None,
+        sdist=source.released,
+    )
     return Provenance(
         **{name: getattr(kernels, name) for name in KernelFacts.model_fields},
         target=target,
         source=facts,
-        patches=_patch_facts(prepared.patches),
+        patches=patch_facts(prepared.patches),
+        packing_tools=packing_tools,
         upstream_kernels=upstream_kernels,
     )
 
 
-def kernel_facts(
-    *,
-    toolchain: Toolchain,
-    environment: Environment,
-    onednn: OneDnn | None,
-    acl: Acl | None,
-    kernels: str,
-    chooser: str | None = None,
-    tcmalloc: Tcmalloc | None = None,
-    components: Iterable[Component] = (),
-) -> KernelFacts:
-    """Return what kernels are compiled with.
-
-    Args:
-        toolchain: The compiler.
-        environment: With torch.
-        onednn: Linked into them, if at all.
-        acl: Likewise.
-        kernels: Their key.
-        chooser: Key of the module that chooses among them, if there is one.
-        tcmalloc: The allocator in the same wheel, if there is one.
-        components: The libraries in that wheel.
-    """
-    return KernelFacts(
-        toolchain=VersionFacts(version=f"{toolchain.family} {toolchain.version}", digest=toolchain.digest),
-        torch=VersionFacts(version=environment.torch_version, digest=environment.torch_digest),
-        onednn=_onednn_facts(onednn),
-        acl=None if acl is None else AclFacts(tag=acl.tag, version=acl.commit, kind=acl.kind),
-        alternates=alternates(onednn, acl, environment),
-        kernel_key=kernels,
-        chooser_key=chooser,
-        tcmalloc=_tcmalloc_facts(tcmalloc),
-        components=tuple(ComponentFacts.model_validate(vars(each)) for each in components),
-    )
-
-
-def _patch_facts(patches: Iterable[AppliedPatch]) -> tuple[PatchFacts, ...]:
+def patch_facts(patches: Iterable[AppliedPatch]) -> tuple[PatchFacts, ...]:
+    """Return what became of patches, as a note has it."""
     return tuple(PatchFacts(**asdict(patch)) for patch in patches)
-
-
-def _onednn_facts(onednn: OneDnn | None) -> OneDnnFacts | None:
-    if onednn is None:
-        return None
-    return OneDnnFacts(
-        tag=onednn.tag,
-        version=onednn.version,
-        digest=onednn.digest,
-        kind=onednn.kind,
-        release=onednn.release,
-        patches=_patch_facts(onednn.patches),
-    )
-
-
-def _tcmalloc_facts(tcmalloc: Tcmalloc | None) -> TcmallocFacts | None:
-    if tcmalloc is None:
-        return None
-    return TcmallocFacts(version=tcmalloc.version, digest=tcmalloc.digest, key=tcmalloc.key)
-
-
-def alternates(onednn: OneDnn | None, acl: Acl | None, environment: Environment) -> tuple[str, ...]:
-    """Return what was built with something else than the matrix's first choice, or without."""
-    found = [f"torch {environment.torch_version} from {environment.torch_from}"] if environment.torch_alternate else []
-    if onednn is not None and onednn.kind == "alternate":
-        found.append(f"oneDNN {onednn.version} in place of {onednn.tag}")
-    if acl is not None and acl.kind == "absent":
-        found.append(f"no {ACL_NAME} in place of {acl.tag}")
-    return tuple(found)
 
 
 def wheel_note(facts: Provenance, audited: Audited, moved: tuple[MovedRequirement, ...]) -> WheelNote:

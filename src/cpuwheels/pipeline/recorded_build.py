@@ -8,8 +8,10 @@ from pydantic import ConfigDict, Field, ValidationError
 
 from cpuwheels.audit.instructions import Judged  # noqa: TC001
 from cpuwheels.audit.policy import Bundled  # noqa: TC001
-from cpuwheels.core.errors import WheelError
-from cpuwheels.core.models import Strict
+from cpuwheels.config.downloads import Download  # noqa: TC001
+from cpuwheels.core.errors import MalformedDataError, WheelError
+from cpuwheels.core.models import Sha256, Strict
+from cpuwheels.core.parse import parse_json
 from cpuwheels.kernels.memory.admission import MemoryUse  # noqa: TC001
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001
 from cpuwheels.pipeline.built_wheel import RECORD
@@ -19,6 +21,9 @@ from cpuwheels.wheel.requirements import MovedRequirement  # noqa: TC001
 
 OPERATORS = "operators.json"
 """Next to the record: what each library of the installed wheel registers."""
+
+LOCAL_TREE = "local tree"
+"""The source of a wheel that was built from no release and from no commit."""
 
 
 class _Part(Strict):
@@ -88,6 +93,24 @@ class SandboxRecord(_Part):
     """Why it was no better one."""
 
 
+class BuildParameters(_Part):
+    """What the user asked for; what has no influence on the bytes of a wheel is left out."""
+
+    target: str
+    source: str
+    """A version, a full commit hash, or ``local tree``."""
+    toolchain: str = "auto"
+    locked: bool = False
+    debug_symbols: bool = False
+    upstream_kernels: bool = False
+    kernels_from: str = ""
+    """The wheel whose kernels were taken, if any; nothing was compiled then."""
+    source_date_epoch: int | None = None
+    """Only if the user set it."""
+    checked: bool = True
+    """Whether the wheel was installed and its libraries were loaded."""
+
+
 class BuildRecord(Provenance):
     """All of a ``record.json``."""
 
@@ -110,6 +133,13 @@ class BuildRecord(Provenance):
     """None in records of earlier versions."""
     files: tuple[JobRecord, ...] = ()
     precompiled: PrecompiledRecord | None = None
+    wheel_key: str = ""
+    parameters: BuildParameters | None = None
+    """None in records of earlier versions, which no provenance can be made from."""
+    dependencies: tuple[Download, ...] = ()
+    """What was used of what a build may download; likewise."""
+    byproducts: dict[str, Sha256] = Field(default={})
+    """Digest of each file next to the record that does not change afterwards, and of each log."""
 
 
 class OperatorList(_Part):
@@ -125,12 +155,27 @@ def read_record(folder: Path) -> BuildRecord:
         WheelError: There is none, or it is of another version of cpuwheels.
     """
     try:
-        return BuildRecord.model_validate_json((folder / RECORD).read_bytes())
+        content = (folder / RECORD).read_bytes()
     except OSError as error:
         raise WheelError(
             f"{RECORD} cannot be read: {error.strerror}", where=folder, next_step="build the wheel again"
         ) from error
-    except ValidationError as error:
+    return parse_record(content, folder)
+
+
+def parse_record(content: bytes, folder: Path) -> BuildRecord:
+    """Return a record.
+
+    Args:
+        content: Of the file.
+        folder: Where it is, for the message.
+
+    Raises:
+        WheelError: It is of another version of cpuwheels.
+    """
+    try:
+        return BuildRecord.model_validate(parse_json(content, folder / RECORD))
+    except (MalformedDataError, ValidationError) as error:
         raise WheelError(
             f"{RECORD} is not a build record of this version of cpuwheels",
             where=folder,

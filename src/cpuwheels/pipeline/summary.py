@@ -63,7 +63,13 @@ def summary_lines(
     return [*lines, *_commands(finished, target, here, foreign=foreign, labelled="+" in torch)]
 
 
-_VERDICTS = {"Audit": "audit", "Install check": "loads", "Parity": "parity", "Serving": "serving"}
+_VERDICTS = {
+    "Audit": "audit",
+    "Install check": "loads",
+    "Parity": "parity",
+    "Serving": "serving",
+    "Second build": "rebuilt",
+}
 
 
 def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool, labelled: bool) -> list[str]:

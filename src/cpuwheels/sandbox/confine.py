@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cpuwheels.core.digests import text_digest
-from cpuwheels.core.environ import NETWORK_KEPT
+from cpuwheels.core.environ import LIBRARY, NETWORK_KEPT
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.sandbox.landlock import landlock_rules
 from cpuwheels.sandbox.seccomp import syscall_filter
-from cpuwheels.sandbox.view import Places, places
+from cpuwheels.sandbox.view import SYSTEM, Places, places
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -123,7 +123,7 @@ class Sandbox:
         }
         if self.mechanism.kind == "none":
             return plan
-        found = places(step.view)
+        found = places(step.view, (*SYSTEM, *_loaded()))
         if self.mechanism.filtered:
             code = syscall_filter(sockets=self.mechanism.program is not None)
             plan["filter"] = base64.b64encode(code).decode()
@@ -170,6 +170,11 @@ def mounts(found: Places, shared_memory: int | None) -> list[str]:
         else:
             options += ["--bind" if what else "--ro-bind", path, path]
     return [*options, "--remount-ro", "/dev", "--remount-ro", "/"]
+
+
+def _loaded() -> tuple[Path, ...]:
+    """Return the library that every command of a second build loads."""
+    return (Path(library),) if (library := os.environ.get(LIBRARY)) else ()
 
 
 def _accounts() -> dict[str, str]:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 LATEST_EPOCH = 4_354_819_198
 """The last moment of a ZIP archive's clock, in 2107: a commit may claim any date, and the wheel takes it over."""
 
+EPOCH_VARIABLE = "SOURCE_DATE_EPOCH"
 _DIGITS, _SHOWN = 12, 40
 
 KIND = "sources"
@@ -58,7 +59,7 @@ def with_epoch(source: Source, environ: Mapping[str, str]) -> Source:
     Raises:
         UsageError: It is not a whole number of seconds, or later than `LATEST_EPOCH`.
     """
-    text = environ.get("SOURCE_DATE_EPOCH", "").strip()
+    text = environ.get(EPOCH_VARIABLE, "").strip()
     if not text:
         return source
     if not (text.isascii() and text.isdecimal()) or len(text) > _DIGITS or int(text) > LATEST_EPOCH:

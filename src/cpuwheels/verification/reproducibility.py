@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.elf import is_elf, sections
-from cpuwheels.core.errors import ReproducibilityError, WheelError
+from cpuwheels.core.errors import WheelError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 _CHUNK = 1 << 20
 _ATTRIBUTES = ("date_time", "external_attr", "create_system", "compress_type", "flag_bits", "extra", "comment")
-_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -56,22 +55,6 @@ def compare_wheels(first: Path, second: Path) -> list[Difference]:
     if not found:
         found.append(Difference("", "compressed bytes", "same members, packed by other zlib or in another way"))
     return found
-
-
-def require_identical(first: Path, second: Path) -> None:
-    """Raise unless two wheels are the same, byte for byte.
-
-    Raises:
-        ReproducibilityError: They differ; the first differences are listed.
-    """
-    found = compare_wheels(first, second)
-    if found:
-        raise ReproducibilityError(
-            f"two builds of the same key differ in {len(found)} places, first: {found[0]}",
-            where=f"{first} and {second}",
-            output="\n".join(str(difference) for difference in found[:_SHOWN]),
-            next_step="find what gets from the machine into that file (path, time, locale, order)",
-        )
 
 
 def _open(wheel: Path) -> zipfile.ZipFile:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.debian_lock import DebianLock, DebianPackage
+    from cpuwheels.config.matrix import Matrix
     from cpuwheels.kernels.tcmalloc import Tcmalloc
     from cpuwheels.source.acl import Acl
     from cpuwheels.source.onednn import OneDnn
@@ -71,6 +72,7 @@ class Component:
         libraries: Sonames under which the wheel may hold it; otherwise it is linked into the modules.
         texts: Licence file of the wheel → digest of its content.
         package: File name of the Debian package that its bytes come from.
+        archive: Path below a Debian mirror of the archive of its sources; `digest` is then that file's.
     """
 
     name: str
@@ -80,6 +82,7 @@ class Component:
     libraries: tuple[str, ...]
     texts: Mapping[str, str]
     package: str | None = None
+    archive: str | None = None
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,7 @@ def get_components(
         DownloadError: A package is on no mirror and not in the store.
         ToolchainError: A package has no such text.
     """
-    wanted = [*_compiled_in(onednn, acl, tcmalloc), *_packaged(context, toolchain, modules)]
+    wanted = [*_compiled_in(context.matrix, onednn, acl, tcmalloc), *_packaged(context, toolchain, modules)]
 
     def make(folder: Path) -> None:
         for each in wanted:
@@ -184,18 +187,31 @@ def _combined(project: Project, components: Iterable[Component]) -> str:
     return str(canonicalize_license_expression(" AND ".join(dict.fromkeys(parts))))
 
 
-def _compiled_in(onednn: OneDnn | None, acl: Acl | None, tcmalloc: Tcmalloc | None) -> list[_Wanted]:
+def _compiled_in(matrix: Matrix, onednn: OneDnn | None, acl: Acl | None, tcmalloc: Tcmalloc | None) -> list[_Wanted]:
+    pinned = [archive for pin in matrix.onednn.values() for archive in pin.alternates]
+    archives = {one.sha256: one.debian for one in (*pinned, matrix.gperftools) if one is not None}
     found = []
     if onednn is not None:
         libraries = ("libcpuwheels_dnnl.so",)
-        component = Component("oneDNN", onednn.version, _ONEDNN, onednn.digest, libraries, {})
+        component = Component(
+            "oneDNN", onednn.version, _ONEDNN, onednn.digest, libraries, {}, None, archives.get(onednn.digest)
+        )
         found.append(_of_tree(component, onednn.folder))
     if acl is not None and acl.folder is not None:
         commit = acl.commit or ""
         found.append(_of_tree(Component(arm.NAME, acl.tag, "MIT", commit, (), {}), acl.folder))
     if tcmalloc is not None:
         library = TCMALLOC.rpartition("/")[2]
-        component = Component("gperftools", tcmalloc.version, "BSD-3-Clause", tcmalloc.digest, (library,), {})
+        component = Component(
+            "gperftools",
+            tcmalloc.version,
+            "BSD-3-Clause",
+            tcmalloc.digest,
+            (library,),
+            {},
+            None,
+            archives.get(tcmalloc.digest),
+        )
         found.append(_of_tree(component, tcmalloc.source))
     return found
 

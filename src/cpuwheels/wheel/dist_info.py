@@ -13,6 +13,9 @@ from cpuwheels.core.errors import WheelError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+NOTE = "cpuwheels.json"
+"""File below ``.dist-info`` that says what a wheel is made from."""
+
 
 def dist_info_of(names: Collection[str]) -> str:
     """Return the name of a wheel's ``.dist-info`` folder.
@@ -36,6 +39,16 @@ def render_record(rows: Collection[tuple[str, str, str]]) -> bytes:
 def record_digest(digest: bytes) -> str:
     """Return a sha256 as ``RECORD`` writes it (binary distribution format: urlsafe base64, no padding)."""
     return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def hex_digest(recorded: str) -> str:
+    """Return a sha256 as 64 hex digits, from what ``RECORD`` has; empty if that is none."""
+    kind, _, text = recorded.partition("=")
+    try:
+        digest = base64.urlsafe_b64decode(f"{text}=") if kind == "sha256" else b""
+    except ValueError:
+        return ""
+    return digest.hex()
 
 
 def content_digest(content: bytes) -> str:

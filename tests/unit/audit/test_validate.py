@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import zipfile
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,8 @@ import wheel_writer as ww
 from cpuwheels.audit.validate import Expectations, validate_wheel
 from cpuwheels.config.platform_policy import load_policy
 from elf_writer import Elf
+from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,16 +38,22 @@ def test_a_bundled_library_and_one_of_torch_are_fine(tmp_path: Path) -> None:
     unlicensed = "demo.libs/libnuma-0123.so.1 is a library that cpuwheels.json does not list with its licence"
     assert validate_wheel(wheel, EXPECTED) == [unlicensed]
     text = {"third/numa": hashlib.sha256(b"terms").hexdigest()}
-    note = {
-        "bundled_libraries": {"demo.libs/libnuma-0123.so.1": "libnuma.so.1"},
-        "components": [{"name": "numactl", "libraries": ["libnuma.so.1"], "texts": text}],
-    }
+    facts = {"name": "numactl", "version": "2", "license": "MIT", "digest": "d", "libraries": ["libnuma.so.1"]}
+    note = wheel_note(
+        bundled_libraries={"demo.libs/libnuma-0123.so.1": "libnuma.so.1"}, components=[facts | {"texts": text}]
+    )
     changes |= {
         "metadata": ww.METADATA.encode() + b"License-File: third/numa\n",
-        f"{ww.INFO}/cpuwheels.json": json.dumps(note).encode(),
+        f"{ww.INFO}/cpuwheels.json": note.render(),
         f"{ww.INFO}/licenses/third/numa": b"terms",
     }
-    assert validate_wheel(ww.write_good(tmp_path, **changes), EXPECTED) == []
+    assert validate_wheel(ww.write_good(tmp_path, **changes), EXPECTED) == ["it has no sboms/cpuwheels.cdx.json"]
+    complete = with_sbom(ww.content(**changes), ww.INFO, ww.NAME)
+    assert validate_wheel(ww.write_good(tmp_path, **complete), EXPECTED) == []
+    tampered = complete | {"demo.libs/libnuma-0123.so.1": Elf(soname="libother.so.1").write()}
+    assert validate_wheel(ww.write_good(tmp_path, **tampered), EXPECTED) == [
+        "its sboms/cpuwheels.cdx.json has another digest of demo.libs/libnuma-0123.so.1 than the wheel"
+    ]
 
 
 @pytest.mark.parametrize(

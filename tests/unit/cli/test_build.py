@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +10,13 @@ import pytest
 from cpuwheels.cli import main
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import ReproducibilityError
-from cpuwheels.pipeline.rebuild import SecondBuildError
+from cpuwheels.core.errors import ReproducibilityError, UsageError
+from cpuwheels.pipeline.variation.axes import AXES, DEFAULT
+from cpuwheels.pipeline.variation.second_build import SecondBuildError
+from cpuwheels.verification.verified import Verified
 from fake_builds import PLACE, Builds
 from recorded_wheel import write_build
-
-SECOND = Path("/elsewhere/second.whl")
+from sample_results import verified
 
 
 class Builder:
@@ -28,15 +27,13 @@ class Builder:
         self.wheel = write_build(base / "built")
         self.builds.wheel = lambda *_: self.wheel
         self.again: list[tuple[Any, ...]] = []
-        self.compared: list[tuple[Path, Path]] = []
         self.developed: list[tuple[Any, ...]] = []
         self.second_error: SecondBuildError | None = None
-        self.differ = False
+        self.differing: tuple[str, ...] = ()
         monkeypatch.setattr("platform.machine", lambda: "aarch64")
         monkeypatch.setattr("platform.system", lambda: "Linux")
         monkeypatch.setattr(PLACE, self.builds)
-        monkeypatch.setattr("cpuwheels.pipeline.rebuild.rebuilt", self._rebuilt)
-        monkeypatch.setattr("cpuwheels.verification.reproducibility.require_identical", self._compare)
+        monkeypatch.setattr("cpuwheels.pipeline.verify.verify_wheel", self._verify)
         monkeypatch.setattr("cpuwheels.pipeline.develop.develop", self._develop)
 
     def run(self, *words: str) -> object:
@@ -44,17 +41,13 @@ class Builder:
             main.main(["--root", str(self.root), "--dist", str(self.base), *words])
         return raised.value.code
 
-    @contextmanager
-    def _rebuilt(self, paths: Paths, target: str, options: BuildOptions, _reporter: object) -> Iterator[Path]:
-        self.again.append((paths.dist, target, options))
+    def _verify(
+        self, paths: Paths, _matrix: object, target: str, options: BuildOptions, wheel: Path, axes: Any, _: object
+    ) -> Verified:
+        self.again.append((paths.dist, target, options, wheel, [axis.name for axis in axes]))
         if self.second_error:
             raise self.second_error
-        yield SECOND
-
-    def _compare(self, first: Path, second: Path) -> None:
-        self.compared.append((first, second))
-        if self.differ:
-            raise ReproducibilityError("they differ")
+        return verified(*self.differing)
 
     def _develop(
         self,
@@ -98,24 +91,50 @@ def test_two_builds_of_the_same_options_are_compared(builder: Builder, capsys: p
     assert builder.run("verify", "x86", "--toolchain", "debian", "--locked") == 0
     options = BuildOptions(toolchain="debian", locked=True)
     assert [asked.options for asked in builder.builds.asked] == [options]
-    assert builder.again == [(builder.base, "x86", options)]
-    assert builder.compared == [(builder.wheel, SECOND)]
+    ((dist, target, chosen, wheel, axes),) = builder.again
+    assert (dist, target, chosen, wheel) == (builder.base, "x86", options, builder.wheel)
+    assert axes == [axis.name for axis in AXES if axis.name in DEFAULT]
     captured = capsys.readouterr()
     assert f"two builds, the same bytes: sha256 {'0' * 64}" in captured.err
     assert f"built {builder.wheel.name}" not in captured.err
 
 
+def test_what_was_varied_and_what_was_not_is_shown(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("verify", "x86", "--vary", "umask,hostname,cpus") == 0
+    ((*_, axes),) = builder.again
+    assert axes == ["umask", "hostname", "cpus"]
+    lines = [line.split() for line in capsys.readouterr().err.splitlines()]
+    assert ["umask", "yes", "022", "→", "077"] in lines
+    assert ["cpus", "not", "varied", "there", "is", "one", "CPU"] in lines
+
+
+def test_an_axis_that_there_is_not_costs_no_build(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("verify", "x86", "--vary", "umsak") == UsageError.exit_code
+    assert builder.builds.asked == []
+    assert "there is no axis umsak" in capsys.readouterr().err
+
+
+def test_the_axes_are_listed(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert builder.run("verify", "--list-axes") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split(maxsplit=1) for line in lines[:-1]] == [[axis.name, axis.about] for axis in AXES]
+    assert lines[-1] == f"without --vary: {', '.join(DEFAULT)}"
+    assert builder.builds.asked == []
+
+
 def test_the_second_builds_failure_is_the_commands(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
     builder.second_error = SecondBuildError(27)
     assert builder.run("verify", "x86") == 27
-    assert builder.compared == []
     assert "the same bytes" not in capsys.readouterr().err
 
 
 def test_wheels_that_differ_are_an_error(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
-    builder.differ = True
+    builder.differing = ("vllm/_C.abi3.so", "vllm/a.py")
     assert builder.run("verify", "x86") == ReproducibilityError.exit_code
-    assert "the same bytes" not in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "two builds that differ in umask, hostname give wheels that differ in 2 places" in said
+    assert "vllm/a.py: content" in said
+    assert "the same bytes" not in said
 
 
 def test_a_checkout_is_installed_for_this_machine(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from commit_wheels import wheel
+from cpuwheels.attestation.sign import Signing
 from cpuwheels.cli import main
 from cpuwheels.config.options import NightlyOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import NightlyError, PostponedError, PublishError, UsageError
-from cpuwheels.index.nightly.summary import Outcome, State, Summary
+from cpuwheels.index.nightly.summary import Outcome, SecondBuild, State, Summary
 
 A, B = "a" * 40, "b" * 40
 
@@ -57,14 +58,18 @@ class Nights:
         self.base, self.root = base, root
         self.states: tuple[State, ...] = ("published",)
         self.asked: list[tuple[Any, ...]] = []
+        self.signing: list[Signing | None] = []
         monkeypatch.setattr("cpuwheels.index.nightly.job.run_nightly", self._job)
         monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
     def run(self, *words: str) -> object:
         return run(self.base, self.root, "nightly", *words)
 
-    def _job(self, paths: Paths, _: object, bucket: Any, options: NightlyOptions, __: object) -> Summary:
+    def _job(
+        self, paths: Paths, _: object, bucket: Any, options: NightlyOptions, __: object, signing: Signing | None
+    ) -> Summary:
         self.asked.append((paths.dist, bucket.name, options))
+        self.signing.append(signing)
         outcomes = tuple(
             Outcome(source=A, target="x86", state=state, reason="" if state == "published" else f"it was {state}")
             for state in self.states
@@ -75,6 +80,20 @@ class Nights:
 @pytest.fixture
 def nights(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch) -> Nights:
     return Nights(tmp_path, project_root, monkeypatch)
+
+
+def test_a_second_build_that_differs_is_noted(
+    nights: Nights, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    came = SecondBuild(source="a" * 40, target="x86", state="differs", text="in 3 places")
+    job = nights._job
+
+    def run(*arguments: Any) -> Summary:
+        return job(*arguments).model_copy(update={"second_build": came})
+
+    monkeypatch.setattr("cpuwheels.index.nightly.job.run_nightly", run)
+    assert nights.run() == 0
+    assert "the second build of aaaaaaaaa x86 differs: in 3 places" in capsys.readouterr().err
 
 
 def test_a_job_leaves_its_summary(nights: Nights, capsys: pytest.CaptureFixture[str]) -> None:
@@ -113,6 +132,12 @@ def test_a_part_of_a_job(nights: Nights, part: str) -> None:
     assert nights.run(f"--{part}", "--commit", A, *given) == 0
     ((_, _, options),) = nights.asked
     assert (options.part, options.commit, options.wheels) == (part, A, Path("here") if given else None)
+
+
+def test_a_publisher_is_told_how_to_sign(nights: Nights) -> None:
+    assert nights.run("--publish") == 0
+    assert nights.run("--publish", "--keyless", "--key", "awskms:a", "--public-key", "a.pub") == 0
+    assert nights.signing == [None, Signing(key="awskms:a", public_key=Path("a.pub"), keyless=True)]
 
 
 @pytest.mark.parametrize("part", [[], ["--build"]])

@@ -121,6 +121,7 @@ def test_what_verify_passes_on_is_what_was_chosen() -> None:
         locked=True,
         debug_symbols=True,
         compiler_cache="off",
+        sandbox_required=True,
     )
     given: list[BuildOptions] = []
 

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cpuwheels.core.capture import blocks, capture
-from cpuwheels.core.environ import closed_environment
+from cpuwheels.core.environ import AHEAD, LIBRARY, ORDER, closed_environment
 from cpuwheels.core.errors import CommandError, DiskFullError, StoreError
 from cpuwheels.core.process import TAIL_LINES, run
 
@@ -100,6 +100,19 @@ def test_a_closed_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert env["OWN"] == "1"
     assert not {"https_proxy", "X"} & set(env)
     assert closed_environment(network=True)["https_proxy"] == "x"
+
+
+def test_every_command_of_a_second_build_loads_its_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {LIBRARY: "/lib.so", AHEAD: "5", ORDER: "7", "LD_PRELOAD": "/another.so"}.items():
+        monkeypatch.setenv(name, value)
+    found = {LIBRARY: "/lib.so", AHEAD: "5", ORDER: "7", "LD_PRELOAD": "/lib.so"}
+    assert found.items() <= closed_environment().items()
+    assert closed_environment()["QEMU_UNSET_ENV"] == "LD_PRELOAD", "emulated programs cannot load it"
+    network = closed_environment(network=True)
+    assert AHEAD not in network, "with another time certificates are not valid"
+    assert (network["LD_PRELOAD"], network[ORDER]) == ("/lib.so", "7")
+    monkeypatch.delenv(LIBRARY)
+    assert not {LIBRARY, AHEAD, ORDER, "LD_PRELOAD"} & set(closed_environment())
 
 
 def test_files_of_a_command_can_be_read_by_others_whatever_the_callers_umask(logs: Path, tmp_path: Path) -> None:

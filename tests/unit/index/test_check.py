@@ -14,14 +14,15 @@ from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import CpuwheelsError, PublishError
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.check import check_index
+from cpuwheels.index.check import Remedy, check_index
 from cpuwheels.index.commit_pages import Missing, Row
-from cpuwheels.index.entry import Speed, read_entry
+from cpuwheels.index.entry import Reproduced, Speed, read_entry
 from cpuwheels.index.publish import Publication, note_missing, publish
 from cpuwheels.index.publish_wheel import publish_wheel
 from cpuwheels.verification.parity.reports import write_reports
 from cpuwheels.verification.parity.results import CaseResult, LibraryResult, Parity
-from sample_results import answered, serving
+from cpuwheels.verification.verified import Verified
+from sample_results import answered, serving, verified
 
 COMMIT = "c" * 40
 
@@ -78,6 +79,9 @@ def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None,
     assert path.name in said
 
 
+REPRODUCED = Reproduced(state="reproduced", moment="2026-11-25T03:00:00Z", varied=("umask",))
+
+
 @pytest.mark.parametrize(
     ("field", "lie", "words"),
     [
@@ -93,6 +97,7 @@ def test_what_is_wrong_is_named(root: Path, pattern: str, content: bytes | None,
         ("beside", ("record.json", "gone.html"), ["gone.html is missing"]),
         ("parity", "passed", []),  # the wheel does not say
         ("served", "passed", []),  # likewise
+        ("reproduced", REPRODUCED, ["says 'not yet reproduced'; its pages say 'reproduced'"]),
     ],
 )
 def test_what_all_pages_say_of_a_wheel_is_compared_with_the_wheel(
@@ -251,6 +256,55 @@ class TestByHand:
         entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert (entry.served, entry.beside) == ("passed", ("record.json", "serve.json"))
         assert check_index(Folder(tmp_path / "index")) == []
+
+    def verify(self, path: Path, *members: str, **changes: Any) -> None:
+        report = verified(*members, **({"wheel": path.name, "sha256": file_digest(path)} | changes))
+        path.with_name("verify.json").write_text(report.as_text())
+
+    @pytest.mark.parametrize(("members", "state"), [((), "reproduced"), (("vllm/a.py",), "differs")])
+    def test_what_came_of_a_second_build_is_listed(
+        self, tmp_path: Path, matrix: Matrix, members: tuple[str, ...], state: str
+    ) -> None:
+        path, bucket = wheel(tmp_path / "dist"), Folder(tmp_path / "index")
+        assert publish_wheel(bucket, path, matrix).entry.reproduced is None
+        self.verify(path, *members)
+        entry = publish_wheel(bucket, path, matrix).entry
+        assert entry.reproduced == Reproduced(
+            state=state, moment="2026-11-25T03:00:00Z", varied=("umask", "hostname"), not_varied=("cpus",)
+        )
+        assert entry.beside == ("record.json", "verify.json")
+        assert check_index(bucket) == []
+        path.with_name("verify.json").unlink()
+        assert publish_wheel(bucket, path, matrix).entry == entry, "it stays"
+
+    def test_a_second_build_of_another_wheel_does_not_count(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.verify(path, sha256="0" * 64)
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.reproduced, entry.beside) == (None, ("record.json",))
+
+    @pytest.mark.parametrize(
+        ("report", "words"),
+        [
+            (verified("vllm/a.py"), "says 'differs'; its pages say 'reproduced'"),
+            (verified(varied={"umask": "022 → 077"}), "its pages say another time or other axes"),
+            (verified(sha256="1" * 64), "says 'not yet reproduced'; its pages say 'reproduced'"),
+            (None, "verify.json is damaged"),
+        ],
+    )
+    def test_pages_that_say_something_else_than_the_report(
+        self, tmp_path: Path, matrix: Matrix, report: Verified | None, words: str
+    ) -> None:
+        path, bucket = wheel(tmp_path / "dist"), Folder(tmp_path / "index")
+        self.verify(path)
+        publish_wheel(bucket, path, matrix)
+        (there,) = (tmp_path / "index").rglob("verify.json")
+        if report and report.sha256 == "0" * 64:
+            report = report.model_copy(update={"sha256": file_digest(path)})
+        there.write_text(report.as_text() if report else "[]")
+        (fault,) = check_index(bucket)
+        assert words in fault.what
+        assert fault.remedy is Remedy.PUBLISH
 
     def test_a_record_of_another_wheel_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+import re
+import zipfile
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -11,7 +14,9 @@ import pytest
 
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import read_entry, stamp
+from cpuwheels.wheel.sbom.schema import FILE
 from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 from wheel_writer import with_record, write_raw
 
 NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
@@ -27,7 +32,10 @@ def wheel(folder: Path, name: str = NAME, **changes: bytes | None) -> Path:
         "cpuwheels.json": wheel_note(commit=COMMIT, epoch=1_700_000_000, kernel_key="key").render(),
     } | {key.replace("_json", ".json"): value for key, value in changes.items()}
     members = {f"{INFO}/{key}": value for key, value in files.items() if value is not None}
-    return write_raw(folder / name, with_record({"vllm/_C.abi3.so": b"", **members}, INFO))
+    members = {"vllm/_C.abi3.so": b"", **members}
+    with contextlib.suppress(KeyError, ValueError):  # what is no wheel of ours has none
+        members = with_sbom(members, INFO, name)
+    return write_raw(folder / name, with_record(members, INFO))
 
 
 def test_a_wheel_of_ours_says_it_all(tmp_path: Path) -> None:
@@ -67,6 +75,46 @@ def test_a_note_that_no_page_can_hold_is_refused(tmp_path: Path) -> None:
     note = wheel_note(commit=COMMIT).render().replace(b'"untried": {}', b'"untried": {"_C": ["%s"]}' % (b"x" * 1000))
     with pytest.raises(PublishError, match="another version"):
         read_entry(wheel(tmp_path, cpuwheels_json=note))
+
+
+def without_sbom(wheel: Path, sbom: bytes | None = None) -> Path:
+    """Write a wheel anew with another bill of materials, or without one, and with a ``RECORD`` that fits."""
+    with zipfile.ZipFile(wheel) as archive:
+        members = {name: archive.read(name) for name in archive.namelist() if not name.endswith("/RECORD")}
+    del members[f"{INFO}/{FILE}"]
+    return write_raw(wheel, with_record(members | ({f"{INFO}/{FILE}": sbom} if sbom else {}), INFO))
+
+
+def test_a_wheel_of_ours_without_a_bill_of_materials_is_refused(tmp_path: Path) -> None:
+    path = without_sbom(wheel(tmp_path))
+    with pytest.raises(PublishError) as raised:
+        read_entry(path)
+    assert raised.value.what == f"{NAME} cannot be published: it has no sboms/cpuwheels.cdx.json"
+    assert (raised.value.where, raised.value.next_step) == (str(path), "publish wheels of vllm as they were built")
+    # An index may hold wheels of versions that wrote none.
+    assert read_entry(path, listed=True)[0].kernels == "key"
+
+
+@pytest.mark.parametrize("listed", [True, False])
+@pytest.mark.parametrize(
+    ("before", "after", "words"),
+    [
+        (b'"vllm/_C.abi3.so"', b'"vllm/_D.abi3.so"', "does not list vllm/_C.abi3.so"),
+        (b'"version": "0.32.0+cpu"', b'"version": "0.31.0+cpu"', "is of 'vllm' '0.31.0"),
+        (b'"type": "file"', b'"type": "secret"', "is not CycloneDX 1.7: metadata/component/components/0/type"),
+        (b'"specVersion": "1.7"', b'"specVersion": "1.5"', "is not CycloneDX 1.7"),
+    ],
+)
+def test_a_tampered_bill_of_materials_is_refused(
+    tmp_path: Path, before: bytes, after: bytes, words: str, *, listed: bool
+) -> None:
+    path = wheel(tmp_path)
+    with zipfile.ZipFile(path) as archive:
+        sbom = archive.read(f"{INFO}/{FILE}")
+    assert before in sbom
+    tampered = without_sbom(path, sbom.replace(before, after))
+    with pytest.raises(PublishError, match=f"^{re.escape(NAME)} cannot be published: its {FILE} .*{words}"):
+        read_entry(tampered, listed=listed)
 
 
 def test_of_another_wheel_target_and_commit_are_given(tmp_path: Path) -> None:

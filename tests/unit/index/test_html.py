@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from cpuwheels.index.commit_pages import Commits, Missing, Row, row_of
-from cpuwheels.index.entry import Speed
+from cpuwheels.index.entry import Reproduced, Speed
 from cpuwheels.index.html import root_page, speed_words, view_page
 from index_entries import COMMIT, entry
 
@@ -97,6 +97,29 @@ def test_the_root_shows_what_could_not_be_made() -> None:
     assert f'href="{COMMIT}/"' in page
     assert "✗ not built" in page
     assert "✗ wrong results" not in page
+
+
+def test_what_came_of_a_second_build() -> None:
+    ((_, page),) = view_page("v", [entry()]).items()
+    assert 'Built a second time: <span class="not-run">not yet</span>' in page
+    came = Reproduced(state="reproduced", moment="2026-11-25T03:00:00Z", varied=("umask", "time"), not_varied=("cpus",))
+    ((_, page),) = view_page("v", [entry(reproduced=came)]).items()
+    words = "the same bytes, on 2026-11-25, with other umask, time; could not be varied there: cpus"
+    assert f'<span class="passed">{words}</span>' in page
+    other = came.model_copy(update={"state": "differs", "not_varied": ()})
+    ((_, page),) = view_page("v", [entry(reproduced=other)]).items()
+    assert '<span class="failed">other bytes, on 2026-11-25, with other umask, time</span>' in page
+
+
+@pytest.mark.parametrize(
+    ("state", "shown"), [("reproduced", ">reproduced</a>"), ("differs", ' class="failed">differs</a>')]
+)
+def test_the_root_leads_to_what_came_of_a_second_build(state: str, shown: str) -> None:
+    came = Reproduced(state=state, moment="2026-11-25T03:00:00Z", varied=("umask",))
+    ((_, page),) = root_page(Commits().with_row(row_of(entry(reproduced=came, beside=("verify.json",)))), []).items()
+    assert f'<a href="files/{"a" * 16}/verify.json"{shown}' in page
+    ((_, page),) = root_page(Commits().with_row(row_of(entry())), []).items()
+    assert "verify.json" not in page
 
 
 def test_what_confined_the_build() -> None:

@@ -44,7 +44,7 @@ def test_html_is_escaped() -> None:
 def test_the_json_page_is_that_of_the_simple_api() -> None:
     page = json.loads(view_pages(COMMIT, [entry()])[f"{COMMIT}/cpu/vllm/index.v1.json"])
     (file,) = page["files"]
-    assert page["meta"] == {"api-version": "1.1"}
+    assert page["meta"] == {"api-version": "1.3"}
     assert page["name"] == "vllm"
     assert page["versions"] == ["0.32.1.dev5+gccccccccc.cpu"]
     assert file["hashes"] == {"sha256": "a" * 64}

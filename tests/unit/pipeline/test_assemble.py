@@ -32,6 +32,7 @@ from cpuwheels.verification.onednn_isa import OnednnLimit
 from cpuwheels.wheel.components import Components
 from cpuwheels.wheel.requirements import MovedRequirement
 from kernel_request import TARGET, environment
+from recorded_wheel import DEPENDENCIES
 from sample_source import EPOCH, sha256
 from small_wheels import write_wheel
 from wheel_notes import wheel_note
@@ -141,7 +142,10 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
 @pytest.fixture
 def run(steps: Steps, tmp_path: Path, reporter: Reporter) -> BuildContext:
     assert steps.packed == []
-    return build_context(tmp_path / "cache", CHOOSING, root=tmp_path / "project", reporter=reporter)
+    made = build_context(tmp_path / "cache", CHOOSING, root=tmp_path / "project", reporter=reporter)
+    made.logs.mkdir(parents=True)
+    (made.logs / "wheel.log").write_text("packed")
+    return made
 
 
 def assembly(**changes: Any) -> Assembly:
@@ -160,6 +164,7 @@ def assembly(**changes: Any) -> Assembly:
         "features": frozenset({"one"}),
         "write_beside": write_beside,
         "record": {"jobs": {"compiled_in_this_run": True}},
+        "dependencies": lambda: DEPENDENCIES,
     }
     return Assembly(**values | changes)
 
@@ -182,6 +187,7 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
         "report.html",
         "trace.json",
         NAME,
+        f"{NAME}.provenance.json",
     ]
     assert [path.name for path in output.parent.iterdir()] == ["0.32.0"]
     assert list((run.store.root / "work").iterdir()) == []
@@ -191,7 +197,13 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     parts: Any = package.parts
     assert (parts.kernels, parts.beside) == (Path("/kernels"), {"vllm/_C.abi3.so": Path("/chooser")})
     found = record(built)
-    assert found["beside"] == ["operators.json", "pylock.toml", "report.html", "trace.json"]
+    statement = f"{NAME}.provenance.json"
+    assert found["beside"] == ["operators.json", "pylock.toml", "report.html", "trace.json", statement]
+    beside = {name: sha256(output / name) for name in ("operators.json", "pylock.toml", "trace.json")}
+    assert found["byproducts"] == beside | {"logs/wheel.log": sha256(run.logs / "wheel.log")}
+    said = json.loads((output / statement).read_text())
+    assert said["subject"] == [{"name": NAME, "digest": {"sha256": sha256(output / NAME)}}]
+    assert len(said["predicate"]["buildDefinition"]["resolvedDependencies"]) == len(DEPENDENCIES)
     assert found["logs"] == os.path.relpath(run.logs, output)
     assert NAME in (output / "report.html").read_text()
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})

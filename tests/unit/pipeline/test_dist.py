@@ -55,6 +55,23 @@ def test_a_wheel_is_put_in_place_in_one_rename_after_all_else(paths: Paths) -> N
         assert put_in_place(staged, output).stat().st_ino == before.st_ino
 
 
+def test_what_was_signed_of_the_wheel_before_goes_with_it(paths: Paths) -> None:
+    output = paths.output("x86", "0.32.0")
+    output.mkdir(parents=True)
+    for suffix in (".provenance.json", ".intoto.jsonl", ".slsa.attestation", ".publish.attestation", ".provenance"):
+        (output / f"{WHEEL}{suffix}").write_text("of other bytes")
+    (output / "serve.json").write_text("stays")
+    with staging(paths, "x86", "0.32.0") as staged:
+        stage(staged)
+        (staged / f"{WHEEL}.provenance.json").write_text("of these")
+        put_in_place(staged, output)
+    assert everything(output) == {
+        **dict.fromkeys((WHEEL, "record.json", "debug/_C.debug"), "wheel"),
+        f"{WHEEL}.provenance.json": "of these",
+        "serve.json": "stays",
+    }
+
+
 def test_an_earlier_build_is_replaced_whatever_its_wheel_is_called(paths: Paths) -> None:
     output = paths.output("x86", "0.32.0")
     with staging(paths, "x86", "0.32.0") as staged:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import subprocess
 import sys
 import zipfile
@@ -11,13 +13,17 @@ import pytest
 from packaging.metadata import Metadata
 from uv import find_uv_bin
 
+from cpuwheels.audit.sbom import NOTE, sbom_faults
 from cpuwheels.core.errors import UsageError, WheelError
 from cpuwheels.fetch.uv import uv_environment
 from cpuwheels.pipeline.distribution import check_name, redistribute, renamed_metadata
 from cpuwheels.wheel.canonical import canonicalize
+from cpuwheels.wheel.sbom.schema import FILE
+from elf_writer import Elf
 from loopback import Answer, Server
 from sample_source import sha256
 from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 from wheel_writer import write_good, write_raw
 
 INFO = "vllm-1.0+cpu.dist-info"
@@ -34,6 +40,7 @@ from importlib.metadata import version
 def vllm_version_matches_substr(substr):
     return substr in version("vllm")
 """
+CODE = Elf().write()
 TAG = "Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: py3-none-any\n"
 
 
@@ -44,14 +51,27 @@ def ours(folder: Path, platform: str = PLATFORM) -> Path:
         "vllm/cli.py": b"import importlib.metadata\nname = importlib.metadata.version('vllm')\n",
         "vllm/other.py": b'version("vllm")\n',
         "demo/__init__.py": b"",
+        "vllm/_C.abi3.so": CODE,
         f"{INFO}/METADATA": (HEAD + NEEDS).encode(),
         f"{INFO}/WHEEL": TAG.encode(),
         f"{INFO}/cpuwheels.json": wheel_note().render(),
     }
-    raw = write_raw(folder / "raw.zip", members)
     wheel = folder / "vllm-1.0+cpu-py3-none-any.whl"
+    raw = write_raw(folder / "raw.zip", with_sbom(members, INFO, wheel.name))
     canonicalize(raw, wheel, epoch=5)
     return wheel
+
+
+def test_its_bill_of_materials_is_its_own(tmp_path: Path) -> None:
+    other = redistribute(ours(tmp_path), "My.CPU-vllm", tmp_path / "out")
+    with zipfile.ZipFile(other) as archive:
+        info = "my_cpu_vllm-1.0.dist-info"
+        sbom, note, metadata = (archive.read(f"{info}/{name}") for name in (FILE, NOTE, "METADATA"))
+    assert (
+        list(sbom_faults(sbom, note, metadata, other.name, {"vllm/_C.abi3.so": hashlib.sha256(CODE).hexdigest()})) == []
+    )
+    subject = json.loads(sbom)["metadata"]["component"]
+    assert (subject["name"], subject["version"]) == ("My.CPU-vllm", "1.0")
 
 
 def test_only_the_name_and_what_asks_for_it_differ(tmp_path: Path) -> None:
@@ -63,7 +83,11 @@ def test_only_the_name_and_what_asks_for_it_differ(tmp_path: Path) -> None:
         after = {name.replace("my_cpu_vllm-1.0", "vllm-1.0+cpu"): second.read(name) for name in second.namelist()}
     assert before.keys() == after.keys()
     changed = {name for name, content in before.items() if after[name] != content}
-    assert changed == {"vllm/platforms/__init__.py", "vllm/cli.py", f"{INFO}/METADATA", f"{INFO}/RECORD"}
+    assert changed == {
+        "vllm/platforms/__init__.py",
+        "vllm/cli.py",
+        *(f"{INFO}/{name}" for name in ("METADATA", "RECORD", FILE)),
+    }
     assert b'version("My.CPU-vllm") + "+cpu"' in after["vllm/platforms/__init__.py"]
     metadata = Metadata.from_email(after[f"{INFO}/METADATA"], validate=True)
     assert (metadata.name, str(metadata.version)) == ("My.CPU-vllm", "1.0")

@@ -13,15 +13,9 @@ import pytest
 
 from cpuwheels.audit.policy import Audited, Bundled
 from cpuwheels.kernels.tcmalloc import Tcmalloc
-from cpuwheels.pipeline.provenance import (
-    Provenance,
-    alternates,
-    kernel_facts,
-    note_or_none,
-    provenance,
-    read_note,
-    wheel_note,
-)
+from cpuwheels.pipeline.inventory import Inventory
+from cpuwheels.pipeline.kernel_facts import alternates, kernel_facts
+from cpuwheels.pipeline.provenance import PackageFacts, Provenance, note_or_none, provenance, read_note, wheel_note
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
 from cpuwheels.source.patched import PreparedSource
@@ -38,6 +32,8 @@ PATCHED = replace(
     ALTERNATE, release="3.7.2", patches=(AppliedPatch("0009-b.patch", "q" * 64, "applied", ("Of oneDNN",)),)
 )
 ACL = Acl(Path("/store/acl"), "v52.6.0", "e" * 40, "pinned", {})
+PACKAGE = PackageFacts(name="g++-15", version="15.3", file="g++-15_15.3_amd64.deb", sha256="1" * 64)
+INVENTORY = Inventory((PACKAGE,), (), (), {"cmake": "4.4"}, "2" * 64)
 WITHOUT = Acl(None, "v52.6.0", None, "absent", {})
 
 
@@ -54,13 +50,14 @@ def made_from(
     facts = kernel_facts(
         toolchain=toolchain(),
         environment=environment(),
+        inventory=INVENTORY,
         onednn=onednn,
         acl=acl,
         kernels="key",
         chooser=chooser,
         tcmalloc=tcmalloc,
     )
-    return provenance("x86", source, prepared, facts)
+    return provenance("x86", source, prepared, facts, packing_tools={"setuptools": "78"})
 
 
 def test_the_note_in_the_wheel_names_every_input_by_content() -> None:
@@ -71,6 +68,8 @@ def test_the_note_in_the_wheel_names_every_input_by_content() -> None:
         PINNED.digest,
         ACL.commit,
         toolchain().digest,
+        PACKAGE.sha256,
+        INVENTORY.tools_lock,
         environment().torch_digest,
         "key",
     ):
@@ -123,9 +122,9 @@ def test_an_alternate_torch_is_said() -> None:
 def test_the_kernels_of_another_wheel_bring_their_facts_along() -> None:
     donor = whole_note(kernel_key="taken", chooser_key="c")
     prepared = PreparedSource("0.32.0", Path("/store/prepared"), 1, ())
-    made = provenance("x86", SOURCE, prepared, donor)
+    made = provenance("x86", SOURCE, prepared, donor, packing_tools={"setuptools": "79"})
     assert (made.kernel_key, made.chooser_key, made.toolchain) == ("taken", "c", donor.toolchain)
-    assert made.source.digest == SOURCE.digest
+    assert (made.source.digest, made.packing_tools) == (SOURCE.digest, {"setuptools": "79"})
     assert "policy" not in made.as_dict()
 
 
@@ -135,12 +134,17 @@ def test_faults_that_are_fixed_are_said() -> None:
         AppliedPatch("0002-b.patch", "p" * 64, "upstream", ("Two",)),
         AppliedPatch("0003-c.patch", "p" * 64, "left out", ("Three",)),
     )
-    made = provenance("x86", SOURCE, PreparedSource("0.32.0", Path("/p"), 1, patches), whole_note())
+    made = provenance("x86", SOURCE, PreparedSource("0.32.0", Path("/p"), 1, patches), whole_note(), packing_tools={})
     assert (made.fixed_faults, made.upstream_kernels) == (("One", "Two"), False)
     assert Provenance.model_validate(made.as_dict()).fixed_faults == made.fixed_faults
     assert made_from(PATCHED).fixed_faults == ("Of oneDNN",)
     bare = PreparedSource("0.32.0", Path("/p"), 1, ())
-    assert provenance("x86", SOURCE, bare, whole_note(), upstream_kernels=True).as_dict()["upstream_kernels"] is True
+    assert (
+        provenance("x86", SOURCE, bare, whole_note(), packing_tools={}, upstream_kernels=True).as_dict()[
+            "upstream_kernels"
+        ]
+        is True
+    )
 
 
 def test_patches_for_onednn_are_said_with_it() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.core.environ import LIBRARY
 from cpuwheels.core.process import run
 from cpuwheels.sandbox.confine import Sandbox, mounts, namespaces
 from cpuwheels.sandbox.limits import Limits
@@ -57,6 +58,20 @@ def test_the_plan_lies_where_the_step_does_not_see_it(step: Step, tmp_path: Path
     assert (data["step"], data["bubblewrap"]) == ("setup.py", "/store/bwrap")
     assert str(tmp_path / "logs") not in data["mounts"]
     assert data["filter"]
+
+
+@pytest.mark.parametrize("mechanism", [BWRAP, Mechanism("landlock", landlock=6)], ids=["bubblewrap", "Landlock"])
+def test_the_library_of_a_second_build_can_be_read(
+    step: Step, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mechanism: Mechanism
+) -> None:
+    (tmp_path / "vary").mkdir()
+    library = tmp_path / "vary" / "libvary.so"
+    library.touch()
+    before = json.dumps(Sandbox(mechanism).plan(step))
+    monkeypatch.setenv(LIBRARY, str(library))
+    after = json.dumps(Sandbox(mechanism).plan(step))
+    assert (str(library) in before, str(library) in after) == (False, True)
+    assert f'"{library.parent}"' not in after, "nothing else there"
 
 
 def test_what_bubblewrap_is_told() -> None:

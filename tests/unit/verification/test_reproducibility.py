@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wheel_writer as ww
-from cpuwheels.core.errors import ReproducibilityError, WheelError
-from cpuwheels.verification.reproducibility import compare_wheels, require_identical
+from cpuwheels.core.errors import WheelError
+from cpuwheels.verification.reproducibility import compare_wheels
 from elf_writer import Elf
 
 if TYPE_CHECKING:
@@ -16,15 +16,12 @@ if TYPE_CHECKING:
 def test_same_bytes_have_no_difference(tmp_path: Path) -> None:
     one, two = ww.write_good(tmp_path / "1"), ww.write_good(tmp_path / "2")
     assert compare_wheels(one, two) == []
-    require_identical(one, two)
 
 
 def test_same_bytes_under_another_name_differ(tmp_path: Path) -> None:
     one, two = ww.write_good(tmp_path), ww.write_good(tmp_path, ww.NAME.replace("2_28", "2_34"))
     assert one.read_bytes() == two.read_bytes()
     assert "file name" in [difference.what for difference in compare_wheels(one, two)]
-    with pytest.raises(ReproducibilityError):
-        require_identical(one, two)
 
 
 def test_the_differing_byte_and_section_are_named(tmp_path: Path) -> None:
@@ -35,8 +32,7 @@ def test_the_differing_byte_and_section_are_named(tmp_path: Path) -> None:
     assert "in section .text, sizes" in first.detail
     offset = int(first.detail.split("byte at ")[1].split(" ")[0])
     assert Elf(text=b"built at 10:00").write()[offset : offset + 4] == b"0:00"
-    with pytest.raises(ReproducibilityError, match=r"demo/_C\.abi3\.so: content: first differing byte"):
-        require_identical(one, two)
+    assert str(first).startswith("demo/_C.abi3.so: content: first differing byte")
 
 
 @pytest.mark.parametrize(

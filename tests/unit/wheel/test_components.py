@@ -93,6 +93,21 @@ def place(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
+def test_archives_that_debian_keeps_are_named(place: Place) -> None:
+    context = place.context
+    archive = context.matrix.gperftools
+    assert archive is not None
+    assert {one.name: one.archive for one in place.get().listed if one.archive} == {}
+    tcmalloc = replace(place.tcmalloc, digest=archive.sha256)
+    (alternate, *_) = context.matrix.onednn["v3.13"].alternates
+    onednn = replace(place.onednn, digest=alternate.sha256)
+    listed = place.get(tcmalloc=tcmalloc, onednn=onednn).listed
+    assert {one.name: one.archive for one in listed if one.archive} == {
+        "gperftools": archive.debian,
+        "oneDNN": alternate.debian,
+    }
+
+
 def test_each_library_is_listed_with_its_licence(place: Place) -> None:
     found = place.get([place.module("libnuma.so.1", "libc.so.6")])
     assert [(one.name, one.version, one.license) for one in found.listed] == [

@@ -16,20 +16,26 @@ from cpuwheels.core.store import Store
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
+from cpuwheels.index.nightly.builder import WheelBuilder
 from cpuwheels.index.nightly.plan import plan_jobs
+from cpuwheels.index.nightly.publisher import WheelPublisher
 from cpuwheels.index.nightly.queue import Budget, run_jobs
 from cpuwheels.index.nightly.ready import READY, ready_folder
-from cpuwheels.index.nightly.summary import Outcome, Summary
-from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher
+from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
+from cpuwheels.index.nightly.turns import take_turn, whose_turn
+from cpuwheels.index.nightly.worker import WheelMaker
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
+from cpuwheels.pipeline.variation.axes import DEFAULT, axes_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
 from cpuwheels.source.version import describe, newest_release
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
+    from cpuwheels.attestation.sign import Signing
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.options import NightlyOptions
     from cpuwheels.config.paths import Paths
@@ -41,7 +47,14 @@ FOLDER = "nightly"
 """The job's folder, below the output folder."""
 
 
-def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOptions, reporter: Reporter) -> Summary:
+def run_nightly(
+    paths: Paths,
+    matrix: Matrix,
+    bucket: Bucket,
+    options: NightlyOptions,
+    reporter: Reporter,
+    signing: Signing | None = None,
+) -> Summary:
     """Build, test and publish what is new, and take out what is old; or one part of that.
 
     Args:
@@ -50,6 +63,7 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
         bucket: Where wheels are published.
         options: What the user chose.
         reporter: Told of every step.
+        signing: How what is published is signed, if only that is done.
 
     Raises:
         CpuwheelsError: There are no sources, no such target, or the index cannot be read or changed.
@@ -66,6 +80,11 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
     budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
     level = options.level or matrix.nightly.parity
     arguments = (own, matrix, bucket, options.build, level, reporter, options.address)
+    verified = options.verify and options.part != "publish" and bool(matrix.nightly.verify)
+    turn = whose_turn(own.dist, (job.target for job in plan.jobs)) if verified else None
+    axes_of(
+        matrix.nightly.verify or DEFAULT, "matrix.yaml: nightly.verify"
+    )  # a wrong name is found before hours are spent
     maker: WheelMaker
     jobs, later = plan.jobs, []
     if options.part == "publish":
@@ -73,14 +92,15 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
         wheels = (options.wheels or own.dist / READY).expanduser().resolve()
         later = [job for job in jobs if not ready_folder(wheels, job).is_dir()]
         jobs = tuple(job for job in jobs if job not in later)
-        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels)
+        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels, signing=signing)
     elif options.part == "build":
-        maker = WheelBuilder(*arguments)
+        maker = WheelBuilder(*arguments, turn=turn)
     else:
-        maker = WheelMaker(*arguments, version_of=sources.version)
+        maker = WheelMaker(*arguments, version_of=sources.version, turn=turn)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
     with finish_by(deadline):
         outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
+        second = _second_build(maker, turn, own.dist, budget, reporter)
     outcomes += [
         Outcome(source=job.source, target=job.target, state="postponed", reason="it was not built") for job in later
     ]
@@ -93,7 +113,21 @@ def run_nightly(paths: Paths, matrix: Matrix, bucket: Bucket, options: NightlyOp
         index=bucket.name,
         outcomes=tuple(outcomes),
         removed=tuple(removed),
+        second_build=second,
     )
+
+
+def _second_build(
+    maker: WheelMaker, turn: str | None, folder: Path, budget: Budget, reporter: Reporter
+) -> SecondBuild | None:
+    """Build the wheel of the target whose turn it is a second time, if there is time left."""
+    if turn is None:
+        return None
+    if spent := budget.spent():
+        reporter.info(f"no second build of {turn}: {spent}; it keeps its turn")
+        return None
+    take_turn(folder, turn, datetime.now(UTC))
+    return maker.second_build()
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,19 @@ class Outcome(Strict):
     """Folder of a wheel that was not published, and of what went wrong."""
 
 
+class SecondBuild(Strict):
+    """What became of the second build of one wheel."""
+
+    source: str
+    """As an outcome has it."""
+    target: str
+    state: Literal["reproduced", "differs", "postponed", "failed"]
+    """The same bytes, others, left for another night, or there was no second wheel."""
+    text: str
+    """More of it, for people."""
+    seconds: float = 0.0
+
+
 class Summary(Strict):
     """What became of a nightly job."""
 
@@ -67,6 +80,8 @@ class Summary(Strict):
     outcomes: tuple[Outcome, ...]
     removed: tuple[str, ...] = ()
     """Commits whose wheels were too old to be kept."""
+    second_build: SecondBuild | None = None
+    """None if it was nobody's turn."""
 
     def count(self, *states: State) -> int:
         """Return how many wheels have one of some states."""
@@ -87,6 +102,9 @@ class Summary(Strict):
         lines = [f"## Nightly wheels: {self.as_line()}", ""]
         lines += ["| source | target | | time | |", "|---|---|---|--:|---|"] if self.outcomes else []
         lines += [_row(outcome) for outcome in self.outcomes]
+        if second := self.second_build:
+            text = second.text.replace("\n", " ")
+            lines += ["", f"Second build of `{second.source[:9]}` {second.target}: **{second.state}**: {text}"]
         return "\n".join([*lines, ""])
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.config.options import ParityOptions, SpeedOptions
 from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, NightlyError, UsageError
+from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
@@ -18,12 +19,10 @@ from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.index.nightly.queue import WRONG, Made
-from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, own_copy, ready_folder
+from cpuwheels.index.nightly.second_build import build_again
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
-from cpuwheels.index.reports import NAMES
 from cpuwheels.pipeline import build, serve_wheel, test_wheel
-from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
@@ -34,11 +33,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from cpuwheels.attestation.sign import Signing
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.options import BuildOptions, Level
     from cpuwheels.config.paths import Paths
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.nightly.plan import Job
+    from cpuwheels.index.nightly.summary import SecondBuild
 
 KEPT = "kept"
 """Folder of what was not published, below the job's own."""
@@ -60,6 +61,8 @@ class WheelMaker:
         reporter: Reports the steps of each wheel on its console.
         address: Where the users of the index reach it.
         version_of: Returns the version of a source, as its history says it; a wheel with another one is refused.
+        turn: Target whose first wheel stays in its folder, for `second_build`.
+        signing: How the provenance of wheels is signed; only where nothing is built.
     """
 
     def __init__(
@@ -73,10 +76,14 @@ class WheelMaker:
         address: str | None = None,
         *,
         version_of: Callable[[str], str] | None = None,
+        turn: str | None = None,
+        signing: Signing | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
-        self._address, self._version_of = address, version_of
+        self._address, self._version_of, self._signing = address, version_of, signing
+        self._turn = turn
+        self._waiting: tuple[Job, Path] | None = None
 
     def make(self, job: Job) -> Made:
         """Build, test and publish a wheel, and take it out of the output folder.
@@ -89,9 +96,30 @@ class WheelMaker:
             ServeError: A server with the wheel does not answer as it should; likewise.
             CpuwheelsError: Any stage's own error.
         """
-        made = self._publish(job, self._tested(job))
-        self._clear(job)
+        wheel = self._tested(job)
+        made = self._publish(job, wheel)
+        if job.target == self._turn and self._waiting is None:
+            self._waiting = (job, wheel)
+        else:
+            self._clear(job)
         return made
+
+    def second_build(self) -> SecondBuild | None:
+        """Build the wheel whose turn it is a second time, and publish what came of it; None if it was not made.
+
+        Whatever comes of it, the wheel stays published.
+        """
+        if self._waiting is None:
+            return None
+        job, wheel = self._waiting
+        options, tell = self._options, partial(self._tell, job, wheel)
+        came = build_again(self._own(job), self._matrix, options, job, wheel, self._reporter, tell)
+        self._clear(job)
+        return came
+
+    def _tell(self, job: Job, wheel: Path) -> None:
+        """Publish what came of a second build: the wheel again, with one more report."""
+        self._publish(job, wheel)
 
     def _tested(self, job: Job) -> Path:
         """Build and test a wheel, and return it.
@@ -129,6 +157,7 @@ class WheelMaker:
             nightly=True,
             address=self._address,
             version=self._version_of(job.source) if self._version_of else None,
+            signing=self._signing,
         )
         return Made(published.entry.filename)
 
@@ -216,56 +245,6 @@ class WheelMaker:
     def _own(self, job: Job) -> Paths:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"
         return replace(self._places, dist=folder)
-
-
-class WheelBuilder(WheelMaker):
-    """Makes wheels and leaves them to the publisher: no credentials are needed, and nothing of the index is changed."""
-
-    def make(self, job: Job) -> Made:
-        """Build and test a wheel, and leave it to the publisher.
-
-        Raises:
-            CpuwheelsError: As for `WheelMaker.make`.
-        """
-        wheel = self._tested(job)
-        leave_wheel(self._places.dist / READY, job, wheel)
-        self._clear(job)
-        return Made(wheel.name, "built")
-
-    def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Put the files of a wheel that could not be made into a folder, and leave the reason to the publisher."""
-        kept = self._keep(job, error)
-        failure = Failure(state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what)
-        leave_failure(self._places.dist / READY, job, failure)
-        return kept
-
-
-class WheelPublisher(WheelMaker):
-    """Publishes wheels that a build left, as data: none of their code runs."""
-
-    def __init__(self, *arguments: Any, wheels: Path, **options: Any) -> None:  # noqa: ANN401  (those of the base)
-        super().__init__(*arguments, **options)
-        self._wheels = wheels
-
-    def make(self, job: Job) -> Made:
-        """Publish a wheel, and take it out of the folder.
-
-        Raises:
-            CpuwheelsError: It was not made, is not what was asked for, or cannot be published.
-        """
-        wheel = find_ready(self._wheels, job)
-        if wheel is None:
-            raise NightlyError("it was not built", where=ready_folder(self._wheels, job))
-        with own_copy(wheel, (*NAMES, LOCK)) as copy:
-            made = self._publish(job, copy)
-        with storage_errors(wheel.parent):
-            remove_tree(wheel.parent)
-        return made
-
-    def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Record in the index why the wheel is missing, and return where it is."""
-        self._say_missing(job, error)
-        return str(ready_folder(self._wheels, job))
 
 
 def commit_of(job: Job) -> str | None:

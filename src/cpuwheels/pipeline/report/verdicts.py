@@ -1,4 +1,4 @@
-"""The verdicts on a wheel: its audit, the install check, and what parity and serving found, if they ran."""
+"""The verdicts on a wheel: its audit, the install check, and what later tests found, if they ran."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from cpuwheels.config.installation import command_line
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import SERVE, Served
+from cpuwheels.verification.verified import VERIFY, Verified
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 State = Literal["passed", "passed in part", "failed", "open"]
 
-Results = TypeVar("Results", Parity, Served)
+Results = TypeVar("Results", Parity, Served, Verified)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def verdicts(record: BuildRecord, folder: Path) -> list[Verdict]:
         record: Its build record. A wheel that failed its audit or its install check has none.
         folder: Where the reports of later tests are; those of another wheel do not count.
     """
-    return [_audit(record), _install_check(record), _parity(record, folder), _serving(record, folder)]
+    later = (_parity(record, folder), _serving(record, folder), _second_build(record, folder))
+    return [_audit(record), _install_check(record), *later]
 
 
 def _audit(record: BuildRecord) -> Verdict:
@@ -102,3 +104,14 @@ def _serving(record: BuildRecord, folder: Path) -> Verdict:
     details = tuple(f"{case.name}: {problem}" for case in served.cases for problem in case.problems)
     text = f"{right} of {len(served.cases)} starts as they should be"
     return Verdict(name, "passed" if served.right else "failed", text, details, SERVE)
+
+
+def _second_build(record: BuildRecord, folder: Path) -> Verdict:
+    name, found = "Second build", _results(Verified, folder / VERIFY, record, "verify")
+    if isinstance(found, str):
+        return Verdict(name, "open", found)
+    details = [f"{axis}: {what}" for axis, what in found.varied.items()]
+    details += [f"not varied: {axis}: {why}" for axis, why in found.not_varied.items()]
+    if found.reproduced:
+        return Verdict(name, "passed", f"the same bytes; varied: {', '.join(found.varied)}", tuple(details), VERIFY)
+    return Verdict(name, "failed", found.as_sentence(), (*map(str, found.differences), *details), VERIFY)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import itertools
+import json
 import time
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,8 +23,10 @@ from cpuwheels.index.nightly import job as module
 from cpuwheels.index.nightly.job import run_nightly
 from cpuwheels.index.nightly.plan import Job
 from cpuwheels.index.nightly.queue import Budget
-from cpuwheels.index.nightly.summary import Outcome, Summary
+from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
+from cpuwheels.index.nightly.turns import FILE, take_turn
 from cpuwheels.index.publish import publish
+from index_entries import entry
 from index_publications import publication
 from sample_source import git, write_tree
 
@@ -46,7 +49,7 @@ class Night:
         self.maker: tuple[Any, ...] = ()
         self.maker_options: dict[str, Any] = {}
         self.budget = Budget(None, 0, lambda: 0)
-        self.attempts = 0
+        self.attempts = self.again = 0
         for name in ("WheelMaker", "WheelBuilder", "WheelPublisher"):
             monkeypatch.setattr(module, name, self._maker)
         monkeypatch.setattr(module, "run_jobs", self._run)
@@ -58,12 +61,17 @@ class Night:
         git(self.tree, "commit", "--quiet", "-m", f"change {number}", date=date)
         return git(self.tree, "rev-parse", "HEAD")
 
-    def _maker(self, *arguments: object, **options: object) -> str:
+    def _maker(self, *arguments: object, **options: object) -> Night:
         self.maker, self.maker_options = arguments, options
-        return "the maker"
+        return self
+
+    def second_build(self) -> SecondBuild | None:
+        self.again += 1
+        target = self.maker_options["turn"]
+        return SecondBuild(source=self.jobs[0].source, target=target, state="reproduced", text="the same bytes")
 
     def _run(self, jobs: Any, maker: object, budget: Budget, _: Reporter, *, attempts: int) -> list[Outcome]:
-        assert maker == "the maker"
+        assert maker is self
         self.jobs, self.budget, self.attempts = list(jobs), budget, attempts
         return [Outcome(source=job.source, target=job.target, state="published") for job in jobs]
 
@@ -258,3 +266,74 @@ def test_a_build_takes_nothing_out_of_the_index(night: Night, tmp_path: Path) ->
     before = {path: path.read_bytes() for path in night.index.rglob("*") if path.is_file()}
     assert night.run(part="build").removed == ()
     assert {path: path.read_bytes() for path in night.index.rglob("*") if path.is_file()} == before
+
+
+class TestSecondBuilds:
+    """One target each night, the one that waited longest."""
+
+    def night_of(self, night: Night, *targets: str, **options: Any) -> SecondBuild | None:
+        return night.run(targets=targets, **options).second_build
+
+    def last(self, night: Night) -> dict[str, str]:
+        found: dict[str, str] = json.loads((night.base / "dist" / "nightly" / FILE).read_text())["last"]
+        return found
+
+    def test_each_target_has_its_turn(self, night: Night) -> None:
+        turns = []
+        for _ in range(4):
+            came = self.night_of(night, "x86", "arm", "s390x")
+            assert came is not None
+            turns.append(came.target)
+        assert turns == ["x86", "arm", "s390x", "x86"]
+
+    def test_who_waited_longest_comes_first(self, night: Night) -> None:
+        now = datetime.now(UTC)
+        for target, days in {"x86": 1, "arm": 3, "s390x": 2}.items():
+            take_turn(night.base / "dist" / "nightly", target, now - timedelta(days=days))
+        came = self.night_of(night, "x86", "s390x")
+        assert came is not None
+        assert came.target == "s390x", "of arm nothing is made"
+
+    def test_without_time_it_keeps_its_turn(self, night: Night, story: io.StringIO) -> None:
+        assert self.night_of(night, "x86", "arm", hours=1e-9) is None
+        assert (night.again, night.maker_options["turn"]) == (0, "x86")
+        assert "no second build of x86: the time is up; it keeps its turn" in story.getvalue()
+        came = self.night_of(night, "x86", "arm")
+        assert came is not None
+        assert came.target == "x86"
+        assert list(self.last(night)) == ["x86"]
+
+    @pytest.mark.parametrize(
+        ("options", "axes"), [({"verify": False}, ("all",)), ({}, ()), ({"part": "publish"}, ("all",))]
+    )
+    def test_none_if_it_is_not_wanted(self, night: Night, options: dict[str, Any], axes: tuple[str, ...]) -> None:
+        nightly = night.matrix.nightly.model_copy(update={"verify": axes})
+        night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+        assert self.night_of(night, "x86", **options) is None
+        assert night.again == 0
+        assert not (night.base / "dist" / "nightly" / FILE).exists()
+
+    def test_none_if_nothing_is_made(self, night: Night, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(module, "read_entries", lambda *_: [entry(target="x86")])
+        assert self.night_of(night, "x86") is None
+        assert night.again == 0
+
+    def test_a_wrong_axis_is_told_before_anything_is_built(self, night: Night) -> None:
+        nightly = night.matrix.nightly.model_copy(update={"verify": ("umsak",)})
+        night.matrix = night.matrix.model_copy(update={"nightly": nightly})
+        with pytest.raises(UsageError, match="there is no axis umsak"):
+            night.run()
+        assert night.jobs == []
+
+    @pytest.mark.parametrize("content", ["", "[]", '{"format": 2}', '{"last": {"x86": "yesterday"}}'])
+    def test_a_damaged_memory_begins_anew(self, night: Night, content: str) -> None:
+        (night.base / "dist" / "nightly").mkdir(parents=True)
+        (night.base / "dist" / "nightly" / FILE).write_text(content)
+        came = self.night_of(night, "x86")
+        assert came is not None
+        assert list(self.last(night)) == ["x86"]
+
+
+def test_what_came_of_a_second_build_is_in_the_summary(night: Night) -> None:
+    lines = night.run().as_markdown().splitlines()
+    assert lines[-1] == f"Second build of `{night.commits[3][:9]}` x86: **reproduced**: the same bytes"

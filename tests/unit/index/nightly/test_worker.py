@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
+from attested_wheels import attested_wheel
 from commit_wheels import wheel
+from cpuwheels.attestation.envelope import verify_envelope
+from cpuwheels.attestation.keys import make_key, public_key
+from cpuwheels.attestation.sign import Signing, sign_wheel
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions, ParityOptions
 from cpuwheels.config.paths import Paths
@@ -20,23 +24,32 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import (
     CompileError,
     CpuwheelsError,
+    DiskFullError,
     NightlyError,
     ParityError,
+    PostponedError,
+    ProvenanceError,
     PublishError,
     ServeError,
     UsageError,
 )
 from cpuwheels.index.bucket import Folder
+from cpuwheels.index.check import check_index
 from cpuwheels.index.nightly import worker as module
+from cpuwheels.index.nightly.builder import WheelBuilder
 from cpuwheels.index.nightly.plan import Job
-from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher, commit_of
+from cpuwheels.index.nightly.publisher import WheelPublisher
+from cpuwheels.index.nightly.worker import WheelMaker, commit_of
+from cpuwheels.pipeline.variation.axes import AXES
+from cpuwheels.pipeline.variation.second_build import SecondBuildError
 from cpuwheels.verification.benchmark.compare import CaseTimes, OperatorSpeed
 from cpuwheels.verification.benchmark.ratio import Ratio
 from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest
+from cpuwheels.verification.verified import Verified
 from cpuwheels.wheel.kernel_wheel import KernelWheel
 from fake_builds import PLACE, Builds
-from sample_results import answered, case, library, parity, serving
+from sample_results import answered, case, library, parity, serving, verified
 
 MADE = "2026-11-22T10:00:00Z"
 
@@ -65,11 +78,29 @@ class Night:
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.check_wheel", self._check)
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.compare_speed", self._time)
         monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", self._serve)
+        monkeypatch.setattr("cpuwheels.pipeline.verify.verify_wheel", self._verify)
+        self.verified: list[tuple[Any, ...]] = []
+        self.verify_error: Exception | None = None
+        self.differing: tuple[str, ...] = ()
 
     @property
     def maker(self) -> WheelMaker:
         options = BuildOptions(memory="8G", source="another")
         return WheelMaker(self.paths, self.matrix, Folder(self.index), options, "deep", self.reporter)
+
+    def maker_of(self, turn: str) -> WheelMaker:
+        options = BuildOptions(memory="8G", source="another")
+        return WheelMaker(self.paths, self.matrix, Folder(self.index), options, "deep", self.reporter, turn=turn)
+
+    def _verify(
+        self, paths: Paths, _matrix: object, name: str, options: BuildOptions, path: Path, axes: Any, _: object
+    ) -> Verified:
+        self.verified.append((paths.dist, name, options, path.read_bytes(), [axis.name for axis in axes]))
+        if self.verify_error:
+            raise self.verify_error
+        found = verified(*self.differing, wheel=path.name, sha256=file_digest(path))
+        path.with_name("verify.json").write_text(found.as_text())
+        return found
 
     def latest(self) -> dict[str, Any]:
         found: dict[str, Any] = json.loads((self.index / "latest" / "x86.json").read_text())
@@ -201,6 +232,78 @@ def test_a_wheel_that_cannot_be_timed_is_published_without(night: Night, story: 
     assert told[fault] in story.getvalue()
 
 
+class TestSecondBuilds:
+    """The first wheel of the target whose turn it is; the wheel stays published whatever comes of it."""
+
+    def test_the_wheel_is_built_again_and_the_index_tells_of_it(self, night: Night) -> None:
+        maker = night.maker_of("x86")
+        made = maker.make(job())
+        assert night.latest()["reproduced"] is None
+        (built,) = night.paths.dist.rglob("*.whl")
+        content = built.read_bytes()
+        came = maker.second_build()
+        assert came is not None
+        assert (came.source, came.target, came.state) == (f"{1:040x}", "x86", "reproduced")
+        assert came.text.startswith("two builds, the same bytes")
+        options = BuildOptions(memory="8G", source=f"{1:040x}")
+        assert night.verified == [
+            (night.paths.dist / f"x86-{0:012x}", "x86", options, content, [axis.name for axis in AXES])
+        ]
+        latest = night.latest()
+        assert (latest["filename"], latest["reproduced"]["state"]) == (made.wheel, "reproduced")
+        assert (latest["parity"], latest["served"]) == ("passed in part", "passed"), "they stay"
+        assert "verify.json" in latest["beside"]
+        assert check_index(Folder(night.index)) == []
+        assert list(night.paths.dist.iterdir()) == []
+
+    def test_only_the_first_wheel_of_the_target(self, night: Night) -> None:
+        maker = night.maker_of("x86")
+        commits = (2 << 156, 1 << 156)  # folders are named after their first digits
+        for number in commits:
+            maker.make(job(number))
+        came = maker.second_build()
+        assert came is not None
+        assert came.source == f"{commits[0]:040x}"
+        assert len(night.verified) == 1
+        assert list(night.paths.dist.iterdir()) == []
+
+    def test_no_wheel_of_another_target(self, night: Night) -> None:
+        maker = night.maker_of("arm")
+        maker.make(job())
+        assert list(night.paths.dist.iterdir()) == []
+        assert maker.second_build() is None
+        assert night.verified == []
+
+    def test_one_that_differs_is_published_as_such(self, night: Night, story: io.StringIO) -> None:
+        maker = night.maker_of("x86")
+        maker.make(job())
+        night.differing = ("vllm/_C.abi3.so",)
+        came = maker.second_build()
+        assert came is not None
+        assert came.state == "differs"
+        assert night.latest()["reproduced"]["state"] == "differs"
+        assert "x86: differs: two builds that differ in umask, hostname" in story.getvalue()
+
+    @pytest.mark.parametrize(
+        ("error", "state", "text"),
+        [
+            (PostponedError("the time is up"), "postponed", "the time is up"),
+            (SecondBuildError(27), "failed", "the second build ended with status 27"),
+            (DiskFullError("the disk is full"), "failed", "the disk is full"),
+        ],
+    )
+    def test_none_that_came_about_changes_nothing(self, night: Night, error: Exception, state: str, text: str) -> None:
+        maker = night.maker_of("x86")
+        maker.make(job())
+        before = night.latest()
+        night.verify_error = error
+        came = maker.second_build()
+        assert came is not None
+        assert (came.state, came.text) == (state, text)
+        assert night.latest() == before
+        assert list(night.paths.dist.iterdir()) == []
+
+
 Missing = Callable[[], dict[str, Any]]
 
 
@@ -275,9 +378,41 @@ class TestInTwoProcesses:
     def builder(self, night: Night) -> WheelBuilder:
         return WheelBuilder(night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
 
-    def publisher(self, night: Night, version: str = "0.32.1.dev1+g000000001") -> WheelPublisher:
+    def publisher(
+        self, night: Night, version: str = "0.32.1.dev1+g000000001", signing: Signing | None = None
+    ) -> WheelPublisher:
         arguments = (night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
-        return WheelPublisher(*arguments, wheels=night.paths.dist / "ready", version_of=lambda _: version)
+        wheels = night.paths.dist / "ready"
+        return WheelPublisher(*arguments, wheels=wheels, version_of=lambda _: version, signing=signing)
+
+    def test_the_publisher_signs_and_what_the_build_signed_is_not_published(
+        self, night: Night, ready: Path, tmp_path: Path
+    ) -> None:
+        ready.parent.mkdir(parents=True)
+        made = attested_wheel(night.paths.dist / "made")
+        make_key(tmp_path / "builder")
+        sign_wheel(made, Signing(key=str(tmp_path / "builder")), {})
+        made.parent.replace(ready)
+        make_key(tmp_path / "publisher")
+        own = ready / f"{made.name}.intoto.jsonl"
+        before = own.read_bytes()
+        self.publisher(night, signing=Signing(key=str(tmp_path / "publisher"))).make(job())
+        (envelope,) = night.index.glob("files/*/*.intoto.jsonl")
+        assert envelope.read_bytes() != before
+        trusted = public_key(tmp_path / "publisher.pub")
+        assert verify_envelope(envelope.read_bytes(), [trusted], envelope)[1] == trusted.keyid
+        assert night.latest()["signed"]["by"] == [f"key {trusted.keyid}"]
+
+    def test_a_statement_that_the_build_changed_is_not_signed(self, night: Night, ready: Path, tmp_path: Path) -> None:
+        ready.parent.mkdir(parents=True)
+        made = attested_wheel(night.paths.dist / "made")
+        statement = made.with_name(f"{made.name}.provenance.json")
+        statement.write_text(statement.read_text().replace('"locked": false', '"locked": true'))
+        made.parent.replace(ready)
+        make_key(tmp_path / "publisher")
+        with pytest.raises(ProvenanceError, match=r"does not say what record.json says"):
+            self.publisher(night, signing=Signing(key=str(tmp_path / "publisher"))).make(job())
+        assert not (night.index / "files").exists()
 
     def test_a_wheel_is_left_and_then_published(
         self, night: Night, ready: Path, monkeypatch: pytest.MonkeyPatch
@@ -295,6 +430,20 @@ class TestInTwoProcesses:
         assert self.publisher(night).make(job()).wheel == made.wheel
         assert (night.latest()["parity"], night.latest()["commit"]) == ("passed in part", f"{1:040x}")
         assert not ready.exists()
+
+    def test_what_came_of_a_second_build_is_left_with_the_wheel(self, night: Night, ready: Path) -> None:
+        arguments = (night.paths, night.matrix, Folder(night.index), BuildOptions(), "deep", night.reporter)
+        builder = WheelBuilder(*arguments, turn="x86")
+        builder.make(job())
+        came = builder.second_build()
+        assert came is not None
+        assert came.state == "reproduced"
+        assert (ready / "verify.json").is_file()
+        assert list(night.index.iterdir()) == []
+        assert [path.name for path in night.paths.dist.iterdir()] == ["ready"]
+        self.publisher(night).make(job())
+        assert night.latest()["reproduced"]["state"] == "reproduced"
+        assert check_index(Folder(night.index)) == []
 
     @pytest.mark.parametrize(
         ("version", "number"),

@@ -13,7 +13,7 @@ from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import Case
 from recorded_wheel import write_build
-from sample_results import case, library, parity, serving
+from sample_results import case, library, parity, serving, verified
 
 
 def found(folder: Path) -> dict[str, Verdict]:
@@ -32,6 +32,7 @@ def test_what_did_not_run_is_open_and_names_its_session(tmp_path: Path) -> None:
         "Install check": ("passed", "installed, and each library loaded"),
         "Parity": ("open", "not run: nox -s parity-x86"),
         "Serving": ("open", "not run: nox -s serve-x86"),
+        "Second build": ("open", "not run: nox -s verify-x86"),
     }
 
 
@@ -104,3 +105,21 @@ def test_serving(tmp_path: Path) -> None:
     assert found(tmp_path)["Serving"].state == "open"
     (tmp_path / "serve.json").write_text("[]")
     assert "another version of cpuwheels" in found(tmp_path)["Serving"].text
+
+
+def test_a_second_build(tmp_path: Path) -> None:
+    wheel = write_build(tmp_path)
+    sha256 = read_record(tmp_path).wheel.sha256
+    (tmp_path / "verify.json").write_text(verified(sha256=sha256).as_text())
+    verdict = found(tmp_path)["Second build"]
+    assert (verdict.state, verdict.text) == ("passed", "the same bytes; varied: umask, hostname")
+    assert verdict.details == ("umask: 022 → 077", "hostname: here → there", "not varied: cpus: there is one CPU")
+    (tmp_path / "verify.json").write_text(verified("vllm/a.py", sha256=sha256).as_text())
+    verdict = found(tmp_path)["Second build"]
+    words = "two builds that differ in umask, hostname give wheels that differ in 1 place"
+    assert (verdict.state, verdict.text, verdict.link) == ("failed", words, "verify.json")
+    assert verdict.details[0] == "vllm/a.py: content: first differing byte at 1"
+    refresh_if_built(wheel)
+    assert words in (tmp_path / "report.html").read_text()
+    (tmp_path / "verify.json").write_text(verified(sha256="0" * 64).as_text())
+    assert found(tmp_path)["Second build"].state == "open"

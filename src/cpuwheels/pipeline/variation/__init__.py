@@ -1,0 +1,1 @@
+"""The second build of `verify`: the same source again, with what should make no difference made different."""

@@ -1,0 +1,47 @@
+"""An environment in which another Python runs this program."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.errors import CommandError
+from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.fetch.uv import install_cached, run_uv, site_packages, uv_environment
+from cpuwheels.pipeline.variation.circumstances import NotVariedError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LOCK = "locks/run.txt"
+"""Below the project's files: what this program requires."""
+
+_NAME = "cpuwheels"
+
+
+def driver_environment(folder: Path, python: Path, root: Path, log: Path) -> Path:
+    """Make an environment with all that this program requires, and return its interpreter.
+
+    The program itself is not installed, only described: records have its version.
+
+    Args:
+        folder: Of the environment.
+        python: The interpreter that it is made from.
+        root: The folder with the project's files.
+        log: uv's output.
+
+    Raises:
+        NotVariedError: It cannot be made.
+    """
+    made = folder / "bin" / "python"
+    try:
+        run_uv(["venv", "--quiet", "--python", python, folder], log)
+        install_cached(["--quiet", "--python", folder, "--require-hashes", "-r", root / LOCK], uv_environment(), log)
+    except CommandError as error:
+        raise NotVariedError(f"{python} cannot run it: {error.what} (see {log})") from error
+    described = importlib.metadata.distribution(_NAME)
+    info = site_packages(folder) / f"{_NAME}-{described.version}.dist-info"
+    with storage_errors(info):
+        info.mkdir()
+        write_atomic(info / "METADATA", str(described.read_text("METADATA") or ""))
+    return made
