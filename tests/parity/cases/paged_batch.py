@@ -187,6 +187,19 @@ def _causal(batch: Batch) -> list[bool]:
     return [index % 2 == 0 if batch.causal is None else batch.causal for index, _ in enumerate(batch.lengths)]
 
 
+def _flags(library: Any, isa: str, batch: Batch) -> torch.dtype:
+    """Return the type of a flag for each request: int32, or bool before vLLM 0.32."""
+    one, start = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
+    plan = (1, 1, 1, batch.size, one, batch.dtype, start, False, -1, isa, False, one, batch.cache)
+    try:
+        library.get_scheduler_metadata(*plan)
+    except RuntimeError as error:
+        if "expected scalar type Bool" not in str(error):
+            raise
+        return torch.bool
+    return torch.int32
+
+
 def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     """Write the cache, plan the work, and attend; the library must have the kernel."""
     isa = kernel(library, batch)
@@ -195,7 +208,7 @@ def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     start = torch.tensor([0, *queries], dtype=torch.int32).cumsum(0, dtype=torch.int32)
     lengths = torch.tensor(keys, dtype=torch.int32)
     causal = bool(batch.causal)
-    dynamic = None if batch.causal is not None else torch.tensor(_causal(batch), dtype=torch.int32)
+    dynamic = None if batch.causal is not None else torch.tensor(_causal(batch), dtype=_flags(library, isa, batch))
     window = -1 if batch.window is None else batch.window
     scale, cache = batch.size**-0.5, (*batch.scales, batch.cache)
     name, roundings = output_name(isa, batch)
