@@ -1,0 +1,154 @@
+"""The build of a rebuild: that version's own command, in stores of its own, with everything but downloads made anew."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.errors import RebuildError
+from cpuwheels.core.filesystem import link_or_copy, storage_errors
+from cpuwheels.core.process import relay
+from cpuwheels.core.sealed_entry import MANIFEST
+from cpuwheels.core.verbosity import verbosity_arguments
+from cpuwheels.pipeline.variation.machine import LAUNCH, NOTHING, alone
+from cpuwheels.source.result import EPOCH_VARIABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cpuwheels.core.store import Store
+    from cpuwheels.rebuild.plan import RebuildPlan
+    from cpuwheels.rebuild.program import Program
+
+_FROM_COPY = LAUNCH.with_name("from_copy.py")
+_DOWNLOADS = "downloads"
+_FETCHED = (_DOWNLOADS, "sources", "onednn", "acl")
+"""Kinds of what was fetched, which is compared with its digest or commit when it is fetched."""
+
+_CLONES = ("git", "commits")
+
+
+class BuildFailedError(Exception):
+    """The build of a rebuild has failed and printed why.
+
+    Attributes:
+        status: Its exit status.
+    """
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"the rebuild ended with status {status}")
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a rebuild happens; removed afterwards.
+
+    Attributes:
+        base: Folder of everything.
+        network: Whether the build may use the network.
+        environment: Variables that it gets on top.
+    """
+
+    base: Path
+    network: bool = True
+    environment: Mapping[str, str] | None = None
+
+    @property
+    def cache(self) -> Path:
+        """Its stores."""
+        return self.base / "cache"
+
+    @property
+    def dist(self) -> Path:
+        """Its output."""
+        return self.base / "dist"
+
+
+@contextmanager
+def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Place, store: Store) -> Iterator[Path]:
+    """Build a wheel as another one was built, and yield it; downloads are given to the store for the next time.
+
+    Args:
+        plan: How.
+        program: The version that does it, with its interpreter.
+        matrix: The configuration, if it is not the program's own.
+        place: Where.
+        store: What was fetched before is taken from there; nothing that was made.
+
+    Raises:
+        BuildFailedError: It fails; it has printed why.
+        StoreError: A folder cannot be written.
+    """
+    with storage_errors(place.base):
+        for folder in (place.cache, place.dist, place.base / "here"):
+            folder.mkdir(parents=True, exist_ok=True)
+        store.share(_FETCHED, place.cache)
+        for name in _CLONES:
+            if (store.root / name).is_dir():
+                copied = place.cache / name
+                shutil.copytree(store.root / name, copied, symlinks=True, copy_function=link_or_copy)
+    folders: list[str | Path] = ["--root", program.root, "--cache", place.cache, "--dist", place.dist]
+    folders += ["--matrix", matrix] if matrix else []
+    command: list[str | Path] = [str(program.python), _FROM_COPY, program.source, *verbosity_arguments(), *folders]
+    with launched([*command, *plan.arguments()], place.base, network=place.network) as started:
+        done = relay(started, env=_environment(plan, place), cwd=place.base / "here")
+    with contextlib.suppress(OSError):
+        give_back(place.cache, store)
+    if done.returncode != 0:
+        raise BuildFailedError(done.returncode)
+    wheel = Path(done.output.strip())
+    if not wheel.is_file() or not wheel.is_relative_to(place.dist):
+        raise RebuildError("the build names no wheel", where=place.dist, output=done.output[-1000:])
+    yield wheel
+
+
+@contextmanager
+def launched(command: list[str | Path], base: Path, *, network: bool) -> Iterator[list[str | Path]]:
+    """Yield a command that runs another one, with the network of this machine or with one that has nothing in it.
+
+    Args:
+        command: The other one.
+        base: A folder for the launcher's plan.
+        network: Whether it sees this machine's.
+    """
+    if network:
+        yield command
+        return
+    plan = base / "launch.json"
+    with storage_errors(base):
+        plan.write_text(json.dumps(alone(NOTHING)))
+    yield [sys.executable, "-I", "-S", LAUNCH, plan, "--", *command]
+
+
+def give_back(cache: Path, store: Store) -> None:
+    """Give a store what was downloaded into another one; each is compared with its digest when it is used.
+
+    Raises:
+        OSError: The other one cannot be read.
+        StoreError: It cannot be written.
+    """
+    for entry in sorted((cache / _DOWNLOADS).glob("[!.]*")):
+        if not store.has(_DOWNLOADS, entry.name):
+            store.get(_DOWNLOADS, entry.name, partial(_link_files, entry))
+
+
+def _link_files(entry: Path, folder: Path) -> None:
+    for each in entry.iterdir():
+        if each.name != MANIFEST:
+            link_or_copy(str(each), str(folder / each.name))
+
+
+def _environment(plan: RebuildPlan, place: Place) -> dict[str, str]:
+    own = {name: value for name, value in os.environ.items() if name != EPOCH_VARIABLE}
+    if plan.asked.source_date_epoch is not None:
+        own[EPOCH_VARIABLE] = str(plan.asked.source_date_epoch)
+    return own | dict(place.environment or {})
