@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
+    from cpuwheels.rebuild.preparation import WheelChoice
 
 _PATH = click.Path(path_type=Path)
 
@@ -44,9 +45,24 @@ def _wheel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
+_MIRROR = click.option(
+    "--mirror", type=_PATH, metavar="FOLDER", help="Take everything from this mirror, with the network closed."
+)
+
+
+class _WheelOptions(TrustOptions):
+    """Which wheel is meant, and what is believed of it, as click names the options."""
+
+    index: str | None
+    target: str | None
+    repositories: tuple[str, ...]
+    commit: str | None
+
+
 @click.command()
 @click.argument("wheel")
 @_wheel_options
+@_MIRROR
 @click.option("--key", help="Sign the statement with a private key: its file.")
 @click.option("--public-key", type=_PATH, help="File of its public key (default: the private key's with .pub).")
 @click.option("--rebuilder", metavar="URI", help="Who you are, as the statement names you.")
@@ -57,15 +73,12 @@ def rebuild(
     paths: Paths,
     /,
     wheel: str,
-    index: str | None,
-    target: str | None,
-    repositories: tuple[str, ...],
-    commit: str | None,
+    mirror: Path | None,
     key: str | None,
     public_key: Path | None,
     rebuilder: str | None,
     out: Path | None,
-    **trusted: Unpack[TrustOptions],
+    **given: Unpack[_WheelOptions],
 ) -> None:
     """Build a published WHEEL again from what it says of itself, and compare every byte.
 
@@ -87,17 +100,14 @@ def rebuild(
     )
     matrix, reporter = load_matrix(paths.matrix), Reporter("rebuild")
     options = RebuildOptions(
-        wheel=wheel,
-        index=index,
-        commit=commit,
-        repositories=repositories,
-        trust=trust_of(trusted) if trusted["trusted_keys"] or trusted["identity"] or trusted["issuer"] else None,
+        choice=_choice(wheel, given),
         rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
         signing=signing,
         out=out.resolve() if out else None,
+        mirror=mirror,
     )
     try:
-        result, folder = rebuild_wheel(paths, matrix, _target(matrix, target), options, reporter)
+        result, folder = rebuild_wheel(paths, matrix, _target(matrix, given["target"]), options, reporter)
     except BuildFailedError as error:
         sys.exit(error.status)
     lines = [printable(line) for line in terminal_lines(result)]
@@ -108,6 +118,45 @@ def rebuild(
             reporter.info(line.strip())
     print(folder)
     require_same(result, folder)
+
+
+@click.command()
+@click.argument("folder", type=_PATH)
+@click.argument("wheels", nargs=-1, required=True, metavar="WHEEL...")
+@_wheel_options
+@without_credentials
+@pass_paths
+def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpack[_WheelOptions]) -> None:
+    """Keep all that WHEELs are built from in FOLDER, so that they can be built without a network.
+
+    Each WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM.
+    """
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.units import format_size
+    from cpuwheels.rebuild.mirror.keep import keep_wheels
+
+    matrix, reporter = load_matrix(paths.matrix), Reporter("mirror")
+    choices = [_choice(wheel, given) for wheel in wheels]
+    place = folder.expanduser().resolve()
+    kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
+    size = format_size(sum(one.size for one in kept.files))
+    reporter.info(f"{len(kept.files)} files, {size}, for {len(kept.wheels)} wheels")
+    print(place)
+
+
+def _choice(wheel: str, given: _WheelOptions) -> WheelChoice:
+    from cpuwheels.rebuild.preparation import WheelChoice
+
+    trusted: TrustOptions = {
+        "trusted_keys": given["trusted_keys"],
+        "identity": given["identity"],
+        "issuer": given["issuer"],
+        "trust_config": given["trust_config"],
+    }
+    named = bool(trusted["trusted_keys"] or trusted["identity"] or trusted["issuer"])
+    trust = trust_of(trusted) if named else None
+    return WheelChoice(wheel, given["index"], given["commit"], given["repositories"], trust)
 
 
 def _target(matrix: Matrix, name: str | None) -> Target:

@@ -17,14 +17,16 @@ from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.filesystem import link_or_copy, storage_errors
 from cpuwheels.core.process import relay
 from cpuwheels.core.sealed_entry import MANIFEST
+from cpuwheels.core.store import Store
 from cpuwheels.core.verbosity import verbosity_arguments
 from cpuwheels.pipeline.variation.machine import LAUNCH, NOTHING, alone
 from cpuwheels.source.result import EPOCH_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from cpuwheels.core.store import Store
+    from cpuwheels.pipeline.variation.machine import Machine
+    from cpuwheels.rebuild.mirror.use import Mirror
     from cpuwheels.rebuild.plan import RebuildPlan
     from cpuwheels.rebuild.program import Program
 
@@ -54,13 +56,12 @@ class Place:
 
     Attributes:
         base: Folder of everything.
-        network: Whether the build may use the network.
-        environment: Variables that it gets on top.
+        mirror: Where everything is taken from, with the network closed; None for the network and what was fetched
+            before.
     """
 
     base: Path
-    network: bool = True
-    environment: Mapping[str, str] | None = None
+    mirror: Mirror | None = None
 
     @property
     def cache(self) -> Path:
@@ -91,18 +92,18 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
     with storage_errors(place.base):
         for folder in (place.cache, place.dist, place.base / "here"):
             folder.mkdir(parents=True, exist_ok=True)
-        store.share(_FETCHED, place.cache)
-        for name in _CLONES:
-            if (store.root / name).is_dir():
-                copied = place.cache / name
-                shutil.copytree(store.root / name, copied, symlinks=True, copy_function=link_or_copy)
+    if place.mirror is None:
+        _share(store, place.cache)
+    else:
+        place.mirror.fill(Store(place.cache))
     folders: list[str | Path] = ["--root", program.root, "--cache", place.cache, "--dist", place.dist]
     folders += ["--matrix", matrix] if matrix else []
     command: list[str | Path] = [str(program.python), _FROM_COPY, program.source, *verbosity_arguments(), *folders]
-    with launched([*command, *plan.arguments()], place.base, network=place.network) as started:
-        done = relay(started, env=_environment(plan, place), cwd=place.base / "here")
-    with contextlib.suppress(OSError):
-        give_back(place.cache, store)
+    started = launched([*command, *plan.arguments()], place.base, network=place.mirror is None)
+    done = relay(started, env=_environment(plan), cwd=place.base / "here")
+    if place.mirror is None:
+        with contextlib.suppress(OSError):
+            give_back(place.cache, store)
     if done.returncode != 0:
         raise BuildFailedError(done.returncode)
     wheel = Path(done.output.strip())
@@ -111,9 +112,16 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
     yield wheel
 
 
-@contextmanager
-def launched(command: list[str | Path], base: Path, *, network: bool) -> Iterator[list[str | Path]]:
-    """Yield a command that runs another one, with the network of this machine or with one that has nothing in it.
+def _share(store: Store, cache: Path) -> None:
+    with storage_errors(cache):
+        store.share(_FETCHED, cache)
+        for name in _CLONES:
+            if (store.root / name).is_dir():
+                shutil.copytree(store.root / name, cache / name, symlinks=True, copy_function=link_or_copy)
+
+
+def launched(command: list[str | Path], base: Path, *, network: bool) -> list[str | Path]:
+    """Return a command that runs another one, with the network of this machine or with one that has nothing in it.
 
     Args:
         command: The other one.
@@ -121,12 +129,25 @@ def launched(command: list[str | Path], base: Path, *, network: bool) -> Iterato
         network: Whether it sees this machine's.
     """
     if network:
-        yield command
-        return
+        return command
     plan = base / "launch.json"
     with storage_errors(base):
         plan.write_text(json.dumps(alone(NOTHING)))
-    yield [sys.executable, "-I", "-S", LAUNCH, plan, "--", *command]
+    return [sys.executable, "-I", "-S", LAUNCH, plan, "--", *command]
+
+
+def require_closed(machine: Machine) -> None:
+    """Check that a command can have a network with nothing in it.
+
+    Raises:
+        RebuildError: It cannot, here.
+    """
+    if why := machine.networks:
+        raise RebuildError(
+            f"the network cannot be closed here: {why}",
+            where="--mirror",
+            next_step="allow user namespaces, or rebuild on another machine",
+        )
 
 
 def give_back(cache: Path, store: Store) -> None:
@@ -147,8 +168,7 @@ def _link_files(entry: Path, folder: Path) -> None:
             link_or_copy(str(each), str(folder / each.name))
 
 
-def _environment(plan: RebuildPlan, place: Place) -> dict[str, str]:
+def _environment(plan: RebuildPlan) -> dict[str, str]:
     own = {name: value for name, value in os.environ.items() if name != EPOCH_VARIABLE}
-    if plan.asked.source_date_epoch is not None:
-        own[EPOCH_VARIABLE] = str(plan.asked.source_date_epoch)
-    return own | dict(place.environment or {})
+    epoch = plan.asked.source_date_epoch
+    return own if epoch is None else {**own, EPOCH_VARIABLE: str(epoch)}

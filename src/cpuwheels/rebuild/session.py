@@ -10,7 +10,7 @@ import contextlib
 import hashlib
 import shutil
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -24,12 +24,12 @@ from cpuwheels.core.store import Store
 from cpuwheels.pipeline.in_toto import ProvenanceStatement, ResourceDescriptor, Subject
 from cpuwheels.pipeline.slsa import SUFFIX as PROVENANCE_SUFFIX
 from cpuwheels.pipeline.variation.machine import Machine
-from cpuwheels.rebuild.build import BuildFailedError, Place, rebuilt
+from cpuwheels.rebuild.build import BuildFailedError, Place, rebuilt, require_closed
 from cpuwheels.rebuild.diffoscope import diffoscope
 from cpuwheels.rebuild.members import compare_members, fault_of
-from cpuwheels.rebuild.program import get_program, matrix_of, trusted_repositories, with_python
-from cpuwheels.rebuild.published import get_published
-from cpuwheels.rebuild.reading import read_published
+from cpuwheels.rebuild.mirror.use import open_mirror, settings_of
+from cpuwheels.rebuild.preparation import prepare
+from cpuwheels.rebuild.program import with_python
 from cpuwheels.rebuild.report import PAGE, Result, difference_text, report_page
 from cpuwheels.rebuild.statement import (
     LOCAL_REBUILDER,
@@ -42,16 +42,16 @@ from cpuwheels.rebuild.statement import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from cpuwheels.attestation.sign import Signing
-    from cpuwheels.attestation.verify import Trust
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.rebuild.members import Compared
     from cpuwheels.rebuild.plan import RebuildPlan
+    from cpuwheels.rebuild.preparation import Prepared, WheelChoice
     from cpuwheels.rebuild.program import Program
     from cpuwheels.rebuild.published import Published
 
@@ -65,30 +65,18 @@ class RebuildOptions:
     """What the user may choose for a rebuild.
 
     Attributes:
-        wheel: A path or an address; with an index a version or a commit.
-        index: Address of an index.
-        target: Target id, where there are wheels for several; this machine's own when None.
-        commit: Of the cpuwheels that built the wheel, if nothing says it.
-        repositories: Where versions of cpuwheels may come from, besides this checkout and matrix.yaml.
-        trust: Whose signatures on the provenance count; it is believed without one when None.
+        choice: Which wheel is meant, and what is believed of it.
         rebuilder: URI of who rebuilds.
         signing: How the statement is signed; not at all when None.
         out: Folder of the result; below ``dist/rebuilds`` when None.
-        network: Whether the build may use the network.
-        environment: Variables that the build gets on top.
+        mirror: Where everything is taken from, with the network closed; None for the network.
     """
 
-    wheel: str
-    index: str | None = None
-    target: str | None = None
-    commit: str | None = None
-    repositories: tuple[str, ...] = ()
-    trust: Trust | None = None
+    choice: WheelChoice
     rebuilder: str = LOCAL_REBUILDER
     signing: Signing | None = None
     out: Path | None = None
-    network: bool = True
-    environment: Mapping[str, str] | None = None
+    mirror: Path | None = None
 
 
 def rebuild(
@@ -110,46 +98,59 @@ def rebuild(
     store = Store(paths.cache)
     if options.signing is not None and options.signing.key is not None:
         open_signer(options.signing.key, options.signing.public_key)  # refused now, and not after hours
+    mirror = open_mirror(options.mirror) if options.mirror else None
+    if mirror is not None:
+        require_closed(Machine())
     with store.scratch("rebuild") as base:
-        (base / "published").mkdir()
-        published = get_published(options.wheel, options.index, target, base / "published", reporter)
-        found = read_published(published, options.commit, options.trust)
-        reporter.info(f"{published.wheel.name}: sha256 {published.sha256}")
-        for remark in found.plan.remarks:
-            reporter.announce(remark)
-        own = trusted_repositories(options.repositories, matrix.own_repositories)
-        program = get_program(found.plan.program, own, base / "program", store=store, reporter=reporter)
-        reporter.info(f"cpuwheels: commit {program.commit}, tree {program.tree}, from {program.repository}")
-        other = matrix_of(program, found.plan.program, paths.other_matrix)
-        with _keeping_logs(paths, base, reporter):
-            program = with_python(program, found.plan.program, base / "driver", base / "dist/logs/driver.log")
-            place = Place(base, options.network, options.environment)
-            reporter.info(f"building: {' '.join(found.plan.arguments())}")
+        given = prepare(paths, matrix, target, options.choice, base, store=store, reporter=reporter)
+        out = options.out or paths.dist / "rebuilds" / f"{given.published.wheel.stem}-{given.published.sha256[:16]}"
+        settings = settings_of(mirror, {"UV_CACHE_DIR": str(base / "uv")})
+        with _keeping_logs(paths, base, reporter), settings:
+            facts = given.found.plan.program
+            log = base / "dist/logs/driver.log"
+            given = replace(given, program=with_python(given.program, facts, base / "driver", log))
+            reporter.info(f"building: {' '.join(given.found.plan.arguments())}")
             began, started = datetime.now(UTC), time.monotonic()
-            with rebuilt(found.plan, program, other, place, store) as wheel:
-                seconds = time.monotonic() - started
-                compared = _compared(published, wheel)
-                statement = make_statement(
-                    published.wheel.name,
-                    published.sha256,
-                    _details(found.plan, program, wheel, compared, network=options.network),
-                    rebuilder=options.rebuilder,
-                    moment=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
-                    read=_read(published, found.content),
-                )
-                text, why = diffoscope(published.wheel, wheel, base) if compared else ("", "")
-                result = Result(
-                    statement=statement,
-                    compared=compared,
-                    origin=published.origin,
-                    sizes=(published.wheel.stat().st_size, wheel.stat().st_size),
-                    seconds=seconds,
-                    provenance=found.by,
-                    diffoscope=text,
-                    without_diffoscope=why,
-                )
-                out = options.out or paths.dist / "rebuilds" / f"{published.wheel.stem}-{published.sha256[:16]}"
+            place = Place(base, mirror)
+            with rebuilt(given.found.plan, given.program, given.matrix, place, store) as wheel:
+                result = _result(given, wheel, options, began, time.monotonic() - started, base)
                 return _written(result, wheel, base / "result", out, options.signing), out
+
+
+def _result(
+    given: Prepared, wheel: Path, options: RebuildOptions, began: datetime, seconds: float, base: Path
+) -> Result:
+    """Return what came of a rebuild.
+
+    Args:
+        given: What was rebuilt.
+        wheel: What came out.
+        options: What the user chose.
+        began: When the build began.
+        seconds: It took.
+        base: A folder for diffoscope.
+    """
+    published, found = given.published, given.found
+    compared = _compared(published, wheel)
+    statement = make_statement(
+        published.wheel.name,
+        published.sha256,
+        _details(found.plan, given.program, wheel, compared, network=options.mirror is None),
+        rebuilder=options.rebuilder,
+        moment=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        read=_read(published, found.content),
+    )
+    text, why = diffoscope(published.wheel, wheel, base) if compared else ("", "")
+    return Result(
+        statement=statement,
+        compared=compared,
+        origin=published.origin,
+        sizes=(published.wheel.stat().st_size, wheel.stat().st_size),
+        seconds=seconds,
+        provenance=found.by,
+        diffoscope=text,
+        without_diffoscope=why,
+    )
 
 
 def require_same(result: Result, folder: Path) -> None:
