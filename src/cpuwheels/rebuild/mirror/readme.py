@@ -30,8 +30,7 @@ Take cpuwheels from the bundle, if you have no copy that you trust more:
 Install what runs it, from here:
 
     python3 -m venv .venv
-    .venv/bin/pip install --no-index --no-build-isolation --require-hashes \\
-      --find-links {find_links} -r locks/run.txt
+    .venv/bin/pip install --index-url file://MIRROR/simple --only-binary :all: --require-hashes -r locks/run.txt
 
 and build, where MIRROR is this folder:
 
