@@ -61,8 +61,8 @@ def read_published(published: Published, commit: str | None, trust: Trust | None
         RebuildError: The wheel is not one of cpuwheels, or does not say enough.
         ProvenanceError: A statement or a signature is not this wheel's.
     """
+    statement, content, by = _statement(published, trust)  # first: a wheel that it is not about is not read
     note = read_wheel_note(published.wheel, published.origin)
-    statement, content, by = _statement(published, trust)
     return Found(plan_rebuild(note, statement, commit, published.origin), content, by)
 
 

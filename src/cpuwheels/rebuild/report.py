@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from cpuwheels.core.templates import templates
 from cpuwheels.core.text import first_lines, printable
 from cpuwheels.core.units import format_size
@@ -65,10 +67,12 @@ class Result:
 def report_page(result: Result) -> str:
     """Return the page's text; all that is of the wheel is escaped."""
     details = result.statement.predicate.details
+    style = templates("cpuwheels.pipeline").get_template("report/style.css.j2").render()
     return (
-        templates("cpuwheels")
-        .get_template("rebuild/report.html.j2")
+        templates("cpuwheels.rebuild")
+        .get_template("report.html.j2")
         .render(
+            style=Markup(style),  # noqa: S704  (this program's own)
             result=result,
             statement=result.statement,
             summary=result.statement.predicate,

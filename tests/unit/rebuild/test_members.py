@@ -52,16 +52,17 @@ def test_the_archive_itself_may_differ(tmp_path: Path) -> None:
     assert compare_members(one, packed).differences[0].lines[0].startswith("the same members, packed by another zlib")
 
 
-def test_a_name_that_a_terminal_would_obey_is_escaped(tmp_path: Path) -> None:
-    one = wheel(tmp_path / "1" / "v.whl", {"vllm/\u202ea.py": b"1"})
-    other = wheel(tmp_path / "2" / "v.whl", {"vllm/\u202ea.py": b"2"})
+def test_values_that_a_terminal_would_obey_are_escaped(tmp_path: Path) -> None:
+    one = wheel(tmp_path / "1" / "v.whl", {"vllm/a.py": b"\x1b[31m1"})
+    other = wheel(tmp_path / "2" / "v.whl", {"vllm/a.py": b"2"})
     (found,) = compare_members(one, other).differences
-    assert found.member == "vllm/\\u202ea.py"
+    assert "-\\x1b[31m1" in found.lines
 
 
 BAD = {
     "overlapping": overlapping(),
     "quoted": quoted(),
+    "obeyed": write_zip([Member("vllm/\u202ea.py", b"1")]),
     "outside": write_zip([Member("../vllm/a.py", b"1")]),
     "link": write_zip([Member("vllm/a.py", b"/etc/passwd", mode=0o120777)]),
     "wrong size": write_zip([Member("vllm/a.py", b"1" * 100, size=1)]),

@@ -87,8 +87,9 @@ def test_a_wheel_of_somebody_else_has_no_note(tmp_path: Path) -> None:
 
 def test_a_note_that_was_changed_is_refused(tmp_path: Path) -> None:
     name = "vllm-1.0.dist-info/cpuwheels.json"
-    for text, why in (("{", "cannot be read"), (json.dumps({"format": 1}), "another version"), ("[" * 1000, "")):
-        other = write_wheel(tmp_path / why, "vllm", "1.0", {name: text})
+    unread = "not a wheel that can be read"
+    for text, why in (("{", unread), (json.dumps({"format": 1}), "another version"), ("[" * 1000, unread)):
+        other = write_wheel(tmp_path / str(len(text)), "vllm", "1.0", {name: text})
         with pytest.raises(RebuildError, match=why):
             read_published(published(other), COMMIT, None)
 
