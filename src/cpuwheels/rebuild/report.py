@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from markupsafe import Markup
-
 from cpuwheels.core.templates import templates
 from cpuwheels.core.text import first_lines, printable
 from cpuwheels.core.units import format_size
@@ -72,7 +70,7 @@ def report_page(result: Result) -> str:
         templates("cpuwheels.rebuild")
         .get_template("report.html.j2")
         .render(
-            style=Markup(style),  # noqa: S704  (this program's own)
+            style=style,
             result=result,
             statement=result.statement,
             summary=result.statement.predicate,

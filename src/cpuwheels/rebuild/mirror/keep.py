@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+from html import escape
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from filelock import FileLock
-from markupsafe import escape
 
 from cpuwheels.attestation.files import ENVELOPE, beside
 from cpuwheels.config.matrix import load_matrix
@@ -168,8 +169,6 @@ def _write_pages(folder: Path, manifest: Manifest) -> None:
 
 
 def _quoted(one: MirroredFile) -> str:
-    from urllib.parse import quote  # noqa: PLC0415
-
     return quote(one.place)
 
 
