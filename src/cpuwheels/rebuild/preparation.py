@@ -76,8 +76,9 @@ def prepare(
         CpuwheelsError: A step's own error.
     """
     (base / "published").mkdir()
-    published = get_published(choice.wheel, choice.index, target, base / "published", reporter)
-    found = read_published(published, choice.commit, choice.trust)
+    with reporter.stage("published", "the wheel, and what says how it was built"):
+        published = get_published(choice.wheel, choice.index, target, base / "published", reporter)
+        found = read_published(published, choice.commit, choice.trust)
     reporter.info(f"{published.wheel.name}: sha256 {published.sha256}")
     for remark in found.plan.remarks:
         reporter.announce(remark)

@@ -23,11 +23,15 @@ from cpuwheels.source.sdist import DEFAULT_INDEX, PROJECT, find_sdist
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from packaging.tags import Tag
+
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
     from cpuwheels.rebuild.mirror.wanted import LockedPackage, WantedFile
 
+_OLDEST = 11
+"""Of Python 3."""
 _INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")
 
 
@@ -39,13 +43,22 @@ class Fetcher:
         store: What it has is not fetched.
         reporter: Reports what is fetched.
         torch: Pins of torch, in the order in which their indexes are asked.
+        known: What the mirror has according to its manifest.
     """
 
-    def __init__(self, folder: Path, store: Store, reporter: Reporter, torch: tuple[TorchPin, ...] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        store: Store,
+        reporter: Reporter,
+        torch: tuple[TorchPin, ...] = (),
+        known: tuple[MirroredFile, ...] = (),
+    ) -> None:
         self._folder = folder
         self._store = store
         self._reporter = reporter
         self._torch = torch
+        self._known = known
 
     def keep(self, wanted: WantedFile) -> MirroredFile:
         """Return a file of the mirror, fetched unless it is there already.
@@ -73,6 +86,9 @@ class Fetcher:
         Raises:
             CpuwheelsError: The index does not answer, or has none of them.
         """
+        known = [one for one in self._known if one.project == package.project and one.sha256 in package.digests]
+        if known and all(self._there(one.sha256) for one in known):
+            return known
         index = next((os.environ[name] for name in _INDEXES if os.environ.get(name, "").startswith("http")), "")
         page = f"{(index or DEFAULT_INDEX).rstrip('/')}/{package.project}/"
         listed = index_files(page, setting=_INDEXES[0]) or []
@@ -180,5 +196,13 @@ def runs_here(name: str) -> bool:
     return any(
         tag.platform == "any" or (tag.platform.startswith(system) and tag.platform.endswith(tuple(machines)))
         for tag in tags
-        if tag.interpreter.startswith(("py3", "cp3"))
+        if _is_for_driver(tag)
     )
+
+
+def _is_for_driver(tag: Tag) -> bool:
+    """Return whether a Python that runs cpuwheels, 3.11 or newer with its lock, may use what has a tag."""
+    if tag.interpreter.startswith("py3") or tag.abi == "abi3":
+        return True
+    number = tag.interpreter.removeprefix("cp3")
+    return tag.abi in {tag.interpreter, "none"} and number.isdecimal() and int(number) >= _OLDEST

@@ -64,7 +64,8 @@ def keep_wheels(
         for choice in choices:
             with store.scratch("mirror") as base:
                 given = prepare(paths, matrix, target, choice, base, store=store, reporter=reporter)
-                manifest = manifest.merged(_kept(given, folder, store, reporter))
+                with reporter.stage("files", "what it is built from, by digest"):
+                    manifest = manifest.merged(_kept(given, folder, manifest, store, reporter))
             # After each wheel: what follows may fail, or be stopped.
             with storage_errors(folder):
                 _write_pages(folder, manifest)
@@ -73,12 +74,12 @@ def keep_wheels(
     return manifest
 
 
-def _kept(given: Prepared, folder: Path, store: Store, reporter: Reporter) -> Manifest:
+def _kept(given: Prepared, folder: Path, known: Manifest, store: Store, reporter: Reporter) -> Manifest:
     plan, root = given.found.plan, given.program.root
     matrix = load_matrix(given.matrix or root / MATRIX)
     files: list[MirroredFile] = []
     missing: list[str] = []
-    fetcher = Fetcher(folder, store, reporter, tuple(matrix.torch.values()))
+    fetcher = Fetcher(folder, store, reporter, tuple(matrix.torch.values()), known.files)
     hosts = debian_mirrors(matrix.debian.mirrors, os.environ)
     wanted = [
         one

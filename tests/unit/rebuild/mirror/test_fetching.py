@@ -77,7 +77,7 @@ def test_torch_is_taken_from_where_a_build_takes_it(
 
 
 def test_wheels_of_a_locked_package_are_found_by_their_digests(
-    fetcher: Fetcher, monkeypatch: pytest.MonkeyPatch
+    fetcher: Fetcher, tmp_path: Path, store: Store, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     names = ["b-1-py3-none-any.whl", "b-1-py3-none-win_amd64.whl", "b-1.tar.gz", "b-2-py3-none-any.whl"]
     with Server() as server:
@@ -92,6 +92,10 @@ def test_wheels_of_a_locked_package_are_found_by_their_digests(
         digests = frozenset(hashlib.sha256(name.encode()).hexdigest() for name in names[:3])
         (found,) = fetcher.keep_package(LockedPackage("b", "1", digests))
         assert (found.name, found.project, found.stage) == (names[0], "b", "driver")
+        asked = len(server.asked)
+        again = Fetcher(tmp_path / "mirror", store, reporter, known=(found,))
+        assert again.keep_package(LockedPackage("b", "1", digests)) == [found]
+        assert len(server.asked) == asked
         with pytest.raises(MirrorError, match="no wheel of b 1 that the lock names"):
             fetcher.keep_package(LockedPackage("b", "1", frozenset({"0" * 64})))
 
@@ -104,6 +108,9 @@ def test_wheels_of_a_locked_package_are_found_by_their_digests(
         ("a-1-cp311-cp311-manylinux_2_17_x86_64.manylinux2014_x86_64.whl", True),
         ("a-1-cp38-abi3-manylinux_2_28_x86_64.whl", True),
         ("a-1-cp311-cp311-win_amd64.whl", False),
+        ("a-1-cp310-cp310-manylinux_2_17_x86_64.whl", False),
+        ("a-1-cp314-cp314t-manylinux_2_17_x86_64.whl", False),
+        ("a-1-py2-none-any.whl", False),
         ("a-1-cp311-cp311-musllinux_1_2_x86_64.whl", False),
         ("a-1-cp311-cp311-manylinux_2_17_s390x.whl", False),
         ("a-1-pp311-pypy311_pp73-manylinux_2_17_x86_64.whl", False),
