@@ -181,7 +181,7 @@ def verify_provenance(wheel: Path, offline: bool, **options: Unpack[TrustOptions
     """Verify who signed the provenance of WHEEL, next to it, and print what it was built from."""
     trust = trust_of(options, offline=offline)
     from cpuwheels.attestation.facts import lines_of
-    from cpuwheels.attestation.verify import verify_wheel
+    from cpuwheels.attestation.verify import verify_provenance as verify
 
-    for line in lines_of(verify_wheel(wheel, trust)):
+    for line in lines_of(verify(wheel, trust)):
         print(line)

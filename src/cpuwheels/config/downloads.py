@@ -6,12 +6,13 @@ import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from packaging.version import Version
 from pydantic import Field
 
 from cpuwheels.config.debian_lock import LICENCES, load_lock
+from cpuwheels.config.package_urls import DEBIAN, archive, debian, pypi
 from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.models import Strict
 from cpuwheels.core.urls import without_userinfo
@@ -31,9 +32,6 @@ TOOLS = "pylock.build-tools.toml"
 """The lock of the build tools (PEP 751): the same as ``build-tools.txt``, with the name of each file."""
 
 ZIG = "pylock.zig.toml"
-DEBIAN = "https://deb.debian.org/debian"
-"""Where a path below a mirror of Debian is found, for whoever has no mirror of their own."""
-
 Stage = Literal[
     "source",
     "patch",
@@ -77,7 +75,7 @@ class Download(Strict):
 
 
 class DownloadList(Strict):
-    """All that a build of a target may download: the pinned source, and every alternative that is pinned."""
+    """All that is pinned for a build of a target: the source, and every alternative."""
 
     format: Literal[1] = 1
     target: str
@@ -159,7 +157,7 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
         stage="source",
         name="vllm",
         version=str(Version(version)),
-        uri=python_uri("vllm", str(Version(version))),
+        uri=str(pypi("vllm", str(Version(version)), f"vllm-{Version(version)}.tar.gz")),
         digest={"sha256": digest},
         location=next((url for url in archive.urls if urlsplit(url).scheme in _REMOTE), "") if archive else "",
         size=archive.size if archive else None,
@@ -169,12 +167,11 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
 def debian_packages(lock: DebianLock, stage: Stage) -> Iterator[Download]:
     """Yield the packages of a Debian lock."""
     for package in lock.packages:
-        architecture = package.path.rpartition("_")[2].removesuffix(".deb")
         yield Download(
             stage=stage,
             name=package.name,
             version=package.version,
-            uri=f"pkg:deb/debian/{quote(package.name)}@{_quoted(package.version)}?arch={architecture}",
+            uri=str(debian(package.path.rpartition("/")[2], package.version)),
             digest={"sha256": package.sha256},
             location=f"{DEBIAN}/{package.path}",
             size=package.size,
@@ -187,7 +184,7 @@ def debian_source(stage: Stage, name: str, source: DebianSource) -> Download:
         stage=stage,
         name=name,
         version=source.version,
-        uri=f"pkg:generic/{name.lower()}@{_quoted(source.version)}",
+        uri=str(archive(name, source.version, source.debian, source.sha256)),
         digest={"sha256": source.sha256},
         location=f"{DEBIAN}/{source.debian}",
         size=source.size,
@@ -225,26 +222,11 @@ def python_file(file: LockedFile, stage: Stage) -> Download:
         stage=stage,
         name=file.name,
         version=file.version,
-        uri=python_uri(file.project, file.version, file.name),
+        uri=str(pypi(file.project, file.version, file.name)),
         digest={"sha256": file.sha256},
         location=file.url,
         size=file.size,
     )
-
-
-def python_uri(project: str, version: str, file: str = "", repository: str = "") -> str:
-    """Return the package URL of a Python package.
-
-    Args:
-        project: Its name.
-        version: With its local label.
-        file: Name of one of its files.
-        repository: The index, if it is not PyPI.
-    """
-    given = {"file_name": file, "repository_url": repository}
-    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in given.items() if value)
-    name = re.sub(r"[-_.]+", "-", project).lower()
-    return f"pkg:pypi/{name}@{_quoted(version)}{'?' if query else ''}{query}"
 
 
 def torch_wheel(version: str, sha256: str, pin: TorchPin, system: str) -> Download:
@@ -256,7 +238,7 @@ def torch_wheel(version: str, sha256: str, pin: TorchPin, system: str) -> Downlo
         pin: Has the index.
         system: As ``platform.system()`` names it.
     """
-    uri = python_uri("torch", version, repository=pin.index_for(system))
+    uri = str(pypi("torch", version, repository=pin.index_for(system)))
     return Download(stage="torch", name="torch", version=version, uri=uri, digest={"sha256": sha256})
 
 
@@ -286,7 +268,3 @@ def _acl(matrix: Matrix, target: Target) -> list[tuple[str, AclPin]]:
 def _sorted(found: Iterable[Download]) -> tuple[Download, ...]:
     unique = {(one.stage, one.name, one.version, *sorted(one.digest.values())): one for one in found}
     return tuple(unique[key] for key in sorted(unique))
-
-
-def _quoted(version: str) -> str:
-    return quote(version, safe=".-_~")

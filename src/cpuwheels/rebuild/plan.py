@@ -16,8 +16,8 @@ from pydantic.alias_generators import to_camel
 
 from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.models import Identifier, Strict
-from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.recorded_build import LOCAL_TREE
+from cpuwheels.wheel.dist_info import NOTE
 
 if TYPE_CHECKING:
     from cpuwheels.pipeline.in_toto import ProvenanceStatement, ResourceDescriptor

@@ -16,11 +16,11 @@ from cpuwheels.core.errors import MalformedDataError, ProvenanceError, RebuildEr
 from cpuwheels.core.parse import parse_json
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.pipeline.in_toto import ProvenanceStatement
-from cpuwheels.pipeline.provenance import NOTE, WheelNote
+from cpuwheels.pipeline.provenance import WheelNote
 from cpuwheels.pipeline.slsa import SUFFIX
 from cpuwheels.rebuild.members import LIMITS
 from cpuwheels.rebuild.plan import RebuildPlan, plan_rebuild
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,7 +13,7 @@ from packaging.utils import parse_wheel_filename
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
-from cpuwheels.config.downloads import python_uri
+from cpuwheels.config.package_urls import pypi
 from cpuwheels.core.errors import MalformedDataError, ProvenanceError
 from cpuwheels.core.models import Commit, Sha256  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.core.parse import parse_json
@@ -154,7 +154,7 @@ def make_statement(
         predicate=Summary(
             verifier=Verifier(id=rebuilder, version={"cpuwheels": version("cpuwheels")}),
             time_verified=moment,
-            resource_uri=python_uri(name, str(number), wheel),
+            resource_uri=pypi(name, str(number), wheel).to_string(),
             policy=Policy(uri=POLICY),
             input_attestations=read,
             verification_result="PASSED" if same else "FAILED",

@@ -14,7 +14,8 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 
 from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.downloads import DEBIAN, target_downloads
+from cpuwheels.config.downloads import target_downloads
+from cpuwheels.config.package_urls import DEBIAN
 from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.errors import CpuwheelsError
 from cpuwheels.fetch.download import mirrored
