@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.attestation.envelope import sign_envelope
 from cpuwheels.attestation.keys import open_signer
-from cpuwheels.attestation.statement import check_statement
+from cpuwheels.attestation.statement import check_build
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import CpuwheelsError, NotReproducedError, RebuildError
+from cpuwheels.core.errors import CpuwheelsError, NotReproducedError
 from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_tree
 from cpuwheels.core.store import Store
-from cpuwheels.pipeline.in_toto import ProvenanceStatement, ResourceDescriptor, Subject
+from cpuwheels.pipeline.in_toto import Subject
 from cpuwheels.pipeline.slsa import SUFFIX as PROVENANCE_SUFFIX
 from cpuwheels.pipeline.variation.machine import Machine
 from cpuwheels.rebuild.build import BuildFailedError, Place, rebuilt, require_closed
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
+    from cpuwheels.pipeline.in_toto import ResourceDescriptor
     from cpuwheels.rebuild.members import Compared
     from cpuwheels.rebuild.plan import RebuildPlan
     from cpuwheels.rebuild.preparation import Prepared, WheelChoice
@@ -180,9 +181,8 @@ def _compared(published: Published, wheel: Path) -> Compared | None:
 
 def _details(plan: RebuildPlan, program: Program, wheel: Path, compared: Compared | None, *, network: bool) -> Details:
     sha256 = file_digest(wheel)
-    made = check_statement(wheel.with_name(f"{wheel.name}{PROVENANCE_SUFFIX}").read_bytes(), wheel.name, sha256, wheel)
-    if not isinstance(made, ProvenanceStatement):
-        raise RebuildError("the rebuild left no provenance", where=wheel.parent)
+    content = wheel.with_name(f"{wheel.name}{PROVENANCE_SUFFIX}").read_bytes()
+    made = check_build(content, wheel.name, sha256, wheel)
     definition = made.predicate.build_definition
     used = definition.resolved_dependencies
     machine = Machine()

@@ -177,7 +177,7 @@ def check_rebuild(content: bytes, name: str, sha256: str, where: str | Path) -> 
         ProvenanceError: It is no such statement, about something else, or says two things at once.
     """
     try:
-        found = RebuildStatement.model_validate(parse_json(content, where, limit=LARGEST))
+        found = RebuildStatement.model_validate(parse_json(content, where, limit=LARGEST), by_alias=True, by_name=False)
     except MalformedDataError as error:
         raise _refused(f"it is {error.what}", where) from error
     except ValidationError as error:
