@@ -156,14 +156,19 @@ def make_key(file: Path) -> None:
 @click.argument("wheel", type=_PATH)
 @signing_options
 def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
-    """Sign the provenance of WHEEL, which is made anew from the record next to it."""
+    """Sign the provenance of WHEEL, which is made anew from the record next to it, or the statement of a rebuild."""
     from cpuwheels.core.errors import UsageError
 
     signing = signing_of(options)
     if not signing:
         raise UsageError("nothing says how to sign", where="sign", next_step="give --key or --keyless")
     from cpuwheels.attestation.sign import sign_wheel
+    from cpuwheels.rebuild.signing import sign_rebuild
+    from cpuwheels.rebuild.statement import SUFFIX
 
+    if wheel.name.endswith(SUFFIX):
+        print(sign_rebuild(wheel, signing))
+        return
     for path in sign_wheel(wheel, signing):
         print(path)
 

@@ -174,8 +174,12 @@ def _sandbox(context: BuildContext) -> Iterator[Download]:
 
 
 def _own(context: BuildContext) -> Iterator[Download]:
-    """Yield this program, and the matrix, which may be another one."""
-    checkout = None if is_packaged() else find_checkout(project_files())
+    """Yield this program, and the matrix, which may be another one.
+
+    A commit is named only if the project's other files, such as locks and patches, are of it, too.
+    """
+    own = not is_packaged() and context.root.resolve() == project_files()
+    checkout = find_checkout(project_files()) if own else None
     digest = {"gitCommit": checkout.commit} if checkout and not checkout.changed else {}
     number = version("cpuwheels")
     yield Download(
