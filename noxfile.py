@@ -35,7 +35,10 @@ ENVIRONMENTS = ROOT / ".nox" / "cpuwheels"
 MARKER = "cpuwheels-installed.txt"
 """In an environment: the digest of what it was made from, written when it is complete."""
 
-SIGNING = {"make-key", "sign", "verify-provenance", "--key", "--keyless", "--trusted-key", "--identity"}
+SIGNING = {
+    *("make-key", "sign", "verify-provenance", "collect-rebuilds"),
+    *("--key", "--keyless", "--trusted-key", "--identity", "--rebuilders"),
+}
 """Commands that sign or verify, and options with which others do."""
 
 COMMANDS: set[str] = set()
@@ -224,6 +227,7 @@ _command("publish", "Add a wheel to the index by hand", "publish", tags=["index"
 _command("make-key", "Make a key that signs wheels; -- FILE", "make-key", tags=["index"])
 _command("sign", "Sign the provenance of a wheel; -- WHEEL --key FILE", "sign", tags=["index"])
 _command("verify-provenance", "Verify who built a wheel from what; -- WHEEL", "verify-provenance", tags=["index"])
+_command("collect-rebuilds", "Ask rebuilders what they got; -- --rebuilders FILE", "collect-rebuilds", tags=["index"])
 _command("check-index", "Verify everything in the index", "check-index", tags=["index"])
 _command("serve-index", "Serve the index on this machine", "serve-index", tags=["index"])
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])

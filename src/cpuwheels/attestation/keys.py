@@ -59,21 +59,35 @@ def public_key(path: Path) -> Key:
     Raises:
         ProvenanceError: It cannot be read, or is not a public key that can verify statements.
     """
+    try:
+        content = read_plain(os.path.realpath(path), _LARGEST)
+    except OSError as error:
+        raise ProvenanceError(
+            f"the public key cannot be read: {error.strerror}", where=path, next_step="name the file of a public key"
+        ) from error
+    return key_of(content, path)
+
+
+def key_of(content: bytes, where: str | Path) -> Key:
+    """Return a public key (PEM).
+
+    Args:
+        content: The key.
+        where: What has it, for messages.
+
+    Raises:
+        ProvenanceError: It is not a public key that can verify statements.
+    """
     from cryptography.exceptions import UnsupportedAlgorithm  # noqa: PLC0415
     from cryptography.hazmat.primitives.serialization import load_pem_public_key  # noqa: PLC0415
     from securesystemslib.signer import SSlibKey  # noqa: PLC0415
 
     try:
-        content = read_plain(os.path.realpath(path), _LARGEST)
         return SSlibKey.from_crypto(load_pem_public_key(content))
-    except OSError as error:
-        raise ProvenanceError(
-            f"the public key cannot be read: {error.strerror}", where=path, next_step="name the file of a public key"
-        ) from error
     except (ValueError, UnsupportedAlgorithm) as error:
         raise ProvenanceError(
             f"it is not a public key that can verify statements: {error}",
-            where=path,
+            where=where,
             next_step="name a public key as PEM (SubjectPublicKeyInfo): Ed25519, ECDSA or RSA",
         ) from error
 

@@ -16,7 +16,7 @@ from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
-from cpuwheels.cli.index import check_index, nightly, publish, serve_index
+from cpuwheels.cli.index import check_index, collect_rebuilds, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
@@ -68,6 +68,7 @@ for _command in (
     bisect,
     nightly,
     publish,
+    collect_rebuilds,
     check_index,
     serve_index,
     make_key,

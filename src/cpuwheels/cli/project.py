@@ -87,10 +87,19 @@ def schema(paths: Paths, only_check: bool) -> None:
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
     from cpuwheels.doctor.runtime.report import Report
+    from cpuwheels.index.commit_pages import Commits
+    from cpuwheels.index.sites import Sites
     from cpuwheels.pipeline.comparison.result import Comparison
+    from cpuwheels.rebuild.site.listing import Listing
 
     paths.require_checkout("schema")
-    outputs: dict[str, type[BaseModel]] = {"comparison": Comparison, "doctor-runtime": Report}
+    outputs: dict[str, type[BaseModel]] = {
+        "comparison": Comparison,
+        "doctor-runtime": Report,
+        "commits": Commits,
+        "rebuilder-sites": Sites,
+        "rebuilds": Listing,
+    }
     matrix = load_matrix(paths.matrix)
     also = download_files(paths.root, matrix)
     for path in write_reference(paths.root, matrix, only_check=only_check, outputs=outputs, also=also):

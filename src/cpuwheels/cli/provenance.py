@@ -156,18 +156,29 @@ def make_key(file: Path) -> None:
 @click.argument("wheel", type=_PATH)
 @signing_options
 def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
-    """Sign the provenance of WHEEL, which is made anew from the record next to it, or the statement of a rebuild."""
+    """Sign the provenance of WHEEL, which is made anew from the record next to it.
+
+    In place of WHEEL: the statement of a rebuild, or a rebuilder's rebuilds.json for all statements below it.
+    """
     from cpuwheels.core.errors import UsageError
 
     signing = signing_of(options)
     if not signing:
         raise UsageError("nothing says how to sign", where="sign", next_step="give --key or --keyless")
     from cpuwheels.attestation.sign import sign_wheel
+    from cpuwheels.core.console import Reporter
     from cpuwheels.rebuild.signing import sign_rebuild
+    from cpuwheels.rebuild.site.folder import open_site
+    from cpuwheels.rebuild.site.listing import LIST
     from cpuwheels.rebuild.statement import SUFFIX
 
     if wheel.name.endswith(SUFFIX):
         print(sign_rebuild(wheel, signing))
+        return
+    if wheel.name == LIST:
+        with open_site(wheel.parent.resolve(), Reporter("sign")) as site:
+            for path in site.sign(signing):
+                print(path)
         return
     for path in sign_wheel(wheel, signing):
         print(path)

@@ -11,6 +11,7 @@ import click
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.provenance import TrustOptions, signing_of, trust_of, trust_options
+from cpuwheels.cli.ranges import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
     from cpuwheels.rebuild.preparation import WheelChoice
+    from cpuwheels.rebuild.session import RebuildOptions
 
 _PATH = click.Path(path_type=Path)
 
@@ -60,9 +63,18 @@ class _WheelOptions(TrustOptions):
 
 
 @click.command()
-@click.argument("wheel")
+@click.argument("wheel", required=False)
 @_wheel_options
 @_MIRROR
+@click.option(
+    "--newest",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Rebuild what is new among the N newest wheels of --index, and publish what comes of it in --site.",
+)
+@click.option("--site", type=_PATH, help="With --newest: folder that you publish (default: dist/rebuild-site).")
+@click.option("--hours", type=TimeLimit(1), help="With --newest: begin no rebuild after this time.")
+@click.option("--again", is_flag=True, help="With --newest: also what was rebuilt before, or failed too often.")
 @click.option("--key", help="Sign the statement with a private key: its file.")
 @click.option("--public-key", type=_PATH, help="File of its public key (default: the private key's with .pub).")
 @click.option("--rebuilder", metavar="URI", help="Who you are, as the statement names you.")
@@ -72,27 +84,29 @@ class _WheelOptions(TrustOptions):
 def rebuild(
     paths: Paths,
     /,
-    wheel: str,
+    wheel: str | None,
     mirror: Path | None,
     key: str | None,
     public_key: Path | None,
     rebuilder: str | None,
     out: Path | None,
+    newest: int | None,
+    site: Path | None,
+    hours: float | None,
+    again: bool,
     **given: Unpack[_WheelOptions],
 ) -> None:
     """Build a published WHEEL again from what it says of itself, and compare every byte.
 
-    WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM.
+    WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM. With
+    --newest in its place, all that is new in --index is rebuilt.
     """
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
-    from cpuwheels.core.text import printable
-    from cpuwheels.rebuild.build import BuildFailedError
-    from cpuwheels.rebuild.report import terminal_lines
-    from cpuwheels.rebuild.session import RebuildOptions, require_same
-    from cpuwheels.rebuild.session import rebuild as rebuild_wheel
+    from cpuwheels.rebuild.session import RebuildOptions
     from cpuwheels.rebuild.statement import LOCAL_REBUILDER
 
+    _check_mode(wheel, newest, given["index"], out, site_options=bool(site or hours or again))
     signing = (
         signing_of({"key": key, "public_key": public_key, "keyless": False, "trust_config": None})
         if key or public_key
@@ -100,14 +114,58 @@ def rebuild(
     )
     matrix, reporter = load_matrix(paths.matrix), Reporter("rebuild")
     options = RebuildOptions(
-        choice=_choice(wheel, given),
+        choice=_choice(wheel or "", given),
         rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
         signing=signing,
         out=out.resolve() if out else None,
         mirror=mirror,
     )
+    if newest is None:
+        _rebuild_one(paths, matrix, _target(matrix, given["target"]), options, reporter)
+        return
+    from rich.console import Console
+
+    from cpuwheels.rebuild.site.round import RoundOptions, outcome_table, rebuild_newest, require_all
+
+    place = (site or paths.dist / "rebuild-site").expanduser().resolve()
+    name = None if given["target"] is None else matrix.target(given["target"]).id
+    wanted = RoundOptions(str(given["index"]), newest, options, place, name, hours, again)
+    outcomes = rebuild_newest(paths, matrix, _target(matrix, None), wanted, reporter)
+    Console(stderr=True).print(outcome_table(outcomes))
+    print(place)
+    require_all(outcomes, place)
+
+
+def _check_mode(
+    wheel: str | None, newest: int | None, index: str | None, out: Path | None, *, site_options: bool
+) -> None:
+    """Refuse options that do not go together.
+
+    Raises:
+        UsageError: They are given.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if (wheel is None) == (newest is None):
+        raise UsageError("either a WHEEL is rebuilt, or what is new", where="rebuild", next_step="give one of both")
+    if newest is None and site_options:
+        raise UsageError("there is a WHEEL", where="--site, --hours, --again", next_step="give them with --newest only")
+    if newest is not None and index is None:
+        raise UsageError("nothing says where what is new is", where="--newest", next_step="name it with --index")
+    if newest is not None and out is not None:
+        raise UsageError("each rebuild has its folder below --site", where="--out", next_step="leave it out")
+
+
+def _rebuild_one(paths: Paths, matrix: Matrix, target: Target, options: RebuildOptions, reporter: Reporter) -> None:
+    """Rebuild a wheel, print what came of it, and end with an error unless it has the same bytes."""
+    from cpuwheels.core.text import printable
+    from cpuwheels.rebuild.build import BuildFailedError
+    from cpuwheels.rebuild.report import terminal_lines
+    from cpuwheels.rebuild.session import rebuild as rebuild_wheel
+    from cpuwheels.rebuild.session import require_same
+
     try:
-        result, folder = rebuild_wheel(paths, matrix, _target(matrix, given["target"]), options, reporter)
+        result, folder = rebuild_wheel(paths, matrix, target, options, reporter)
     except BuildFailedError as error:
         sys.exit(error.status)
     lines = [printable(line) for line in terminal_lines(result)]

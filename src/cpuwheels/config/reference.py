@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.config.debian_lock import DebianLock
 from cpuwheels.config.matrix import Matrix
 from cpuwheels.config.patch_series import Series
+from cpuwheels.config.rebuilders import Rebuilders
 from cpuwheels.core import errors
 from cpuwheels.core.errors import CpuwheelsError, MatrixError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
@@ -25,6 +26,7 @@ _MODELS: dict[str, tuple[type[BaseModel], str]] = {
     "matrix": (Matrix, "matrix.yaml"),
     "series": (Series, "patches/series.yaml"),
     "lock": (DebianLock, "locks/*.yaml"),
+    "rebuilders": (Rebuilders, "rebuilders.yaml"),
 }
 _NO_OUTPUTS: Mapping[str, type[BaseModel]] = MappingProxyType({})
 _NO_FILES: Mapping[Path, str] = MappingProxyType({})

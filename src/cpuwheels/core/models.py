@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 Commit = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{40}$")]
 Identifier = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
+Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
+"""ISO 8601, UTC, in seconds."""
 
 _LONGEST = 8 << 20
 """Bytes of a file; the longest lock has 0.1 MB."""

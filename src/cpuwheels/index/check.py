@@ -23,6 +23,7 @@ from cpuwheels.index.layout import (
     METADATA_SUFFIX,
     NIGHTLY,
     REMOVAL,
+    SITES,
     beside_path,
     day_path,
     files_of,
@@ -31,10 +32,12 @@ from cpuwheels.index.layout import (
 )
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
+from cpuwheels.index.rebuilders.check import bundle_faults
 from cpuwheels.index.reports import reproduced_of
 from cpuwheels.index.retention import views_of
 from cpuwheels.index.signed import faults_of, signed_files
 from cpuwheels.index.simple_pages import page_text, view_pages
+from cpuwheels.index.sites import read_sites
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.verified import VERIFY
 
@@ -52,6 +55,8 @@ class Remedy(Enum):
     PUBLISH = "publish again, from their files, the wheels that are named"
     PAGE = "remove the damaged page, then publish its wheels again from their files"
     FILE = "publish again the wheel whose file is listed nowhere, or remove the file"
+    COLLECT = f"ask the rebuilders again: {command_line('collect-rebuilds', '', '--rebuilders FILE')}"
+    REBUILDERS = "wait for rebuilders, or ask those who differ which bytes they got and how"
     FIRST = f"publish a wheel: {command_line('publish', '', 'WHEEL')}"
 
 
@@ -135,7 +140,11 @@ def _faults(bucket: Bucket, names: Iterable[str]) -> list[Fault]:
     known = {wheel_path(one): one for view, of in views.items() if view != NIGHTLY for one in of}.values()
     days = {name: bucket.read(name) for name in sorted(names) if name.startswith(DAYS)}
     pages, commits = _commit_pages([*rows_of(known), *_missing_rows(days)])
-    faults += _page_faults(bucket, pages | (root_page(commits, views.get(NIGHTLY, [])) if commits.newest else {}))
+    faults += _page_faults(
+        bucket, pages | (root_page(commits, views.get(NIGHTLY, []), read_sites(bucket)) if commits.newest else {})
+    )
+    if SITES in names and read_sites(bucket) is None:
+        faults.append(Fault(f"{SITES} is damaged", Remedy.COLLECT))
     faults += [Fault(f"{name} lists no wheel that is there", Remedy.REPAIR, name) for name in days if name not in pages]
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
@@ -169,7 +178,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
             return
     given = {
         *("uploaded", "parity", "tried", "gaps", "served", "speed"),
-        *("sandbox", "lock", "signed", "beside", "reproduced"),
+        *("sandbox", "lock", "signed", "beside", "reproduced", "rebuilds"),
     } | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:
@@ -190,6 +199,7 @@ def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         if bucket.read(beside_path(entry, report)) is None:
             yield Fault(f"{beside_path(entry, report)} is missing", Remedy.PUBLISH)
     yield from _second_build_faults(bucket, entry)
+    yield from (Fault(what, Remedy.COLLECT) for what in bundle_faults(bucket, entry))
 
 
 def _second_build_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeVar
 from packaging.version import Version
 from pydantic import Field, StringConstraints, ValidationError
 
-from cpuwheels.core.models import Commit, Sha256, Strict
+from cpuwheels.core.models import Commit, Moment, Sha256, Strict
+from cpuwheels.index.agreement import Agreement
 from cpuwheels.index.entry import (
     Entry,
     FileName,
-    Moment,
     ParityResult,
     Reproduced,
     Speed,
@@ -50,6 +50,7 @@ class Wheel(Strict):
     """Key of its kernels."""
     speed: Speed | None = None
     reproduced: Reproduced | None = None
+    rebuilds: Agreement | None = None
     beside: tuple[FileName, ...]
     """Names of the reports in the wheel's folder."""
 
@@ -159,6 +160,7 @@ def row_of(entry: Entry) -> Row:
         kernels=entry.kernels,
         speed=entry.speed,
         reproduced=entry.reproduced,
+        rebuilds=entry.rebuilds,
         beside=entry.beside,
     )
     return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})

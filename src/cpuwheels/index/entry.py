@@ -12,8 +12,9 @@ from pydantic import AfterValidator, Field, StringConstraints
 from cpuwheels.audit.policy import untried_lines
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PublishError
-from cpuwheels.core.models import Commit, Sha256, Strict
+from cpuwheels.core.models import Commit, Moment, Sha256, Strict
 from cpuwheels.fetch.git import FULL_HASH
+from cpuwheels.index.agreement import Agreement  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.wheel_file import PLAIN, read_wheel
 from cpuwheels.verification.verified import AxisName  # noqa: TC001  (pydantic reads the annotations)
 
@@ -67,11 +68,6 @@ class Signed(Strict):
     """Who signed, as it was verified when the wheel was published."""
     url: Annotated[str, StringConstraints(pattern=r"^https?://[^\s\"<>]+$", max_length=1024)] | None = None
     """Address of the attestations; None if the index's own was not known."""
-
-
-_MOMENT = StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
-Moment = Annotated[str, _MOMENT]
-"""ISO 8601, UTC, in seconds; its first ten characters are the name of a page."""
 
 
 class Reproduced(Strict):
@@ -130,6 +126,8 @@ class Entry(Strict):
     """None if it was not measured."""
     reproduced: Reproduced | None = None
     """None if no second build was made yet."""
+    rebuilds: Agreement | None = None
+    """What rebuilders got; None if none was asked yet."""
     sandbox: Annotated[str, StringConstraints(pattern=r"^[A-Za-z ,-]*$", max_length=80)] = ""
     """What confined upstream's code, as the build record has it; empty if no record says it."""
     lock: Lock | None = None

@@ -5,8 +5,20 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.templates import templates
+from cpuwheels.index.agreement import agreement_words
 from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
-from cpuwheels.index.layout import HTML, NIGHTLY, SIGNED, beside, beside_path, lasting_view, link, wheel_path
+from cpuwheels.index.layout import (
+    BUNDLE,
+    HTML,
+    NIGHTLY,
+    SIGNED,
+    SITES,
+    beside,
+    beside_path,
+    lasting_view,
+    link,
+    wheel_path,
+)
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.sandbox.mechanism import Mechanism
 from cpuwheels.verification.benchmark.result import SPEED
@@ -19,6 +31,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.index.commit_pages import Commits, Wheel
     from cpuwheels.index.entry import Entry, ParityResult, Reproduced, Speed, TestResult
+    from cpuwheels.index.sites import Sites
 
 MARKS: dict[ParityResult, str] = {"passed": "✓", "passed in part": "◐", "failed": "✗", "not run": "○"}
 WORDS: dict[ParityResult, str] = {
@@ -40,12 +53,13 @@ PROVENANCE_WORDS = {
 FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
 
 
-def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
+def root_page(commits: Commits, newest: Sequence[Entry], sites: Sites | None = None) -> dict[str, str]:
     """Return the root page by its path: targets and the newest commits.
 
     Args:
         commits: The page of the newest commits.
         newest: The wheels of the newest view.
+        sites: What the sites of rebuilders answered; None if none was asked.
     """
     targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
     text = (
@@ -55,6 +69,8 @@ def root_page(commits: Commits, newest: Sequence[Entry]) -> dict[str, str]:
             installs=newest_installs(commits, newest),
             newest=f"{NIGHTLY}/" if newest else "",
             rows=commits.newest,
+            sites=sites,
+            sites_file=SITES,
             targets=targets,
             days=commits.days,
             marks=MARKS,
@@ -95,6 +111,8 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             words=WORDS,
             served=SERVED,
             link=lambda entry: link(view, wheel_path(entry)),
+            bundle=lambda entry: link(view, f"{wheel_path(entry)}{BUNDLE}"),
+            agreement=agreement_words,
             speed=speed_words,
             reproduced=reproduced_words,
             report=lambda entry, name: link(view, beside_path(entry, name)),

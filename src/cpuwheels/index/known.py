@@ -74,6 +74,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         "speed": known.speed or entry.speed,
         "sandbox": known.sandbox or entry.sandbox,
         "reproduced": entry.reproduced or known.reproduced,
+        "rebuilds": known.rebuilds,
     }
     return entry.model_copy(update=changes)
 

@@ -45,6 +45,12 @@ METADATA_SUFFIX = ".metadata"
 SIGNED: Mapping[str, str] = {"statement": SUFFIX, "envelope": ENVELOPE, "provenance": PROVENANCE}
 """Suffixes of what is published of a wheel's provenance, next to it, by what an entry calls it."""
 
+BUNDLE = ".rebuilds.intoto.jsonl"
+"""Of rebuilders' signed statements about a wheel, next to it: an in-toto bundle, one envelope on each line."""
+
+SITES = "rebuilder-sites.json"
+"""What the sites of rebuilders answered when they were asked last."""
+
 _DIGITS = 16
 
 
@@ -64,11 +70,12 @@ def beside(wheel: str, name: str) -> str:
 
 
 def files_of(entry: Entry) -> list[str]:
-    """Return the paths of a wheel, of its ``METADATA``, of its provenance, of its lock and of its reports."""
+    """Return the paths of a wheel and of what belongs to it: ``METADATA``, provenance, rebuilds, lock, reports."""
     wheel = wheel_path(entry)
     names = [*([LOCK] if entry.lock else []), *entry.beside]
     signed = [suffix for kind, suffix in SIGNED.items() if entry.signed and getattr(entry.signed, kind)]
-    about = (f"{wheel}{suffix}" for suffix in (METADATA_SUFFIX, *signed))
+    rebuilt = [BUNDLE] if entry.rebuilds and entry.rebuilds.statements else []
+    about = (f"{wheel}{suffix}" for suffix in (METADATA_SUFFIX, *signed, *rebuilt))
     return [wheel, *about, *(beside_path(entry, name) for name in names)]
 
 

@@ -20,6 +20,7 @@ from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the anno
 from cpuwheels.index.html import root_page, view_page
 from cpuwheels.index.known import known_entry, with_known
 from cpuwheels.index.layout import (
+    BUNDLE,
     COMMITS,
     JOURNAL,
     METADATA_SUFFIX,
@@ -35,6 +36,7 @@ from cpuwheels.index.reading import check_format, damaged, newest_rows, read_com
 from cpuwheels.index.removal import finish_removal
 from cpuwheels.index.signed import listed
 from cpuwheels.index.simple_pages import page_text, view_pages
+from cpuwheels.index.sites import read_sites
 from cpuwheels.pipeline.pylock import FILE as LOCK
 
 if TYPE_CHECKING:
@@ -51,6 +53,8 @@ class Journal(Strict):
     format: Literal[1] = 1
     entry: Entry
     nightly: bool
+    rebuilds: str | None = None
+    """Rebuilders' statements about it as they are to be; empty for no file, None for what is there."""
 
 
 @dataclass(frozen=True)
@@ -178,8 +182,27 @@ def finish(bucket: Bucket) -> Entry | None:
     return journal.entry
 
 
+def publish_rebuilds(bucket: Bucket, entry: Entry, statements: bytes) -> None:
+    """Publish what rebuilders say of a wheel that is there; the caller holds the index and has finished what was begun.
+
+    Args:
+        bucket: Where the index is kept.
+        entry: The wheel, with what its pages are to say.
+        statements: The file of signed statements; empty if there are none.
+
+    Raises:
+        PublishError: Something cannot be written.
+    """
+    nightly = any(one.filename == entry.filename for one in read_entries(bucket, NIGHTLY))
+    journal = Journal(entry=entry, nightly=nightly, rebuilds=statements.decode())
+    bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
+    _write_pages(bucket, journal)
+
+
 def _write_pages(bucket: Bucket, journal: Journal) -> None:
     entry = journal.entry
+    if journal.rebuilds:
+        bucket.write(f"{wheel_path(entry)}{BUNDLE}", journal.rebuilds.encode())
     listed = {view: [*_others(bucket, view, entry), entry] for view in views(entry, nightly=False)}
     for view, entries in listed.items():
         bucket.write_pages(view_pages(view, entries) | view_page(view, entries))
@@ -189,7 +212,9 @@ def _write_pages(bucket: Bucket, journal: Journal) -> None:
         bucket.write_pages({latest_path(entry.target): page_text(entry)})
         newest = [*(one for one in newest if one.target != entry.target), entry]
         bucket.write_pages(view_pages(NIGHTLY, newest) | view_page(NIGHTLY, newest))
-    bucket.write_pages(root_page(commits, newest))
+    bucket.write_pages(root_page(commits, newest, read_sites(bucket)))
+    if journal.rebuilds == "":
+        bucket.remove(f"{wheel_path(entry)}{BUNDLE}")
     bucket.remove(JOURNAL)
 
 
@@ -228,7 +253,7 @@ def note_missing(bucket: Bucket, row: Row) -> None:
         page = read_commit_page(bucket, path, Day).with_row(row)
         commits = read_commit_page(bucket, COMMITS, Commits).with_row(row)
         bucket.write_pages({path: page_text(page), COMMITS: page_text(commits)})
-        bucket.write_pages(root_page(commits, read_entries(bucket, NIGHTLY)))
+        bucket.write_pages(root_page(commits, read_entries(bucket, NIGHTLY), read_sites(bucket)))
 
 
 def wheel_before(bucket: Bucket, entry: Entry) -> Wheel | None:

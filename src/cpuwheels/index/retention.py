@@ -14,6 +14,7 @@ from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, newest_rows, read_commit_page, read_entries
 from cpuwheels.index.removal import remove_files
 from cpuwheels.index.simple_pages import page_text, view_pages
+from cpuwheels.index.sites import read_sites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -81,7 +82,9 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
             emptied.add(day)
     left = [day for day in read_commit_page(bucket, COMMITS, Commits).days if day not in emptied]
     commits = Commits(newest=newest_rows(bucket, left, days), days=tuple(left))
-    bucket.write_pages({COMMITS: page_text(commits)} | root_page(commits, read_entries(bucket, NIGHTLY)))
+    bucket.write_pages(
+        {COMMITS: page_text(commits)} | root_page(commits, read_entries(bucket, NIGHTLY), read_sites(bucket))
+    )
     for day, page in days.items():
         if day in emptied:
             bucket.remove(day_path(day))

@@ -15,7 +15,7 @@ from pydantic.alias_generators import to_camel
 
 from cpuwheels.config.package_urls import pypi
 from cpuwheels.core.errors import MalformedDataError, ProvenanceError
-from cpuwheels.core.models import Commit, Sha256  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.core.models import Commit, Moment, Sha256  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.core.parse import parse_json
 from cpuwheels.pipeline.in_toto import Digests, ResourceDescriptor, Statement, Subject, Uri
 
@@ -43,7 +43,6 @@ LARGEST = 4 << 20
 
 _SLSA_VERSION = "1.2"
 _MOST_MEMBERS = 50
-_Moment = Annotated[str, StringConstraints(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")]
 _Line = Annotated[str, StringConstraints(max_length=1200)]
 
 
@@ -113,7 +112,7 @@ class Summary(_Part):
     """The predicate: SLSA's verification summary, with one extension field."""
 
     verifier: Verifier
-    time_verified: _Moment
+    time_verified: Moment
     resource_uri: Uri
     policy: Policy
     input_attestations: tuple[Attestation, ...] = ()

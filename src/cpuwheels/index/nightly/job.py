@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_host
+from cpuwheels.core.budget import Budget
 from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import free_bytes, make_folders, storage_errors
 from cpuwheels.core.step_limits import finish_by
@@ -19,7 +20,7 @@ from cpuwheels.index.entry import stamp
 from cpuwheels.index.nightly.builder import WheelBuilder
 from cpuwheels.index.nightly.plan import plan_jobs
 from cpuwheels.index.nightly.publisher import WheelPublisher
-from cpuwheels.index.nightly.queue import Budget, run_jobs
+from cpuwheels.index.nightly.queue import run_jobs
 from cpuwheels.index.nightly.ready import READY, ready_folder
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
 from cpuwheels.index.nightly.turns import take_turn, whose_turn

@@ -22,6 +22,7 @@ from cpuwheels.index.nightly.summary import Outcome
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cpuwheels.core.budget import Budget
     from cpuwheels.core.console import Reporter
     from cpuwheels.index.nightly.plan import Job
 
@@ -63,31 +64,6 @@ class Maker(Protocol):
 
     def keep(self, job: Job, error: CpuwheelsError) -> str:
         """Put the files of a wheel that was not published into a folder, and return it."""
-
-
-@dataclass(frozen=True)
-class Budget:
-    """What a run may use.
-
-    Attributes:
-        deadline: Monotonic time after which no job is begun; None for no limit.
-        keep_free: Bytes that have to be free on the disk for a job to be begun.
-        free: Returns the bytes that are free.
-        now: Returns the monotonic time.
-    """
-
-    deadline: float | None
-    keep_free: int
-    free: Callable[[], int]
-    now: Callable[[], float] = time.monotonic
-
-    def spent(self) -> str:
-        """Return why no further job may be begun; nothing if one may."""
-        if self.deadline is not None and self.now() >= self.deadline:
-            return "the time is up"
-        if self.free() < self.keep_free:
-            return "too little of the disk is free"
-        return ""
 
 
 def run_jobs(

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, ValidationError
 
 from cpuwheels.core.filesystem import storage_errors, write_atomic
-from cpuwheels.core.models import Strict
+from cpuwheels.core.models import Moment, Strict
 from cpuwheels.core.plain_file import read_plain
-from cpuwheels.index.entry import Moment, Target, stamp
+from cpuwheels.index.entry import Target, stamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

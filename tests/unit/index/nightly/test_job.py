@@ -16,13 +16,13 @@ import pytest
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions, NightlyOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.core.budget import Budget
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import StoreError, UnknownTargetError, UsageError
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly import job as module
 from cpuwheels.index.nightly.job import run_nightly
 from cpuwheels.index.nightly.plan import Job
-from cpuwheels.index.nightly.queue import Budget
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
 from cpuwheels.index.nightly.turns import FILE, take_turn
 from cpuwheels.index.publish import publish

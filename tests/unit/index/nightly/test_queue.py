@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 from rich.console import Console
 
+from cpuwheels.core.budget import Budget
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import (
     CompileError,
@@ -21,7 +22,7 @@ from cpuwheels.core.errors import (
     UnsuitableSourceError,
 )
 from cpuwheels.index.nightly.plan import Job, plan_jobs
-from cpuwheels.index.nightly.queue import PAUSE_SECONDS, Budget, Made, run_jobs
+from cpuwheels.index.nightly.queue import PAUSE_SECONDS, Made, run_jobs
 from cpuwheels.index.nightly.summary import Outcome, State, Summary, outcome_table, worst
 
 A, B = "a" * 40, "b" * 40
