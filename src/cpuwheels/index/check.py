@@ -140,10 +140,10 @@ def _faults(bucket: Bucket, names: Iterable[str]) -> list[Fault]:
     known = {wheel_path(one): one for view, of in views.items() if view != NIGHTLY for one in of}.values()
     days = {name: bucket.read(name) for name in sorted(names) if name.startswith(DAYS)}
     pages, commits = _commit_pages([*rows_of(known), *_missing_rows(days)])
-    faults += _page_faults(
-        bucket, pages | (root_page(commits, views.get(NIGHTLY, []), read_sites(bucket)) if commits.newest else {})
-    )
-    if SITES in names and read_sites(bucket) is None:
+    sites = read_sites(bucket)
+    root = root_page(commits, views.get(NIGHTLY, []), sites) if commits.newest else {}
+    faults += _page_faults(bucket, pages | root)
+    if sites is None and SITES in names:
         faults.append(Fault(f"{SITES} is damaged", Remedy.COLLECT))
     faults += [Fault(f"{name} lists no wheel that is there", Remedy.REPAIR, name) for name in days if name not in pages]
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})

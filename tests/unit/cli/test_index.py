@@ -13,8 +13,11 @@ from cpuwheels.attestation.sign import Signing
 from cpuwheels.cli import main
 from cpuwheels.config.options import NightlyOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import NightlyError, PostponedError, PublishError, UsageError
+from cpuwheels.core.errors import MatrixError, NightlyError, PostponedError, PublishError, UsageError
+from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, State, Summary
+from cpuwheels.index.rebuilders.collect import listed_wheels
+from rebuilder_sites import MADE_UP, Rebuilder, rebuilders_file, serving
 
 A, B = "a" * 40, "b" * 40
 
@@ -219,3 +222,34 @@ def test_an_index_is_served_where_it_is_asked_for(
     assert run(tmp_path, project_root, "serve-index", "--index", str(tmp_path / "a" / ".." / "b"), "--port", "0") == 0
     assert asked == [(tmp_path / "dist" / "index", 8000), (tmp_path / "b", 0)]
     assert capsys.readouterr().out == "http://127.0.0.1:1/\n" * 2
+
+
+def test_rebuilders_are_asked_checked_and_required(
+    tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run(tmp_path, project_root, "publish", str(wheel(tmp_path)))
+    (published,) = listed_wheels(Folder(tmp_path / "dist" / "index")).values()
+    one, two, liar = (Rebuilder(name, tmp_path / name) for name in ("one", "two", "liar"))
+    for each in (one, two, liar):
+        each.state(published, MADE_UP if each is liar else "")
+    with serving(one.root) as one.url, serving(two.root) as two.url, serving(liar.root) as liar.url:
+        file = str(rebuilders_file(tmp_path / "r.yaml", one, two, liar))
+        assert run(tmp_path, project_root, "collect-rebuilds", "--rebuilders", file) == 0
+    words = f"2 of 3 rebuilders agree; liar differs (sha256 {MADE_UP[:16]}…)"
+    out = capsys.readouterr().out
+    assert f"{published.filename}: {words}" in out
+    assert "the pages of 1 wheel changed" in out
+    # The sites are gone meanwhile.
+    check = ["check-index", "--rebuilders", file]
+    assert run(tmp_path, project_root, *check) == 0
+    out = capsys.readouterr().out
+    assert f"{published.filename}: {words}" in out
+    assert "nothing is wrong" in out
+    assert run(tmp_path, project_root, *check, "--require-rebuilders", "2") == 0
+    assert run(tmp_path, project_root, *check, "--require-rebuilders", "3") == PublishError.exit_code
+    err = capsys.readouterr().err
+    assert f"{words}; 3 have to agree" in err
+    assert "ask those who differ" in err
+    assert run(tmp_path, project_root, "check-index") == 0
+    gone = ["check-index", "--rebuilders", str(tmp_path / "gone.yaml")]
+    assert run(tmp_path, project_root, *gone) == MatrixError.exit_code

@@ -12,6 +12,8 @@ import pytest
 from cpuwheels.cli.main import main
 from cpuwheels.cli.provenance import require_libraries
 from cpuwheels.core.errors import ProvenanceError, UsageError
+from index_entries import entry
+from rebuilder_sites import Rebuilder
 from recorded_wheel import write_build
 
 
@@ -48,6 +50,13 @@ def test_from_a_key_to_what_the_wheel_was_built_from(tmp_path: Path, capsys: pyt
         (["publish", "a.whl", "--identity", "me"], "give --identity and --issuer together"),
         (["nightly", "--build", "--key", "a"], "what builds signs nothing"),
         (["nightly", "--keyless"], "what builds signs nothing"),
+        (["rebuild"], "either a WHEEL is rebuilt, or what is new"),
+        (["rebuild", "a.whl", "--newest", "3"], "either a WHEEL is rebuilt, or what is new"),
+        (["rebuild", "a.whl", "--again"], "there is a WHEEL"),
+        (["rebuild", "a.whl", "--site", "s"], "there is a WHEEL"),
+        (["rebuild", "--newest", "3"], "nothing says where what is new is"),
+        (["rebuild", "--newest", "3", "--index", "https://a.org", "--out", "o"], "each rebuild has its folder"),
+        (["check-index", "--require-rebuilders", "2"], "nothing says whose statements count"),
     ],
 )
 def test_options_that_mean_nothing(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -77,3 +86,12 @@ def test_neither_a_build_nor_an_index_imports_what_signs() -> None:
 def test_the_extra_and_the_group_of_the_tests_are_the_same(project_root: Path) -> None:
     found = tomllib.loads((project_root / "pyproject.toml").read_text())
     assert found["project"]["optional-dependencies"]["signing"] == found["dependency-groups"]["signing"]
+
+
+def test_all_statements_of_a_rebuilder_are_signed_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one = Rebuilder("one", tmp_path / "one")
+    folder = one.state(entry(), signed=False)
+    assert run("sign", one.root / "rebuilds.json", "--key", one.key) == 0
+    assert capsys.readouterr().out.strip() == str(folder / f"{entry().filename}.rebuild.intoto.jsonl")
+    assert run("sign", one.root / "rebuilds.json", "--key", one.key) == 0
+    assert capsys.readouterr().out == ""

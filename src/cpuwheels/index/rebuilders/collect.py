@@ -160,14 +160,14 @@ def _sites(
     now: datetime,
 ) -> tuple[Site, ...]:
     before = read_sites(bucket)
-    reached = {one.url: one.reached for one in before.sites} if before else {}
+    reached = {one.name: one.reached for one in before.sites} if before else {}
     findings = [one for entry in entries if entry.rebuilds for one in entry.rebuilds.findings]
     return tuple(
         Site(
             name=one.name,
             url=one.url,
             keys=tuple(key.keyid for key in one.keys),
-            reached=stamp(now) if answers[one.name].reached else reached.get(one.url),
+            reached=stamp(now) if answers[one.name].reached else reached.get(one.name),
             fault=answers[one.name].fault,
             refused=tuple(answers[one.name].refused[:_SHOWN]),
             agrees=sum(found.name == one.name and found.state == "reproduced" for found in findings),

@@ -117,7 +117,8 @@ def _ask(
         try:
             line = _get(f"{address}/{quote(name)}", LARGEST_ENVELOPE, patience)
             left -= len(line)
-            answer.statements.setdefault(one.sha256, []).append(_counted(line, one, rebuilder, entries, now))
+            counted = _counted(line, one, rebuilder, entries, now)
+            answer.statements.setdefault(one.sha256, []).append(counted)
         except HttpFaultError as error:
             answer.refused.append(_line(f"{name}: {error}"))
             if error.passing:  # it is too slow, and so may the next be

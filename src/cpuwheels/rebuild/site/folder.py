@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from contextlib import contextmanager
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from filelock import FileLock, Timeout
@@ -57,13 +58,16 @@ class SiteFolder:
         return next((one.attempts for one in self.listing.failed if one.sha256 == sha256), 0)
 
     def place(self, sha256: str, moment: str) -> Path:
-        """Return the folder of a rebuild that begins.
+        """Return the folder of a rebuild that begins: one that is not there, as what is there stays.
 
         Args:
             sha256: Digest of the wheel.
             moment: When: ISO 8601, UTC.
         """
-        return self.root / FOLDER / sha256 / moment.replace("-", "").replace(":", "")
+        began = datetime.fromisoformat(moment)
+        while (folder := self.root / FOLDER / sha256 / began.strftime("%Y%m%dT%H%M%SZ")).exists():
+            began += timedelta(seconds=1)
+        return folder
 
     def list_rebuild(self, folder: Path) -> None:
         """List a rebuild that has come to its end.
