@@ -18,23 +18,35 @@ import pytest
 
 from cpuwheels.attestation.envelope import verify_envelope
 from cpuwheels.attestation.keys import make_key, public_key
+from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import (
     DownloadError,
     MirrorError,
     NotReproducedError,
+    PostponedError,
     ProvenanceError,
+    PublishError,
     RebuildError,
     StoppedError,
 )
 from cpuwheels.core.store import Store
+from cpuwheels.index.agreement import agreement_words
+from cpuwheels.index.bucket import Folder
+from cpuwheels.index.layout import BUNDLE, SITES
+from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.index.rebuilders.collect import listed_wheels
+from cpuwheels.index.sites import Sites
 from cpuwheels.pipeline.slsa import SUFFIX as PROVENANCE
 from cpuwheels.pipeline.variation.machine import FROM_COPY, LAUNCH, NOTHING
 from cpuwheels.rebuild.members import Compared
 from cpuwheels.rebuild.session import DIFFERENCES, REBUILT
+from cpuwheels.rebuild.site.folder import open_site
+from cpuwheels.rebuild.site.listing import LIST, Listing
 from cpuwheels.rebuild.statement import SIGNED_SUFFIX, SUFFIX, RebuildStatement, check_rebuild
 from cpuwheels.wheel.dist_info import content_digest
 from layout import ROOT
+from rebuilder_sites import MADE_UP, Rebuilder, quiet, rebuilders_file, serving
 from tiny_project import commit_all, make_repository, make_sdist
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the network is closed as on Linux")]
@@ -63,6 +75,11 @@ class Publisher:
     @property
     def statement(self) -> Path:
         return self.wheel.with_name(f"{self.wheel.name}{PROVENANCE}")
+
+    @property
+    def index(self) -> Path:
+        """An index that has the wheel."""
+        return self.root.parent / "index"
 
 
 @dataclass(frozen=True)
@@ -123,7 +140,8 @@ def publisher(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Publishe
     for name, value in {**values, "REPOSITORY": repository, "COMMIT": commit}.items():
         text = text.replace(f"@{name}@", str(value))
     pin = f"    wheels: [{{python: cp311, machine: x86_64, sha256: {TORCH}}}]\n    alternates:"
-    (root / "matrix.yaml").write_text(text.replace("    alternates:", pin, 1))
+    room = "\nnightly:\n  keep_free: 1G\n"
+    (root / "matrix.yaml").write_text(text.replace("    alternates:", pin, 1) + room)
     commit_all(root, "a version of cpuwheels")
     dist = base / "dist"
     command = [sys.executable, FROM_COPY, root / "src", "--root", root, "--cache", cache, "--dist", dist]
@@ -134,6 +152,7 @@ def publisher(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Publishe
     (base / "published").mkdir()
     for path in (built, built.with_name(f"{built.name}{PROVENANCE}")):
         shutil.copy(path, base / "published")
+    publish_wheel(Folder(base / "index"), built, load_matrix(root / "matrix.yaml"), nightly=True)
     return Publisher(root, inputs, base / "published" / built.name, cache)
 
 
@@ -387,3 +406,200 @@ def test_a_mirror_is_made_once_and_mended(publisher: Publisher, mirror: Path, st
     assert [one["name"] for one in manifest["wheels"]] == [publisher.wheel.name]
     assert {one["kind"] for one in manifest["clones"]} == {"onednn", "cpuwheels"}
     assert f"`{publisher.wheel.name}`" in (mirror / "README.md").read_text()
+
+
+@dataclass(frozen=True)
+class Rebuilders:
+    """Two who rebuilt what is new in an index, each at another place with a key of its own, and one who builds nothing.
+
+    Attributes:
+        honest: The two.
+        liar: The other.
+        sites: The folder that has all their sites.
+    """
+
+    honest: tuple[Rebuilder, Rebuilder]
+    liar: Rebuilder
+    sites: Path
+
+    @property
+    def all(self) -> tuple[Rebuilder, ...]:
+        return (*self.honest, self.liar)
+
+
+def new_wheels(address: str, who: Rebuilder, *more: str | Path) -> list[str | Path]:
+    name = f"https://{who.name}.example.org"
+    given: list[str | Path] = ["rebuild", "--index", address, "--newest", "20", "--site", who.root]
+    return [*given, "--key", who.key, "--rebuilder", name, *more]
+
+
+@pytest.fixture(scope="module")
+def rebuilders(publisher: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Rebuilders:
+    base = tmp_path_factory.mktemp("rebuilders")
+    found = [Rebuilder(name, base / "sites" / name) for name in ("one", "two", "liar")]
+    with serving(publisher.index) as address:
+        for number, who in enumerate(found[:2]):
+            stranger = Stranger(base / f"place {number}", publisher.root)
+            Store(publisher.cache).share(["downloads"], stranger.base / "cache")
+            plan = NOTHING | {"user": 4321 + number, "group": 4321, "hostname": who.name}
+            (base / f"{number}.json").write_text(json.dumps(plan))
+            launch = base / f"{number}.json" if works("unshare", "--user", "--uts", "true") else None
+            env = {"TZ": ("Pacific/Kiritimati", "America/Lima")[number]}
+            done = stranger.run(*new_wheels(address, who), umask=(0o022, 0o077)[number], env=env, launch=launch)
+            assert done.returncode == 0, done.stderr
+            assert "upstream's extension modules" in done.stderr  # compiled, not found
+            assert done.stdout.strip() == str(who.root)
+            # Nothing is done twice.
+            done = stranger.run(*new_wheels(address, who))
+            assert done.returncode == 0, done.stderr
+            assert "upstream's extension modules" not in done.stderr
+            assert " there " in done.stderr
+    return Rebuilders((found[0], found[1]), found[2], base / "sites")
+
+
+def rebuilds(who: Rebuilder) -> Listing:
+    return Listing.model_validate_json((who.root / LIST).read_bytes())
+
+
+def test_what_is_new_is_rebuilt_signed_and_listed(publisher: Publisher, rebuilders: Rebuilders) -> None:
+    for who in rebuilders.honest:
+        (found,) = rebuilds(who).rebuilds
+        sha256 = file_digest(publisher.wheel)
+        assert (found.wheel, found.sha256, found.rebuilt) == (publisher.wheel.name, sha256, sha256)
+        folder = who.root / found.folder
+        names = {f"{found.wheel}{suffix}" for suffix in (SUFFIX, SIGNED_SUFFIX)}
+        assert {path.name for path in folder.iterdir()} == {*names, "report.html"}
+        payload, key = verify_envelope((folder / f"{found.wheel}{SIGNED_SUFFIX}").read_bytes(), who.known.keys, "")
+        assert key == who.keyid
+        statement = check_rebuild(payload, found.wheel, sha256, "")
+        assert statement.predicate.verifier.id == f"https://{who.name}.example.org"
+    first, second = (rebuilds(who).rebuilds[0].envelope for who in rebuilders.honest)
+    assert first != second
+
+
+@pytest.fixture
+def index(publisher: Publisher, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(publisher.index, tmp_path / "index"))
+
+
+def collect(stranger: Stranger, index: Path, rebuilders: Rebuilders, *, without: str = "") -> tuple[str, Path]:
+    """Ask the rebuilders, one of which may not be there, and return what is printed and who was asked."""
+    with serving(rebuilders.sites) as address:
+        for who in rebuilders.all:
+            who.url = "http://127.0.0.1:9" if who.name == without else f"{address}/{who.name}/site"
+        file = rebuilders_file(stranger.base.parent / "rebuilders.yaml", *rebuilders.all)
+        done = stranger.run("collect-rebuilds", "--index", index, "--rebuilders", file)
+    assert done.returncode == 0, done.stderr
+    return done.stdout + done.stderr, file
+
+
+def words_of(index: Path) -> str:
+    (published,) = listed_wheels(Folder(index)).values()
+    assert published.rebuilds
+    return agreement_words(published.rebuilds)
+
+
+def test_two_agree_and_the_liar_is_named(
+    publisher: Publisher, stranger: Stranger, rebuilders: Rebuilders, index: Path
+) -> None:
+    stranger.base.mkdir(exist_ok=True)
+    (published,) = listed_wheels(Folder(index)).values()
+    rebuilders.liar.state(published, MADE_UP)
+    told, file = collect(stranger, index, rebuilders, without="two")
+    assert "two: not reachable" in told
+    assert words_of(index) == f"1 of 3 rebuilders agree; liar differs (sha256 {MADE_UP[:16]}…); not yet: two"
+    told, _ = collect(stranger, index, rebuilders)
+    words = f"2 of 3 rebuilders agree; liar differs (sha256 {MADE_UP[:16]}…)"
+    assert f"{publisher.wheel.name}: {words}" in told
+    page = (index / "nightly/index.html").read_text()
+    assert words in page
+    assert MADE_UP in page
+    assert "2/3 rebuilt" in (index / "index.html").read_text()
+    check = ("check-index", "--index", index, "--rebuilders", file)
+    done = stranger.run(*check, "--require-rebuilders", "2")
+    assert done.returncode == 0, done.stderr
+    assert words in done.stdout
+    assert "nothing is wrong" in done.stdout
+    refused(stranger.run(*check, "--require-rebuilders", "3"), PublishError.exit_code, "3 have to agree")
+    # A statement in the index that is tampered with, with pages that fit, and one that is taken out.
+    (bundle,) = index.glob(f"files/*/*{BUNDLE}")
+    content = bundle.read_bytes()
+    for other in (content.replace(b'"sig":"', b'"sig":"00', 1), b"".join(content.splitlines(keepends=True)[1:])):
+        bundle.write_bytes(other)
+        refused(stranger.run(*check), PublishError.exit_code, "has other bytes than its pages say")
+        collect(stranger, index, rebuilders)
+        assert bundle.read_bytes() == content
+    # The sites are gone: what was taken stays.
+    empty = Rebuilders(rebuilders.honest, rebuilders.liar, stranger.base / "nothing")
+    told, file = collect(stranger, index, empty)
+    assert told.count("not reachable: HTTP status 404") == 3
+    assert words_of(index) == words
+    assert stranger.run(*check).returncode == 0
+    sites = Sites.model_validate_json((index / SITES).read_bytes()).sites
+    assert [(one.fault, bool(one.reached)) for one in sites] == [("HTTP status 404", True)] * 3
+
+
+def test_a_liar_who_builds_nothing_gains_nothing(
+    stranger: Stranger, rebuilders: Rebuilders, index: Path, tmp_path: Path
+) -> None:
+    """PASSED of other bytes listed as if of these, the statement of another, and one that was changed."""
+    stranger.base.mkdir(exist_ok=True)
+    (published,) = listed_wheels(Folder(index)).values()
+    older = published.model_copy(update={"sha256": MADE_UP})
+    one, two = rebuilders.honest
+    for case in ("older bytes", "another's", "changed"):
+        liar = Rebuilder("liar", tmp_path / case / "liar")
+        for who in (one, two):
+            shutil.copytree(who.root, tmp_path / case / who.name / "site")
+        if case == "older bytes":
+            liar.state(older)
+            path = liar.root / LIST
+            path.write_text(path.read_text().replace(f'"sha256": "{MADE_UP}"', f'"sha256": "{published.sha256}"'))
+            why = "it is about"
+        elif case == "another's":
+            shutil.copytree(one.root, liar.root)
+            why = "the signature does not verify"
+        else:
+            liar.state(published, MADE_UP)
+            for path in liar.root.rglob(f"*{SIGNED_SUFFIX}"):
+                data = json.loads(path.read_text())
+                honest = next(one.root.rglob(f"*{SIGNED_SUFFIX}"))
+                path.write_text(json.dumps(data | {"payload": json.loads(honest.read_text())["payload"]}) + "\n")
+            with open_site(liar.root, quiet()):
+                pass  # listed with the digest that it has now
+            why = "the signature does not verify"
+        told, file = collect(stranger, index, Rebuilders((one, two), liar, tmp_path / case))
+        assert words_of(index) == "2 of 3 rebuilders agree; not yet: liar", case
+        assert "liar: does not count" in told
+        assert why in " ".join(told.split())
+        done = stranger.run("check-index", "--index", index, "--rebuilders", file)
+        assert done.returncode == 0, done.stderr
+
+
+def test_who_differs_says_so_and_goes_on(publisher: Publisher, stranger: Stranger, copy: Path, tmp_path: Path) -> None:
+    """An index with a wheel that has more in it than its source gives, and one that cannot be rebuilt."""
+    slip_in(copy, "vllm/__init__.py", b"import evil\n")
+    index = Path(shutil.copytree(publisher.index, tmp_path / "index"))
+    (published,) = listed_wheels(Folder(index)).values()
+    folder = index / "files" / published.sha256[:16]
+    for name in (copy.name, f"{copy.name}{PROVENANCE}"):
+        shutil.copyfile(copy.with_name(name), folder / name)
+    text = (index / "commits.json").read_text().replace(published.sha256, file_digest(copy))
+    data = json.loads(text)
+    bad = json.loads(text.replace(file_digest(copy), "6" * 64))["newest"][0]
+    bad["made"] = "2999-01-01T00:00:00Z"
+    data["newest"].insert(0, bad)
+    (index / "commits.json").write_text(json.dumps(data))
+    who = Rebuilder("one", tmp_path / "one")
+    with serving(index) as address:
+        done = stranger.run(*new_wheels(address, who))
+        refused(done, NotReproducedError.exit_code, "1 wheel came out with other bytes")
+        (found,) = rebuilds(who).rebuilds
+        assert (found.result, found.rebuilt) == ("differs", file_digest(publisher.wheel))
+        (failed,) = rebuilds(who).failed
+        assert (failed.sha256, failed.attempts) == ("6" * 64, 1)
+        assert (who.root / found.folder / "report.html").is_file()
+        assert (who.root / found.folder / REBUILT / copy.name).is_file()
+        with open_site(who.root, quiet()):
+            done = stranger.run(*new_wheels(address, who))
+            refused(done, PostponedError.exit_code, "another run rebuilds into this folder")

@@ -24,9 +24,11 @@ class Finding(Strict):
     """What one rebuilder says of a wheel."""
 
     name: RebuilderName
+    """As the index's keeper calls it."""
     keyid: KeyId
     """Of the key that signed it."""
     state: Verdict
+    """Whether it got the same bytes."""
     rebuilt: Sha256
     """Digest of the wheel that came out there."""
     moment: Moment
@@ -41,6 +43,7 @@ class Agreement(Strict):
     """What all known rebuilders say of a wheel."""
 
     findings: tuple[Finding, ...] = Field(default=(), max_length=MOST)
+    """Of those who rebuilt it."""
     silent: tuple[RebuilderName, ...] = Field(default=(), max_length=MOST)
     """Rebuilders from which there is no statement that counts."""
     statements: Sha256 | None = None

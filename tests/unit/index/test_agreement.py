@@ -28,9 +28,10 @@ def agreement(same: str = "", other: str = "", third: str = "", silent: str = ""
         (agreement("a b"), "2 of 2 rebuilders agree"),
         (agreement("a b", "c"), f"2 of 3 rebuilders agree; c differs (sha256 {OTHER[:16]}…)"),
         (
-            agreement("a", "b c", "d", "e f"),
-            f"1 of 6 rebuilders agree; b, c differ (sha256 {OTHER[:16]}…); d differs (sha256 {THIRD[:16]}…); not yet: e, f",
+            agreement("a", "b c", "d"),
+            f"1 of 4 rebuilders agree; b, c differ (sha256 {OTHER[:16]}…); d differs (sha256 {THIRD[:16]}…)",
         ),
+        (agreement("a", silent="b c"), "1 of 3 rebuilders agree; not yet: b, c"),
         (agreement(silent="a"), "0 of 1 rebuilder agrees; not yet: a"),
         (agreement(), "0 of 0 rebuilders agree"),
     ],

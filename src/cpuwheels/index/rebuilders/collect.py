@@ -182,6 +182,7 @@ def _tell(name: str, answer: SiteAnswer, reporter: Reporter) -> None:
     if answer.fault:
         what = "not read to its end" if answer.reached else "not reachable"
         reporter.announce(f"{name}: {what}: {answer.fault}")
-    reporter.info(f"{name}: {new} new {'statement' if new == 1 else 'statements'}")
+    if answer.reached:
+        reporter.info(f"{name}: {new} new {'statement' if new == 1 else 'statements'}")
     for refused in answer.refused[:_SHOWN]:
         reporter.announce(f"{name}: does not count: {refused}")

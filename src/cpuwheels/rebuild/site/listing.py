@@ -60,7 +60,7 @@ class FailedRebuild(_Part):
 
 
 class Listing(_Part):
-    """``rebuilds.json``."""
+    """What a rebuilder has rebuilt, and what it could not; nothing in it counts without the signed statements."""
 
     format: Literal[1] = 1
     rebuilds: tuple[ListedRebuild, ...] = ()
