@@ -27,6 +27,7 @@ from hypothesis import strategies as st
 
 from bad_tars import deb_bytes, entry, folder, hard_link, link, pax, tar_bytes
 from bad_zips import Member, good, write_zip
+from cpuwheels.attestation.keys import key_of
 from cpuwheels.audit.licences import NOTE, licence_faults
 from cpuwheels.audit.unwind_table import read_functions
 from cpuwheels.bisect.git_log import replayed
@@ -58,11 +59,14 @@ from cpuwheels.index.bucket import Folder
 from cpuwheels.index.lock import lock_beside
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import read_entries
+from cpuwheels.index.rebuilders.known import KnownRebuilder
+from cpuwheels.index.rebuilders.statements import read_kept
 from cpuwheels.index.wheel_file import read_wheel
 from cpuwheels.kernels.manifest import FILE
 from cpuwheels.kernels.memory.ledger import read_records
 from cpuwheels.pipeline.provenance import read_note
 from cpuwheels.pipeline.reuse.donor import read_manifest
+from cpuwheels.rebuild.site.listing import read_listing
 from cpuwheels.source.upstream_pins import read_pins
 from cpuwheels.wheel.core_metadata import read_entry_points, read_project
 from elf_writer import Elf
@@ -75,6 +79,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from hypothesis.strategies import DrawFn
+
+KEY = b"""-----BEGIN PUBLIC KEY-----
+MCowBQYDK2VwAyEA11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=
+-----END PUBLIC KEY-----
+"""
+"""Of the first test in RFC 8032."""
+
+KNOWN = KnownRebuilder("one", "https://one.example.org", (key_of(KEY, "here"),))
 
 EXAMPLES = int(os.environ.get("READERS_FUZZ_EXAMPLES", "10000"))
 """Of each reader in the long test."""
@@ -227,6 +239,15 @@ def as_deb(data: bytes) -> bytes:
 
 
 DOCUMENT = (MalformedDataError,)
+
+
+def read_statements(data: bytes, here: Path) -> None:
+    """Read the file of an index; one of its lines may be signed by somebody who is known."""
+    counted, refused = read_kept(data, [KNOWN], index_entry(), str(here))
+    assert not counted
+    assert len(refused) == len(data.splitlines())
+
+
 READERS: dict[str, Reader] = {
     "json": Reader(lambda data, _: parse_json(data, "here"), DOCUMENT, texts("json")),
     "toml": Reader(lambda data, _: parse_toml(data, "here"), DOCUMENT, texts("toml")),
@@ -260,6 +281,8 @@ READERS: dict[str, Reader] = {
     "lock": Reader(read_lock, (PublishError,), texts("lock")),
     "ledger": Reader(lambda data, here: read_records(written(data, here / "jobs.jsonl")), (), texts("ledger")),
     "bisection": Reader(lambda data, here: replayed(written(data, here / "log")), (BisectError,), texts("bisection")),
+    "rebuilds": Reader(lambda data, _: read_listing(data, "here"), (MalformedDataError,), texts("rebuilds")),
+    "statements of rebuilders": Reader(read_statements, (), texts("statements-of-rebuilders")),
     "index": Reader(read_index_of_wheels, (), (*texts("journal"), *texts("page-json"))),
 }
 

@@ -78,7 +78,7 @@ def read_statement(
     Raises:
         ProvenanceError: None of them signed it, it is about something else, or whoever signed it published the wheel.
     """
-    if not line.endswith(b"\n") or line.count(b"\n") != 1:
+    if not line.endswith(b"\n") or len(line.splitlines()) != 1:
         raise _uncounted("it is not one line", where)
     owners = {key.keyid: one for one in rebuilders for key in one.keys}
     payload, keyid = verify_envelope(line, [key for one in rebuilders for key in one.keys], where)

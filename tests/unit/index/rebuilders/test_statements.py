@@ -100,7 +100,7 @@ def test_several_signatures_or_lines_are_not_counted(one: Rebuilder, two: Rebuil
     for known in ([one], [two], [one, two]):
         with pytest.raises(ProvenanceError, match="several signatures"):
             read(both, *known)
-    for content in (line(one) * 2, line(one)[:-1], b"\n" + line(one)):
+    for content in (line(one) * 2, line(one)[:-1], b"\n" + line(one), line(one).replace(b"{", b"{\r", 1)):
         with pytest.raises(ProvenanceError, match="not one line"):
             read(content, one)
 
