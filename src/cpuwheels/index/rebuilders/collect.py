@@ -66,12 +66,15 @@ def collect(bucket: Bucket, rebuilders: Sequence[KnownRebuilder], reporter: Repo
     """
     entries = listed_wheels(bucket)
     kept = {sha256: _kept(bucket, entry, rebuilders) for sha256, entry in entries.items()}
-    known = {one.digest for statements in kept.values() for one in statements}
+    known: dict[str, set[str]] = {one.name: set() for one in rebuilders}
+    for one in (one for statements in kept.values() for one in statements):
+        known[one.rebuilder].add(one.digest)
     answers: dict[str, SiteAnswer] = {}
-    for one in rebuilders:
-        with reporter.stage("rebuilder", f"{one.name}: {one.url}"):
-            answers[one.name] = ask_site(one, entries, known, now)
-            _tell(one.name, answers[one.name], reporter)
+    for rebuilder in rebuilders:
+        name = rebuilder.name
+        with reporter.stage("rebuilder", f"{name}: {rebuilder.url}"):
+            answers[name] = ask_site(rebuilder, entries, known[name], now)
+            _tell(name, answers[name], reporter)
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
@@ -126,8 +129,9 @@ def _agreement(
         for one in statements
         if (found := before.get((one.rebuilder, one.statement.predicate.time_verified)))
     }
-    for answer in answers.values():
-        reports |= answer.reports
+    for one in statements:  # a site names no report for a statement of another's
+        if found := answers[one.rebuilder].reports.get(one.digest):
+            reports[one.digest] = found
     content = b"".join(one.line for one in statements)
     return agreement_of(statements, rebuilders, reports, hashlib.sha256(content).hexdigest() if content else None)
 

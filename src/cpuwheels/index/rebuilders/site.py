@@ -78,7 +78,7 @@ def ask_site(
     Args:
         rebuilder: Whose; only its own keys count there.
         entries: The wheels, by digest.
-        known: Digests of envelopes that are there already.
+        known: Digests of its envelopes that are there already.
         now: The time.
         patience: How long each answer is waited for.
         seconds: For all of them.

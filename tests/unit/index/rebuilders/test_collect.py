@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -192,6 +193,22 @@ def test_what_does_not_count_is_told(scene: Scene) -> None:
     (refused,) = next(one for one in found.sites.sites if one.name == "liar").refused
     assert "the signature does not verify" in refused
     assert "1 statement does not count" in scene.page("index.html")
+
+
+def test_a_copy_of_anothers_site_gains_nothing(scene: Scene) -> None:
+    """Neither a statement nor the link to the report, also when the statement is in the index already."""
+    scene.one.state(scene.newest)
+    scene.collect(scene.one)
+    page = scene.page("nightly/index.html")
+    shutil.copytree(scene.one.root, scene.liar.root, dirs_exist_ok=True)
+    text = io.StringIO()
+    scene.collect(scene.one, scene.liar, text=text)
+    assert "liar: does not count" in text.getvalue()
+    assert scene.words(scene.newest) == "1 of 2 rebuilders agree; not yet: liar"
+    assert scene.liar.url not in scene.page("nightly/index.html")
+    assert f"{scene.one.url}/rebuilds/" in page
+    assert f"{scene.one.url}/rebuilds/" in scene.page("nightly/index.html")
+    assert scene.faults() == []
 
 
 def forget(scene: Scene) -> None:
