@@ -1,4 +1,4 @@
-"""Commands of the wheel index: publish into it, fill it nightly, check it, serve it."""
+"""Commands of the wheel index: publish into it, fill it nightly, serve it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,7 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.provenance import (
-    SigningOptions,
-    TrustOptions,
-    require_libraries,
-    signing_of,
-    signing_options,
-    trust_of,
-    trust_options,
-)
+from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
 from cpuwheels.cli.ranges import TimeLimit
 from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
@@ -28,8 +20,6 @@ if TYPE_CHECKING:
     from cpuwheels.attestation.verify import Trust
     from cpuwheels.cli.folders import Folders
     from cpuwheels.config.paths import Paths
-    from cpuwheels.index.bucket import Bucket
-    from cpuwheels.index.check import Fault
 
 FOLDER = "index"
 """The index's folder below the output folder, if no other place is named."""
@@ -37,16 +27,16 @@ FOLDER = "index"
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Variable that names the file which GitHub Actions shows."""
 
-_SHOWN = 50
 _PATH = click.Path(path_type=Path)
-_INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
+INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
+"""Where the index is kept."""
 
 _ADDRESS = click.option("--address", help="URL at which users reach the index; locks then name wheels by their URLs.")
 
 
 @click.command()
 @click.argument("wheel", type=_PATH)
-@_INDEX
+@INDEX
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
@@ -233,88 +223,6 @@ def _refuse_bucket(index: str | None) -> None:
             where="--index",
             next_step="run nightly --build with the index's web address or without --index, then nightly --publish",
         )
-
-
-@click.command("check-index")
-@_INDEX
-@click.option("--repair", is_flag=True, help="Rewrite pages that do not match their wheels.")
-@click.option("--rebuilders", type=_PATH, metavar="FILE", help="Verify what these rebuilders say, and print it.")
-@click.option(
-    "--require-rebuilders",
-    "required",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Fail if fewer than N of them got the same bytes of a wheel, or as many got others.",
-)
-@click.pass_obj
-def check_index(
-    folders: Folders, index: str | None, repair: bool, rebuilders: Path | None, required: int | None
-) -> None:
-    """Verify everything in the index: links, digests, metadata, and what rebuilders say."""
-    from cpuwheels.core.errors import PublishError, UsageError
-    from cpuwheels.core.text import first_lines
-    from cpuwheels.index.address import open_bucket
-    from cpuwheels.index.check import Remedy, repair_index
-    from cpuwheels.index.check import check_index as check
-
-    if required is not None and rebuilders is None:
-        raise UsageError(
-            "nothing says whose statements count", where="--require-rebuilders", next_step="name --rebuilders FILE"
-        )
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
-    faults = repair_index(bucket) if repair else check(bucket)
-    if rebuilders is not None and not any(fault.remedy in {Remedy.PAGE, Remedy.FIRST} for fault in faults):
-        faults += _rebuilder_faults(bucket, rebuilders, required)
-    if faults:
-        raise PublishError(
-            f"the index has {len(faults)} fault{'s' if len(faults) > 1 else ''}",
-            where=bucket.name,
-            output="\n".join(first_lines([fault.what for fault in faults], _SHOWN)),
-            next_step="; ".join(dict.fromkeys(fault.remedy.value for fault in faults)),
-        )
-    print(f"{bucket.name}: nothing is wrong")
-
-
-def _rebuilder_faults(bucket: Bucket, file: Path, required: int | None) -> list[Fault]:
-    """Print what rebuilders say of each wheel, and return what is wrong about it."""
-    require_libraries()
-    from cpuwheels.core.text import first_lines
-    from cpuwheels.index.check import Fault, Remedy
-    from cpuwheels.index.rebuilders.check import require_agreement, verify_agreements
-    from cpuwheels.index.rebuilders.known import read_rebuilders
-
-    found = verify_agreements(bucket, read_rebuilders(file))
-    for line in first_lines([one.sentence for one in found], _SHOWN):
-        print(line)
-    faults = [Fault(what, Remedy.COLLECT) for one in found for what in one.faults]
-    if required is not None:
-        faults += [Fault(what, Remedy.REBUILDERS) for what in require_agreement(found, required)]
-    return faults
-
-
-@click.command("collect-rebuilds")
-@_INDEX
-@click.option("--rebuilders", type=_PATH, metavar="FILE", required=True, help="Whose statements count, by their keys.")
-@click.pass_obj
-def collect_rebuilds(folders: Folders, index: str | None, rebuilders: Path) -> None:
-    """Ask rebuilders' sites what they got, and show on the index's pages how many agree and who differs."""
-    require_libraries()
-    from datetime import UTC, datetime
-
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.index.address import open_bucket
-    from cpuwheels.index.agreement import agreement_words
-    from cpuwheels.index.rebuilders.collect import collect
-    from cpuwheels.index.rebuilders.known import read_rebuilders
-
-    known = read_rebuilders(rebuilders)
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
-    found = collect(bucket, known, Reporter("collect-rebuilds"), datetime.now(UTC))
-    for entry in found.changed:
-        words = "no rebuilder is known" if entry.rebuilds is None else agreement_words(entry.rebuilds)
-        print(f"{entry.filename}: {words}")
-    count = len(found.changed)
-    print(f"{bucket.name}: the pages of {count} {'wheel' if count == 1 else 'wheels'} changed")
 
 
 @click.command("serve-index")

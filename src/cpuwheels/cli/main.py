@@ -13,10 +13,11 @@ import click
 
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
+from cpuwheels.cli.check_index import check_index, collect_rebuilds
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
-from cpuwheels.cli.index import check_index, collect_rebuilds, nightly, publish, serve_index
+from cpuwheels.cli.index import nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
