@@ -12,13 +12,14 @@ from cpuwheels.core.models import Sha256, Strict
 from cpuwheels.core.text import printable
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.rebuild.contents import Kind, difference_lines, kind_of
-from cpuwheels.verification.reproducibility import ATTRIBUTES
+from cpuwheels.verification.wheel_members import attribute_differences, member_pairs, order_difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from cpuwheels.core.zip_archive import ZipReader
+    from cpuwheels.verification.wheel_members import MemberPair
 
 LIMITS = ArchiveLimits(members=50_000, size=2 << 30, member=1 << 30)
 """As for wheels that are published."""
@@ -71,32 +72,28 @@ def compare_members(published: Path, rebuilt: Path) -> Compared:
         OSError: One cannot be read.
     """
     with open_zip(published, limits=LIMITS) as left, open_zip(rebuilt, limits=LIMITS) as right:
-        names = list(dict.fromkeys([*left.infos, *right.infos]))
-        found = [one for name in names if (one := _member(name, left, right))]
+        pairs = list(member_pairs(left, right))
+        found = [_difference(pair, left, right) for pair in pairs if not pair.same]
         archive = list(_archive(published, rebuilt, left, right))
         if archive or not found:
             lines = archive or ["the same members, packed by another zlib or in another way"]
             found.append(MemberDifference(member="", where="both", kind="archive", lines=tuple(lines[:_KEPT])))
     members = sum(bool(one.member) for one in found)
-    return Compared(count=len(found), same=len(names) - members, differences=tuple(found[:_KEPT]))
+    return Compared(count=len(found), same=len(pairs) - members, differences=tuple(found[:_KEPT]))
 
 
-def _member(name: str, left: ZipReader, right: ZipReader) -> MemberDifference | None:
-    shown = printable(name)
-    for where, archive, other in (("published", left, right), ("rebuilt", right, left)):
-        if name in archive.infos and name not in other.infos:
-            size, digest = archive.infos[name].file_size, archive.digest(name).hex()
-            return MemberDifference(member=shown, where=where, kind="bytes", sizes=(size,), digests=(digest,))  # type: ignore[arg-type]
-    one, other_one = left.infos[name], right.infos[name]
-    digests = (left.digest(name).hex(), right.digest(name).hex())
-    if digests[0] == digests[1]:
-        return None
-    sizes = (one.file_size, other_one.file_size)
+def _difference(pair: MemberPair, left: ZipReader, right: ZipReader) -> MemberDifference:
+    there = [one for one in (pair.first, pair.second) if one is not None]
+    shown, sizes = printable(pair.name), tuple(one.info.file_size for one in there)
+    digests = tuple(one.sha256 for one in there)
+    if len(there) == 1:
+        where: Literal["published", "rebuilt"] = "published" if pair.first else "rebuilt"
+        return MemberDifference(member=shown, where=where, kind="bytes", sizes=sizes, digests=digests)
     kind: Kind = "bytes"
     lines = ["too large to be compared in detail"]
     if max(sizes) <= _READ:
-        contents = left.read(name, _READ), right.read(name, _READ)
-        kind = kind_of(name, *contents)
+        contents = left.read(pair.name, _READ), right.read(pair.name, _READ)
+        kind = kind_of(pair.name, *contents)
         lines = difference_lines(kind, *contents)
     return MemberDifference(
         member=shown, where="both", kind=kind, sizes=sizes, digests=digests, lines=tuple(lines[:_KEPT])
@@ -107,14 +104,10 @@ def _archive(published: Path, rebuilt: Path, left: ZipReader, right: ZipReader) 
     """Yield what differs of the archives as such."""
     if published.name != rebuilt.name:
         yield printable(f"file name: {published.name} → {rebuilt.name}")
-    if list(left.infos) != list(right.infos) and left.infos.keys() == right.infos.keys():
+    if order_difference(left, right) is not None:
         yield "the members are in another order"
-    for name, info in left.infos.items():
-        other = right.infos.get(name)
-        for attribute in ATTRIBUTES if other else ():
-            one, two = getattr(info, attribute), getattr(other, attribute)
-            if one != two:
-                yield printable(f"{name}: {attribute}: {one!r:.60} → {two!r:.60}")
+    for one in attribute_differences(left, right):
+        yield printable(f"{one.name}: {one.attribute}: {one.values[0]!r:.60} → {one.values[1]!r:.60}")
 
 
 def fault_of(error: CpuwheelsError | OSError) -> Compared:
