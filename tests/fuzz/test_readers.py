@@ -56,7 +56,7 @@ from cpuwheels.fetch.debian.dependencies import read_index
 from cpuwheels.fetch.simple_index import Page, index_files
 from cpuwheels.fetch.tarball import unpack_tar
 from cpuwheels.index.bucket import Folder
-from cpuwheels.index.lock import lock_beside
+from cpuwheels.index.lock import companion_lock
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.rebuilders.known import KnownRebuilder
@@ -186,7 +186,7 @@ def read_made_from(data: bytes, here: Path) -> None:
 
 def read_lock(data: bytes, here: Path) -> None:
     written(data, here / "pylock.toml")
-    lock_beside(here / WHEEL, index_entry(filename=WHEEL))
+    companion_lock(here / WHEEL, index_entry(filename=WHEEL))
 
 
 def read_index_of_wheels(data: bytes, here: Path) -> None:

@@ -54,24 +54,24 @@ def about(wheel: Path) -> About:
     Raises:
         ProvenanceError: A file is no plain file, or larger than any such file.
     """
-    found = {suffix: read_beside(wheel, suffix) for suffix in (*SUFFIXES, PROVENANCE)}
+    found = {suffix: read_companion(wheel, suffix) for suffix in (*SUFFIXES, PROVENANCE)}
     others = (SLSA_ATTESTATION, PUBLISH_ATTESTATION, PROVENANCE)
     attestations = {f"{wheel.name}{suffix}": content for suffix in others if (content := found[suffix]) is not None}
     return About(found[SUFFIX], found[ENVELOPE], attestations)
 
 
-def beside(wheel: Path, suffix: str) -> Path:
+def companion_file(wheel: Path, suffix: str) -> Path:
     """Return the path of a file about a wheel."""
     return wheel.with_name(f"{wheel.name}{suffix}")
 
 
-def read_beside(wheel: Path, suffix: str) -> bytes | None:
+def read_companion(wheel: Path, suffix: str) -> bytes | None:
     """Return the content of a file about a wheel; None if there is none.
 
     Raises:
         ProvenanceError: It is no plain file, or larger than any such file.
     """
-    path = beside(wheel, suffix)
+    path = companion_file(wheel, suffix)
     try:
         return read_plain(path, LARGEST)
     except FileNotFoundError:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cpuwheels.attestation.envelope import sign_envelope
-from cpuwheels.attestation.files import ENVELOPE, PUBLISH_ATTESTATION, SLSA_ATTESTATION, beside, read_beside
+from cpuwheels.attestation.files import ENVELOPE, PUBLISH_ATTESTATION, SLSA_ATTESTATION, companion_file, read_companion
 from cpuwheels.attestation.keyless import attest, attest_publication, keyless_signer
 from cpuwheels.attestation.keys import open_signer
 from cpuwheels.attestation.statement import check_statement
@@ -70,7 +70,7 @@ def sign_wheel(wheel: Path, signing: Signing, environ: Mapping[str, str] = os.en
         with keyless_signer(signing.trust_config) as signer:
             written[SLSA_ATTESTATION] = attest(signer, statement).model_dump_json().encode()
             written[PUBLISH_ATTESTATION] = attest_publication(signer, wheel).model_dump_json().encode()
-    paths = [beside(wheel, suffix) for suffix in written]
+    paths = [companion_file(wheel, suffix) for suffix in written]
     with storage_errors(wheel.parent):
         for path, content in zip(paths, written.values(), strict=True):
             write_atomic(path, content)
@@ -100,7 +100,7 @@ def statement_to_sign(wheel: Path, platform: Platform) -> bytes:
     except WheelError as error:
         raise ProvenanceError(error.what, where=wheel.parent, output=error.output, next_step=error.next_step) from error
     check_statement(statement.render(), wheel.name, digest, wheel.with_name(RECORD))
-    there = read_beside(wheel, SUFFIX)
+    there = read_companion(wheel, SUFFIX)
     same = {each.render() for each in (statement, statement_of(record, wheel.parent))}
     if there is not None and there not in same:
         raise ProvenanceError(

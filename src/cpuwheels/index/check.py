@@ -24,7 +24,7 @@ from cpuwheels.index.layout import (
     NIGHTLY,
     REMOVAL,
     SITES,
-    beside_path,
+    companion_path,
     day_path,
     files_of,
     latest_path,
@@ -185,37 +185,37 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
             yield Fault(f"{wheel_path(entry)} has {field} {value!r}; its pages say {said!r}", Remedy.PUBLISH)
     if bucket.read(f"{wheel_path(entry)}{METADATA_SUFFIX}") != metadata:
         yield Fault(f"{wheel_path(entry)}{METADATA_SUFFIX} is not the wheel's METADATA", Remedy.PUBLISH)
-    yield from _beside_faults(bucket, entry)
+    yield from _companion_faults(bucket, entry)
 
 
-def _beside_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
+def _companion_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
     yield from (Fault(what, Remedy.PUBLISH) for what in faults_of(entry, signed_files(bucket, entry)))
     if entry.lock is not None:
-        lock = bucket.read(beside_path(entry, LOCK))
+        lock = bucket.read(companion_path(entry, LOCK))
         if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:
             state = "is missing" if lock is None else "has other bytes than its pages say"
-            yield Fault(f"{beside_path(entry, LOCK)} {state}", Remedy.PUBLISH)
+            yield Fault(f"{companion_path(entry, LOCK)} {state}", Remedy.PUBLISH)
     for report in entry.beside:
-        if bucket.read(beside_path(entry, report)) is None:
-            yield Fault(f"{beside_path(entry, report)} is missing", Remedy.PUBLISH)
+        if bucket.read(companion_path(entry, report)) is None:
+            yield Fault(f"{companion_path(entry, report)} is missing", Remedy.PUBLISH)
     yield from _second_build_faults(bucket, entry)
     yield from (Fault(what, Remedy.COLLECT) for what in bundle_faults(bucket, entry))
 
 
 def _second_build_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
     """Compare what pages say of a second build with its report; a report that is missing was named before."""
-    content = bucket.read(beside_path(entry, VERIFY)) if VERIFY in entry.beside else b""
+    content = bucket.read(companion_path(entry, VERIFY)) if VERIFY in entry.beside else b""
     if content is None:
         return
     try:
         found = reproduced_of(content, entry.sha256) if content else None
     except ValueError:
-        yield Fault(f"{beside_path(entry, VERIFY)} is damaged", Remedy.PUBLISH)
+        yield Fault(f"{companion_path(entry, VERIFY)} is damaged", Remedy.PUBLISH)
         return
     if found != entry.reproduced:
         said, true = (one.state if one else "not yet reproduced" for one in (entry.reproduced, found))
         what = f"its pages say {said!r}" if said != true else "its pages say another time or other axes"
-        yield Fault(f"{beside_path(entry, VERIFY)} says {true!r}; {what}", Remedy.PUBLISH)
+        yield Fault(f"{companion_path(entry, VERIFY)} says {true!r}; {what}", Remedy.PUBLISH)
 
 
 def _same(first: Entry, second: Entry, view: str) -> Iterator[Fault]:

@@ -13,8 +13,8 @@ from cpuwheels.index.layout import (
     NIGHTLY,
     SIGNED,
     SITES,
-    beside,
-    beside_path,
+    companion,
+    companion_path,
     lasting_view,
     link,
     wheel_path,
@@ -115,7 +115,7 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             agreement=agreement_words,
             speed=speed_words,
             reproduced=reproduced_words,
-            report=lambda entry, name: link(view, beside_path(entry, name)),
+            report=lambda entry, name: link(view, companion_path(entry, name)),
             provenance=lambda entry: [
                 (link(view, f"{wheel_path(entry)}{SIGNED[kind]}"), PROVENANCE_WORDS[kind])
                 for kind in SIGNED
@@ -146,4 +146,4 @@ def reproduced_words(found: Reproduced | None) -> str:
 
 def _report(wheel: Wheel, name: str) -> str | None:
     """Return the link from the root to a wheel's report; None if it has none of that name."""
-    return link("", beside(wheel.path, name)) if name in wheel.beside else None
+    return link("", companion(wheel.path, name)) if name in wheel.beside else None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.commit_pages import Commits, Day, day_of
-from cpuwheels.index.layout import COMMITS, beside_path, day_path, views, wheel_path
+from cpuwheels.index.layout import COMMITS, companion_path, day_path, views, wheel_path
 from cpuwheels.index.reading import read_commit_page, read_entries
 from cpuwheels.index.signed import merged, signed_files
 from cpuwheels.pipeline.pylock import FILE as LOCK
@@ -59,7 +59,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
                 next_step=f"leave --{what} out: what is published is never replaced",
             )
     names = bucket.names(_folder(entry))
-    kept = {name for name in known.beside if beside_path(entry, name) in names}
+    kept = {name for name in known.beside if companion_path(entry, name) in names}
     changes = {
         "uploaded": known.uploaded,
         # A wheel that does not contain its age is as old as its first publication.
@@ -83,7 +83,7 @@ def _lock(bucket: Bucket, entry: Entry, known: Entry) -> Lock | None:
     """Return the lock that was published; another one only if that one is not there any more, or damaged."""
     if known.lock is None:
         return entry.lock
-    content = bucket.read(beside_path(known, LOCK))
+    content = bucket.read(companion_path(known, LOCK))
     if content is not None and hashlib.sha256(content).hexdigest() == known.lock.sha256:
         return known.lock
     return entry.lock or (known.lock if content is not None else None)

@@ -59,12 +59,12 @@ def wheel_path(entry: Entry) -> str:
     return f"{FILES}{entry.sha256[:_DIGITS]}/{entry.filename}"
 
 
-def beside_path(entry: Entry, name: str) -> str:
+def companion_path(entry: Entry, name: str) -> str:
     """Return where a file is that belongs to a wheel."""
-    return beside(wheel_path(entry), name)
+    return companion(wheel_path(entry), name)
 
 
-def beside(wheel: str, name: str) -> str:
+def companion(wheel: str, name: str) -> str:
     """Return where a file is that belongs to the wheel at a path."""
     return f"{posixpath.dirname(wheel)}/{name}"
 
@@ -76,7 +76,7 @@ def files_of(entry: Entry) -> list[str]:
     signed = [suffix for kind, suffix in SIGNED.items() if entry.signed and getattr(entry.signed, kind)]
     rebuilt = [BUNDLE] if entry.rebuilds and entry.rebuilds.statements else []
     about = (f"{wheel}{suffix}" for suffix in (METADATA_SUFFIX, *signed, *rebuilt))
-    return [wheel, *about, *(beside_path(entry, name) for name in names)]
+    return [wheel, *about, *(companion_path(entry, name) for name in names)]
 
 
 def views(entry: Entry, *, nightly: bool) -> list[str]:

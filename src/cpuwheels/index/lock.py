@@ -32,7 +32,7 @@ LARGEST = 16 << 20
 """Bytes of a lock; vLLM's have 500 KiB."""
 
 
-def lock_beside(wheel: Path, entry: Entry, address: str | None = None) -> tuple[Lock, bytes] | None:
+def companion_lock(wheel: Path, entry: Entry, address: str | None = None) -> tuple[Lock, bytes] | None:
     """Return what an index says of the lock next to a wheel, and the lock's content; None if there is no lock.
 
     Args:

@@ -25,7 +25,7 @@ from cpuwheels.index.layout import (
     JOURNAL,
     METADATA_SUFFIX,
     NIGHTLY,
-    beside_path,
+    companion_path,
     day_path,
     files_of,
     latest_path,
@@ -138,12 +138,12 @@ def _begin(bucket: Bucket, publication: Publication, journal: Journal, known: En
         written = _put(bucket, wheel_path(entry), publication.wheel)
         written |= _put(bucket, f"{wheel_path(entry)}{METADATA_SUFFIX}", publication.metadata)
         if lock is not None and entry.lock == publication.entry.lock:
-            written |= _put(bucket, beside_path(entry, LOCK), lock)
+            written |= _put(bucket, companion_path(entry, LOCK), lock)
         for name, content in signed.items():
             there = known is not None and listed(known, content)
-            written |= _put(bucket, beside_path(entry, name), content) and there
+            written |= _put(bucket, companion_path(entry, name), content) and there
         for name, content in reports.items():
-            bucket.write(beside_path(entry, name), content)
+            bucket.write(companion_path(entry, name), content)
         bucket.write(JOURNAL, journal.model_dump_json(indent=1).encode())
     except PublishError:
         for path in () if known else files_of(entry):

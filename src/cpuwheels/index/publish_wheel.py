@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.entry import VARIANT, Entry, Speed, read_entry
-from cpuwheels.index.lock import lock_beside
+from cpuwheels.index.lock import companion_lock
 from cpuwheels.index.publish import Publication, publish, wheel_before
-from cpuwheels.index.reports import reports_beside
-from cpuwheels.index.signed import signed_beside
+from cpuwheels.index.reports import companion_reports
+from cpuwheels.index.signed import companion_provenance
 from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.verification.serving.result import SERVE
@@ -68,8 +68,8 @@ def publish_wheel(
     matrix.target(entry.target)
     if version is not None:
         _require_asked(entry, wheel, commit, version)
-    lock, content = lock_beside(wheel, entry, address) or (None, None)
-    found = reports_beside(wheel, entry.sha256, also=[LOCK] if lock else [])
+    lock, content = companion_lock(wheel, entry, address) or (None, None)
+    found = companion_reports(wheel, entry.sha256, also=[LOCK] if lock else [])
     if found.parity == "failed":
         raise PublishError(
             f"the kernels of {wheel.name} gave wrong results",
@@ -84,7 +84,7 @@ def publish_wheel(
         )
     if signing:
         trust = _signed_now(wheel, signing)
-    signed, provenance = signed_beside(wheel, entry, found.files.get(RECORD), trust, address)
+    signed, provenance = companion_provenance(wheel, entry, found.files.get(RECORD), trust, address)
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed

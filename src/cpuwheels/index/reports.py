@@ -64,7 +64,7 @@ class Reports:
     reproduced: Reproduced | None = None
 
 
-def reports_beside(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
+def companion_reports(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
     """Return the reports next to a wheel.
 
     Args:

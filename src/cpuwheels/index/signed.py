@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
 
-def signed_beside(
+def companion_provenance(
     wheel: Path, entry: Entry, record: bytes | None, trust: Trust | None, address: str | None = None
 ) -> tuple[Signed | None, dict[str, bytes]]:
     """Return what an index says of the provenance next to a wheel, and its files by their names.

@@ -135,12 +135,12 @@ def _fetched(found: tuple[str, str, str | None], folder: Path, reporter: Reporte
     copy = folder / name
     with storage_errors(folder):
         digest = download(pinned, copy, on_bytes=lambda done, total: reporter.download(name, done, total))
-    statement, envelope, provenance = (_beside(f"{url}{suffix}") for suffix in (SUFFIX, ENVELOPE, PROVENANCE))
+    statement, envelope, provenance = (_companion(f"{url}{suffix}") for suffix in (SUFFIX, ENVELOPE, PROVENANCE))
     attestations = {f"{name}{PROVENANCE}": provenance} if provenance is not None else {}
     return Published(copy, digest, url, About(statement, envelope, attestations))
 
 
-def _beside(url: str) -> bytes | None:
+def _companion(url: str) -> bytes | None:
     """Return what an index serves next to a wheel; None if there is nothing."""
     try:
         with http_answer(url, most=LARGEST) as (head, content):

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cpuwheels.attestation.files import read_beside
+from cpuwheels.attestation.files import read_companion
 from cpuwheels.attestation.statement import PUBLISH, check_statement
 from cpuwheels.core.errors import ProvenanceError
 from cpuwheels.pipeline.in_toto import ProvenanceStatement
@@ -17,7 +17,7 @@ from sample_source import sha256
 
 
 def check(wheel: Path, **changes: Any) -> object:
-    data = json.loads(read_beside(wheel, SUFFIX) or b"")
+    data = json.loads(read_companion(wheel, SUFFIX) or b"")
     for name, value in changes.items():
         place: Any = data
         *way, last = name.split("__")
@@ -59,7 +59,7 @@ def test_another_is_refused(wheel: Path, changes: dict[str, Any], words: str) ->
 
 
 def test_two_subjects_are_refused(wheel: Path) -> None:
-    data = json.loads(read_beside(wheel, SUFFIX) or b"")
+    data = json.loads(read_companion(wheel, SUFFIX) or b"")
     with pytest.raises(ProvenanceError, match=r"it is about .*, b.whl with"):
         check(wheel, subject=[*data["subject"], {"name": "b.whl", "digest": {"sha256": "0" * 64}}])
 
@@ -75,4 +75,4 @@ def test_what_is_no_file_is_refused(wheel: Path) -> None:
     path.rename(wheel.with_name("elsewhere"))
     path.symlink_to("elsewhere")
     with pytest.raises(ProvenanceError, match=r"cannot be read: it is a symbolic link"):
-        read_beside(wheel, SUFFIX)
+        read_companion(wheel, SUFFIX)

@@ -15,7 +15,7 @@ from sigstore.verify.policy import Identity as SigstoresIdentity
 
 import local_sigstore
 from cpuwheels.attestation.facts import lines_of
-from cpuwheels.attestation.files import PUBLISH_ATTESTATION, SLSA_ATTESTATION, beside
+from cpuwheels.attestation.files import PUBLISH_ATTESTATION, SLSA_ATTESTATION, companion_file
 from cpuwheels.attestation.keyless import Identity, attest, keyless_signer, verify_attestation
 from cpuwheels.attestation.keys import make_key
 from cpuwheels.attestation.pep740 import attestations_of, provenance_object
@@ -64,7 +64,7 @@ def test_the_own_verifier_of_pypi_attestations_agrees(
     policy = SigstoresIdentity(identity=IDENTITY, issuer=ISSUER)
     kinds = []
     for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION):
-        attestation = Attestation.model_validate_json(beside(signed, suffix).read_text())
+        attestation = Attestation.model_validate_json(companion_file(signed, suffix).read_text())
         kind, predicate = attestation.verify(policy, Distribution.from_file(signed))
         kinds.append(kind)
         assert (predicate is None) is (suffix == PUBLISH_ATTESTATION)
@@ -74,21 +74,21 @@ def test_the_own_verifier_of_pypi_attestations_agrees(
 
 
 def test_each_way_alone_is_enough(signed: Path, key: Path, config: Path) -> None:
-    beside(signed, ".intoto.jsonl").rename(signed.with_name("kept"))
+    companion_file(signed, ".intoto.jsonl").rename(signed.with_name("kept"))
     assert verify_provenance(signed, Trust(identity=WHO, trust_config=config)).by == (IDENTITY,)
-    signed.with_name("kept").rename(beside(signed, ".intoto.jsonl"))
+    signed.with_name("kept").rename(companion_file(signed, ".intoto.jsonl"))
     for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION, SUFFIX):
-        beside(signed, suffix).unlink()
+        companion_file(signed, suffix).unlink()
     assert len(verify_provenance(signed, Trust(keys=(Path(f"{key}.pub"),))).by) == 1
 
 
 def test_the_object_of_an_index_will_do(signed: Path, config: Path) -> None:
     found: list[Attestation] = []
     for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION):
-        found += attestations_of(beside(signed, suffix).read_bytes(), "here")
-        beside(signed, suffix).unlink()
+        found += attestations_of(companion_file(signed, suffix).read_bytes(), "here")
+        companion_file(signed, suffix).unlink()
     content = provenance_object(found, "here")
-    beside(signed, ".provenance").write_bytes(content)
+    companion_file(signed, ".provenance").write_bytes(content)
     (bundle,) = json.loads(content)["attestation_bundles"]
     assert bundle["publisher"] == {
         "kind": "GitHub",
@@ -159,7 +159,7 @@ def test_what_was_changed_is_refused(
     signed: Path, trust: Trust, suffix: str, change: Callable[[Any], None], words: str
 ) -> None:
     assert verify_provenance(signed, trust)
-    path = beside(signed, suffix)
+    path = companion_file(signed, suffix)
     changed(path, change)
     with pytest.raises(ProvenanceError, match=words) as raised:
         verify_provenance(signed, trust)
@@ -170,7 +170,7 @@ def test_what_was_changed_is_refused(
 
 def test_a_statement_as_the_build_wrote_it_says_what_a_platform_signed(signed: Path, trust: Trust) -> None:
     write_statement(signed.parent)
-    assert LOCAL_BUILDER in beside(signed, SUFFIX).read_text()
+    assert LOCAL_BUILDER in companion_file(signed, SUFFIX).read_text()
     assert verify_provenance(signed, trust).by[1:] == (IDENTITY,)
 
 
@@ -179,14 +179,14 @@ def test_nobody_has_signed_an_object_without_attestations(
     signed: Path, trust: Trust, bundles: list[dict[str, Any]]
 ) -> None:
     for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION):
-        beside(signed, suffix).unlink()
-    beside(signed, ".provenance").write_text(json.dumps({"version": 1, "attestation_bundles": bundles}))
+        companion_file(signed, suffix).unlink()
+    companion_file(signed, ".provenance").write_text(json.dumps({"version": 1, "attestation_bundles": bundles}))
     with pytest.raises(ProvenanceError, match=r"the attestation is refused: it has no attestation"):
         verify_provenance(signed, trust)
 
 
 def test_who_only_published_a_wheel_is_not_named_as_who_signed_how_it_was_built(signed: Path, trust: Trust) -> None:
-    beside(signed, SLSA_ATTESTATION).unlink()
+    companion_file(signed, SLSA_ATTESTATION).unlink()
     (by,) = verify_provenance(signed, trust).by
     assert by.startswith("key ")
 
@@ -210,7 +210,7 @@ def test_a_changed_wheel_is_refused(signed: Path, trust: Trust) -> None:
 def test_files_of_another_wheel_are_refused(signed: Path, trust: Trust, tmp_path: Path, key: Path) -> None:
     other = write_build(tmp_path / "other", version="0.33.0+cpu")
     sign_wheel(other, Signing(key=str(key)), {})
-    beside(signed, ".intoto.jsonl").write_bytes(beside(other, ".intoto.jsonl").read_bytes())
+    companion_file(signed, ".intoto.jsonl").write_bytes(companion_file(other, ".intoto.jsonl").read_bytes())
     with pytest.raises(ProvenanceError, match=r"it is about vllm-0.33.0"):
         verify_provenance(signed, trust)
 
@@ -232,7 +232,7 @@ def test_without_a_signature_that_counts_nothing_is_verified(signed: Path, trust
     with pytest.raises(ProvenanceError, match=r"and nobody is trusted"):
         verify_provenance(signed, Trust())
     for suffix in (".intoto.jsonl", SLSA_ATTESTATION):
-        beside(signed, suffix).unlink()
+        companion_file(signed, suffix).unlink()
     # That somebody published it does not say how it was built.
     with pytest.raises(ProvenanceError, match=r"no signed provenance of .* counts: there is .*publish.attestation"):
         verify_provenance(signed, trust)
@@ -255,7 +255,7 @@ def test_statements_that_differ_are_refused(
     wheel: Path, key: Path, sigstore: LocalSigstore, config: Path, trust: Trust
 ) -> None:
     sign_wheel(wheel, Signing(keyless=True, trust_config=config), sigstore.environment())
-    beside(wheel, SUFFIX).unlink()
+    companion_file(wheel, SUFFIX).unlink()
     sign_wheel(wheel, Signing(key=str(key)), {})
     with pytest.raises(ProvenanceError, match=r"say different things about the wheel"):
         verify_provenance(wheel, trust)
@@ -264,7 +264,7 @@ def test_statements_that_differ_are_refused(
 def test_an_attestation_of_another_publisher_has_no_object(wheel: Path, sigstore: LocalSigstore, config: Path) -> None:
     sigstore.claims |= {8: "https://accounts.google.com"}
     sign_wheel(wheel, Signing(keyless=True, trust_config=config), sigstore.environment())
-    (attestation,) = attestations_of(beside(wheel, SLSA_ATTESTATION).read_bytes(), "here")
+    (attestation,) = attestations_of(companion_file(wheel, SLSA_ATTESTATION).read_bytes(), "here")
     with pytest.raises(ProvenanceError, match=r"no index can name its publisher: https://accounts.google.com"):
         provenance_object([attestation], "here")
 
@@ -274,6 +274,6 @@ def test_a_certificate_of_before_does_not_sign_now(wheel: Path, config: Path, mo
     now = local_sigstore.time.time
     with keyless_signer(config) as signer:
         monkeypatch.setattr(local_sigstore.time, "time", lambda: now() + 3600)
-        late = attest(signer, beside(wheel, SUFFIX).read_bytes())
+        late = attest(signer, companion_file(wheel, SUFFIX).read_bytes())
     with pytest.raises(ProvenanceError, match=r"the attestation does not verify: "):
         verify_attestation(late, wheel.name, sha256(wheel), identity=WHO, config=config, where="here")

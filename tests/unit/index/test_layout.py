@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpuwheels.index.layout import beside_path, files_of, lasting_view, link, project_folder, views, wheel_path
+from cpuwheels.index.layout import companion_path, files_of, lasting_view, link, project_folder, views, wheel_path
 from index_entries import COMMIT, entry
 
 
@@ -18,7 +18,7 @@ def test_a_wheel_and_what_belongs_to_it_lie_in_one_folder() -> None:
         f"{folder}/parity.html",
     ]
     assert wheel_path(wheel) == files_of(wheel)[0]
-    assert beside_path(wheel, "x.json") == f"{folder}/x.json"
+    assert companion_path(wheel, "x.json") == f"{folder}/x.json"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from urllib.parse import unquote, urljoin
 
 import pytest
 
-from cpuwheels.index.layout import beside_path, link, project_folder, views, wheel_path
+from cpuwheels.index.layout import companion_path, link, project_folder, views, wheel_path
 from cpuwheels.index.simple_pages import read_view, view_pages
 from html_anchors import anchors
 from index_entries import COMMIT, entry
@@ -92,6 +92,6 @@ def test_which_pages_list_a_wheel() -> None:
 
 
 def test_what_belongs_to_a_wheel_lies_beside_it() -> None:
-    assert beside_path(entry(), "record.json") == f"files/{'a' * 16}/record.json"
+    assert companion_path(entry(), "record.json") == f"files/{'a' * 16}/record.json"
     assert project_folder("nightly") == "nightly/cpu/vllm"
     assert link("", "files/a b/c+d.whl") == "files/a%20b/c%2Bd.whl"

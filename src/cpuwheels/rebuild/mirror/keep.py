@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 from filelock import FileLock
 
-from cpuwheels.attestation.files import ENVELOPE, beside
+from cpuwheels.attestation.files import ENVELOPE, companion_file
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.paths import MATRIX
 from cpuwheels.core.errors import CpuwheelsError, MirrorError
@@ -150,7 +150,7 @@ def _keep_about(given: Prepared, folder: Path) -> None:
     with storage_errors(folder):
         for suffix, content in ((SUFFIX, about.statement), (ENVELOPE, about.envelope)):
             if content is not None:
-                write_atomic(beside(wheel, suffix), content)
+                write_atomic(companion_file(wheel, suffix), content)
         for name, content in about.attestations.items():
             write_atomic(wheel.with_name(name), content)
 
