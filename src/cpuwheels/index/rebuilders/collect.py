@@ -14,7 +14,7 @@ from cpuwheels.index.agreement import Agreement
 from cpuwheels.index.commit_pages import Commits
 from cpuwheels.index.entry import stamp
 from cpuwheels.index.html import root_page
-from cpuwheels.index.layout import BUNDLE, COMMITS, FORMAT_FILE, NIGHTLY, SITES, wheel_path
+from cpuwheels.index.layout import BUNDLE, COMMITS, FORMAT_FILE, NIGHTLY, SITES, lasting_view, wheel_path
 from cpuwheels.index.publish import finish, publish_rebuilds
 from cpuwheels.index.reading import check_format, read_commit_page, read_entries
 from cpuwheels.index.rebuilders.site import ask_site
@@ -53,7 +53,8 @@ class Collection:
 def collect(bucket: Bucket, rebuilders: Sequence[KnownRebuilder], reporter: Reporter, now: datetime) -> Collection:
     """Ask the sites of rebuilders about an index's wheels, and have its pages say what they say.
 
-    Nobody holds the index while sites are asked, which takes as long as they let it.
+    Nobody holds the index while sites are asked, which takes as long as they let it, and then only what changes is read
+    again. A wheel that is published meanwhile has its turn the next time.
 
     Args:
         bucket: Where the index is kept.
@@ -67,7 +68,7 @@ def collect(bucket: Bucket, rebuilders: Sequence[KnownRebuilder], reporter: Repo
     entries = listed_wheels(bucket)
     kept = {sha256: _kept(bucket, entry, rebuilders) for sha256, entry in entries.items()}
     known: dict[str, set[str]] = {one.name: set() for one in rebuilders}
-    for one in (one for statements in kept.values() for one in statements):
+    for one in (one for found in kept.values() for one in found.statements):
         known[one.rebuilder].add(one.digest)
     answers: dict[str, SiteAnswer] = {}
     for rebuilder in rebuilders:
@@ -75,21 +76,22 @@ def collect(bucket: Bucket, rebuilders: Sequence[KnownRebuilder], reporter: Repo
         with reporter.stage("rebuilder", f"{name}: {rebuilder.url}"):
             answers[name] = ask_site(rebuilder, entries, known[name], now)
             _tell(name, answers[name], reporter)
+    plans = [_plan(entry, kept[sha256], rebuilders, answers) for sha256, entry in entries.items()]
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
         changed = []
-        current = listed_wheels(bucket)
-        for sha256, entry in current.items():
-            fetched = [one for answer in answers.values() for one in answer.statements.get(sha256, [])]
-            new = deciding([*_kept(bucket, entry, rebuilders), *fetched])
-            agreement = _agreement(entry, new, rebuilders, answers)
-            content = b"".join(one.line for one in new)
-            if agreement != entry.rebuilds or bucket.read(f"{wheel_path(entry)}{BUNDLE}") != (content or None):
-                current[sha256] = entry.model_copy(update={"rebuilds": agreement})
-                publish_rebuilds(bucket, current[sha256], content)
-                changed.append(current[sha256])
-        sites = Sites(asked=stamp(now), sites=_sites(bucket, rebuilders, answers, list(current.values()), now))
+        for plan in (plan for plan in plans if plan.changes):
+            current = next((one for one in read_entries(bucket, plan.view) if one.sha256 == plan.entry.sha256), None)
+            if current is None:  # it was taken out meanwhile
+                continue
+            last = plan
+            if current != plan.entry:
+                last = _plan(current, _kept(bucket, current, rebuilders), rebuilders, answers)
+            publish_rebuilds(bucket, last.published, last.content)
+            entries[current.sha256] = last.published
+            changed.append(last.published)
+        sites = Sites(asked=stamp(now), sites=_sites(bucket, rebuilders, answers, list(entries.values()), now))
         bucket.write(SITES, page_text(sites).encode())
         commits = read_commit_page(bucket, COMMITS, Commits)
         bucket.write_pages(root_page(commits, read_entries(bucket, NIGHTLY), sites))
@@ -108,11 +110,56 @@ def listed_wheels(bucket: Bucket) -> dict[str, Entry]:
     return {one.sha256: one for view in views_of(names) for one in read_entries(bucket, view)}
 
 
-def _kept(bucket: Bucket, entry: Entry, rebuilders: Sequence[KnownRebuilder]) -> list[CountedStatement]:
-    """Return what the index has about a wheel that counts; all of it is verified again."""
+@dataclass(frozen=True)
+class _Kept:
+    """What an index has about a wheel.
+
+    Attributes:
+        content: Its file of statements; empty if there is none.
+        statements: Those of them that count.
+    """
+
+    content: bytes
+    statements: tuple[CountedStatement, ...]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What the pages of a wheel are to say.
+
+    Attributes:
+        entry: What they say.
+        published: What they are to say.
+        content: The file of statements as it is to be; empty for none.
+        changes: Whether anything has to be written.
+    """
+
+    entry: Entry
+    published: Entry
+    content: bytes
+    changes: bool
+
+    @property
+    def view(self) -> str:
+        """A page that lists the wheel as long as it is there."""
+        return lasting_view(self.entry)
+
+
+def _kept(bucket: Bucket, entry: Entry, rebuilders: Sequence[KnownRebuilder]) -> _Kept:
+    """Return what the index has about a wheel; all of it is verified again."""
     path = f"{wheel_path(entry)}{BUNDLE}"
-    content = bucket.read(path) if entry.rebuilds and entry.rebuilds.statements else None
-    return read_kept(content, rebuilders, entry, path)[0] if content else []
+    told = entry.rebuilds is not None and entry.rebuilds.statements is not None
+    content = (bucket.read(path) or b"") if told else b""
+    return _Kept(content, tuple(read_kept(content, rebuilders, entry, path)[0]))
+
+
+def _plan(entry: Entry, kept: _Kept, rebuilders: Sequence[KnownRebuilder], answers: Mapping[str, SiteAnswer]) -> _Plan:
+    fetched = [one for answer in answers.values() for one in answer.statements.get(entry.sha256, [])]
+    statements = deciding([*kept.statements, *fetched])
+    content = b"".join(one.line for one in statements)
+    agreement = _agreement(entry, statements, rebuilders, answers)
+    changes = agreement != entry.rebuilds or content != kept.content
+    return _Plan(entry, entry.model_copy(update={"rebuilds": agreement}), content, changes)
 
 
 def _agreement(

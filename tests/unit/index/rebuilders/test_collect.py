@@ -6,10 +6,12 @@ import hashlib
 import io
 import json
 import shutil
+import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,8 +23,9 @@ from cpuwheels.index.check import check_index, repair_index
 from cpuwheels.index.commit_pages import Commits
 from cpuwheels.index.entry import Entry
 from cpuwheels.index.layout import BUNDLE, JOURNAL, SITES, wheel_path
-from cpuwheels.index.publish import publish, publish_rebuilds
+from cpuwheels.index.publish import Publication, publish, publish_rebuilds
 from cpuwheels.index.publish_wheel import publish_wheel
+from cpuwheels.index.rebuilders import collect as module
 from cpuwheels.index.rebuilders.check import require_agreement, verify_agreements
 from cpuwheels.index.rebuilders.collect import Collection, collect, listed_wheels
 from cpuwheels.index.retention import remove_old
@@ -303,6 +306,34 @@ def test_a_wheel_published_again_keeps_them_and_retention_takes_them(scene: Scen
     assert not bundle.exists()
     assert scene.faults() == []
     assert "the same bytes of 1 wheel" in scene.page("index.html")  # as they were asked last
+
+
+def test_what_others_publish_meanwhile_is_kept(
+    scene: Scene, project_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sites are asked for minutes. A wheel comes, one goes, and of one more becomes known."""
+    for each in (scene.older, scene.newest):
+        scene.one.state(each)
+    ask = module.ask_site
+
+    def meanwhile(*arguments: Any) -> Any:
+        answer = ask(*arguments)
+        path = wheel(scene.base / "dist", 2)
+        served = scene.newest.model_copy(update={"served": "passed"})
+        publish(scene.bucket, Publication(served, path, (path.parent / "METADATA").read_bytes(), {}, nightly=True))
+        publish_wheel(scene.bucket, wheel(scene.base / "dist", 3), load_matrix(project_root), nightly=True)
+        remove_old(scene.bucket, 1, datetime.fromisoformat(scene.older.made) + timedelta(days=1, seconds=1))
+        return answer
+
+    monkeypatch.setattr(module, "ask_site", meanwhile)
+    with zipfile.ZipFile(wheel(scene.base / "dist", 2)) as archive:
+        name = next(name for name in archive.namelist() if name.endswith("/METADATA"))
+        (scene.base / "dist/x862/METADATA").write_bytes(archive.read(name))
+    (changed,) = scene.collect(scene.one).changed
+    assert (changed.sha256, changed.served) == (scene.newest.sha256, "passed")
+    assert len(listed_wheels(scene.bucket)) == 2
+    assert scene.words(scene.newest) == "1 of 1 rebuilder agrees"
+    assert scene.faults(scene.one) == []
 
 
 def test_a_damaged_page_of_sites(scene: Scene) -> None:
