@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cyclonedx.model.component import Commit, Component, ComponentType, Patch, Pedigree
 
-from cpuwheels.config.package_urls import archive, debian, generic, github, pypi
+from cpuwheels.config.package_urls import debian, generic, github, library, pypi
 from cpuwheels.source.acl import NAME as ACL
 from cpuwheels.wheel.sbom import licences
 from cpuwheels.wheel.sbom.document import Document, Formulation
@@ -20,12 +20,7 @@ from cpuwheels.wheel.sbom.parts import component, file, patch, reference
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from packageurl import PackageURL
-
     from cpuwheels.pipeline.provenance import ComponentFacts, PackageFacts, PatchFacts, WheelNote
-
-_REPOSITORIES = {"oneDNN": "uxlfoundation/oneDNN", ACL: "ARM-software/ComputeLibrary"}
-"""Where a project's commits are."""
 
 _VLLM = "vllm-project/vllm"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -109,7 +104,7 @@ def _library(facts: ComponentFacts, note: WheelNote, files: Mapping[str, str]) -
     onednn = note.onednn if facts.name == "oneDNN" else None
     commit = facts.digest if _COMMIT.fullmatch(facts.digest) else None
     pedigree = Pedigree(commits=_commits(commit), patches=_patches(onednn.patches) if onednn else ())
-    purl = _purl(facts, commit)
+    purl = library(facts.name, facts.version, facts.digest, package=facts.package, archived=facts.archive)
     return component(
         facts.name,
         facts.version,
@@ -121,16 +116,6 @@ def _library(facts: ComponentFacts, note: WheelNote, files: Mapping[str, str]) -
         pedigree=pedigree if pedigree.commits or pedigree.patches else None,
         properties={"digest": "" if facts.package or facts.archive or commit else facts.digest},
     )
-
-
-def _purl(facts: ComponentFacts, commit: str | None) -> PackageURL:
-    if facts.package:
-        return debian(facts.package, facts.version)
-    if facts.archive:
-        return archive(facts.name, facts.version, facts.archive, facts.digest)
-    if commit and facts.name in _REPOSITORIES:
-        return github(_REPOSITORIES[facts.name], commit)
-    return generic(facts.name, facts.version)
 
 
 def _files(facts: ComponentFacts, note: WheelNote, binaries: Mapping[str, str]) -> list[str]:
