@@ -143,13 +143,14 @@ def test_what_was_taken_stays_when_a_site_is_gone_or_forgets(scene: Scene) -> No
         path.unlink()
     (scene.liar.root / "rebuilds.json").write_text("{}")
     text = io.StringIO()
-    found = scene.collect(text=text)
+    found = collect(scene.bucket, [each.known for each in scene.all], quiet(text), NOW + timedelta(days=1))
     assert scene.words(scene.newest) == before
     assert "one: not reachable: no connection" in text.getvalue()
     states = {one.name: one for one in found.sites.sites}
     assert states["one"].fault.startswith("no connection")
     assert states["one"].reached == "2026-11-26T00:00:00Z"  # the last time
-    assert "not read to its end" in scene.page("index.html")
+    assert '<span class="failed">not reachable</span> (no connection' in scene.page("index.html")
+    assert ", reached last on 2026-11-26" in scene.page("index.html")
     assert scene.faults() == []
 
 
@@ -160,6 +161,17 @@ def test_a_site_that_was_never_reached(scene: Scene) -> None:
     assert scene.words(scene.newest) == "1 of 2 rebuilders agree; not yet: one"
     assert "never reached" in scene.page("index.html")
     assert scene.faults() == []
+
+
+def test_a_site_that_has_more_than_one_run_takes(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.one.state(scene.newest)
+    monkeypatch.setattr("cpuwheels.index.rebuilders.site._MOST", 0)
+    text = io.StringIO()
+    scene.collect(scene.one, text=text)
+    assert "one: not read to its end: there is more than one run takes" in text.getvalue()
+    page = scene.page("index.html")
+    assert '<span class="failed">not read to its end</span> (there is more' in page
+    assert "reached last" not in page
 
 
 def test_a_mind_that_was_changed_is_shown(scene: Scene) -> None:
