@@ -83,7 +83,7 @@ def doctor(
 @pass_paths
 def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models, and the lists of downloads."""
-    from cpuwheels.config.downloads import download_files
+    from cpuwheels.config.download_lists import download_files
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
     from cpuwheels.doctor.runtime.report import Report

@@ -24,7 +24,8 @@ from cpuwheels.core.process import run
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
 from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
-from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
+from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned, unpinned_torch
+from cpuwheels.environment.torch_pinned import place_options
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -78,6 +79,11 @@ def foreign_torch(
     def make(folder: Path) -> None:
         _unpack_wheel(wanted, folder, environ)
 
+    machine = context.target.machine
+    if context.options.locked and not any(wheel.machine == machine for wheel in pin.wheels):
+        if pin.alternate(machine) is None:
+            raise refuse_unpinned(f"torch {torch}")
+        return debian_torch(context, torch, pin, unpinned_torch(torch, machine))
     try:
         folder = context.store.get(KIND, key, make)
     except TorchError as error:
@@ -136,8 +142,13 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
 
 def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, faults: list[str]) -> Path | None:
     """Let pip, which takes any platform's wheels, fetch torch from one place."""
-    place = ["--no-index", "--find-links", offer.location]
-    if offer.kind == "index":
+    context, machine = request.context, request.context.target.machine
+    digests = [wheel.sha256 for wheel in request.pin.wheels if wheel.machine == machine]
+    place, missing = place_options(offer, digests, store=context.store, reporter=context.reporter)
+    if missing:
+        faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+        return None
+    if place == ["--default-index", offer.location]:  # uv's name of it; pip has another
         place = ["--index-url", offer.location]
     command: list[str | Path] = [
         sys.executable,

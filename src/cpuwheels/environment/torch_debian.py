@@ -92,12 +92,12 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
     alternate = pin.alternate(context.target.machine)
     if alternate is None:
         raise reason
-    if context.options.locked:
+    if context.options.locked and not context.options.allow_fallbacks:
         raise LockedError(
-            f"torch {torch} for {context.target.machine} cannot be reached and --locked refuses fallbacks",
+            f"{reason.what}, and --locked refuses its fallback",
             where=reason.where,
             output=reason.output,
-            next_step=f"make {pin.index} reachable, or build without --locked",
+            next_step=f"{reason.next_step}; or take the fallback with --allow-fallbacks, or build without --locked",
         ) from reason
     lock = load_lock(context.root, alternate.root)
     content = content_key(lock)

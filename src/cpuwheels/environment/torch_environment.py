@@ -17,7 +17,7 @@ from cpuwheels.environment.build_env import (
 from cpuwheels.environment.torch_cross import foreign_torch
 from cpuwheels.environment.torch_debian import debian_torch
 from cpuwheels.environment.torch_index import torch_pin, torch_requirement
-from cpuwheels.environment.torch_install import refused_offers
+from cpuwheels.environment.torch_install import refused_offers, unpinned_torch
 from cpuwheels.fetch.uv import found_interpreters
 
 if TYPE_CHECKING:
@@ -36,9 +36,9 @@ def check_torch(context: BuildContext, torch: str) -> None:
         return
     if context.options.locked:
         raise LockedError(
-            f"the source pins torch {torch}, which the matrix does not know",
-            where="matrix.yaml: torch",
-            next_step=f"add it there, or build without --locked; known: {', '.join(known)}",
+            f"the source asks for torch {torch}, which matrix.yaml does not pin",
+            where="requirements/cpu.txt of the source",
+            next_step=f"add it to matrix.yaml (torch), or build without --locked; known: {', '.join(known)}",
         )
     context.reporter.announce(
         f"the source pins torch {torch}, which matrix.yaml does not know: any CPU build of it that can be found is "
@@ -96,16 +96,28 @@ def _request(context: BuildContext, torch: str) -> EnvironmentRequest:
 def _own(context: BuildContext, request: EnvironmentRequest) -> Environment:
     """Return an environment of this kind of machine, with a wheel of torch or the fallback."""
     try:
+        if refused := _unpinned(context, request):
+            raise refused
         return _with_wheel(context, request)
     except TorchError as error:
         torch = debian_torch(context, request.torch, request.pin, error)
     return replace(build_environment(context, replace(request, foreign=torch)), debian=torch.root)
 
 
+def _unpinned(context: BuildContext, request: EnvironmentRequest) -> TorchError | None:
+    """Return why no wheel may be used in a locked run that takes fallbacks; None in any other."""
+    if not (request.locked and context.options.allow_fallbacks):
+        return None
+    if any(map(request.torch_digests, request.pythons)):
+        return None
+    return unpinned_torch(request.torch, context.target.machine)
+
+
 def _with_wheel(context: BuildContext, request: EnvironmentRequest) -> Environment:
     alternate = request.pin.alternate(context.target.machine)
     # An environment is not made in vain where no place has a wheel.
-    if alternate and stored_environment(request, context.store) is None and (refused := _refusal(context, request)):
+    asked = alternate and not request.locked and stored_environment(request, context.store) is None
+    if asked and (refused := _refusal(context, request)):
         raise refused
     return build_environment(context, request)
 

@@ -15,6 +15,7 @@ from cpuwheels.core.errors import LockedError, TorchError
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_index import INDEX_VARIABLES, cuda_of, offered_files, pip_configs, torch_offers
+from cpuwheels.environment.torch_pinned import place_options
 from cpuwheels.fetch.uv import uv_environment
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
     from cpuwheels.environment.torch_index import TorchOffer
 
 
@@ -40,8 +42,25 @@ def refuse_unpinned(wanted: str) -> LockedError:
     )
 
 
+def unpinned_torch(torch: str, machine: str) -> TorchError:
+    """Return why a locked run uses a fallback: no wheel is pinned by content, so none is looked for."""
+    return TorchError(
+        f"no wheel of torch {torch} for {machine} is pinned by content",
+        where="matrix.yaml: torch",
+        next_step="add the wheel's sha256 there",
+    )
+
+
 def install_torch(
-    wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], locked: bool, reporter: Reporter, log: Path
+    wanted: str,
+    pin: TorchPin,
+    *,
+    python: Path,
+    digests: Sequence[str],
+    locked: bool,
+    store: Store,
+    reporter: Reporter,
+    log: Path,
 ) -> tuple[TorchOffer | None, list[str]]:
     """Install the CPU build of torch of the first place that offers one.
 
@@ -53,6 +72,7 @@ def install_torch(
         python: Interpreter of the environment, which has torch's own requirements already.
         digests: sha256 digests that the wheel may have; any if there are none.
         locked: Refuse a wheel that is not pinned by content.
+        store: Where a wheel is kept that is fetched without uv.
         reporter: Reports where torch comes from.
         log: uv's output.
 
@@ -63,20 +83,23 @@ def install_torch(
         LockedError: ``locked``, and the wheel is not pinned by content.
         TorchError: A place served a CUDA build under a CPU build's name.
     """
+    if locked and not digests:
+        raise refuse_unpinned(wanted)
     requirement = log.with_name("torch-requirement.txt")
     write_atomic(requirement, f"{wanted}{''.join(f' --hash=sha256:{digest}' for digest in digests)}\n")
     install: list[str | Path] = [find_uv_bin(), "pip", "install", "--python", python, "--only-binary", "torch"]
     env = offer_environment()
     faults: list[str] = []
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
-        options = offer.uv_options()
+        options, missing = place_options(offer, digests, store=store, reporter=reporter)
+        if missing:
+            faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+            continue
         plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
         if fault := judge_plan(plan.returncode, plan.output, wanted):
             faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
             continue
         if not digests:
-            if locked:
-                raise refuse_unpinned(wanted)
             reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
         reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
         done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=env, check=False)

@@ -9,6 +9,7 @@ from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import SourceError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+from cpuwheels.fetch.requests import current
 from cpuwheels.source.repository import Repository
 
 if TYPE_CHECKING:
@@ -141,6 +142,8 @@ class _Clone:
         return next(filter(None, (self._do(command) for command in commands)), "")
 
     def _fetch(self, *references: str) -> str:
+        if requests := current():
+            requests.repository(self._address)
         fault = self._do(["fetch", "--quiet", "--no-tags", "--filter=blob:none", "--", _REMOTE, *references])
         if not fault:
             with storage_errors(self.folder):
