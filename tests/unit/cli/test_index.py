@@ -110,7 +110,12 @@ def test_a_job_leaves_its_summary(nights: Nights, capsys: pytest.CaptureFixture[
 def test_options_reach_the_job(nights: Nights) -> None:
     words = "--target x86 --target arm --since v1 --release 2 --latest-release --branch side --repo here --level deep"
     index = str(nights.base / "other")
-    assert nights.run(*words.split(), "--hours", "1.5", "--memory", "8G", "--locked", "--index", index) == 0
+    assert (
+        nights.run(
+            *words.split(), "--hours", "1.5", "--memory", "8G", "--no-locked", "--allow-fallbacks", "--index", index
+        )
+        == 0
+    )
     expected = NightlyOptions(
         targets=("x86", "arm"),
         since="v1",
@@ -121,7 +126,8 @@ def test_options_reach_the_job(nights: Nights) -> None:
         level="deep",
         hours=1.5,
         memory="8G",
-        locked=True,
+        locked=False,
+        allow_fallbacks=True,
     )
     assert [(name, options) for _, name, options in nights.asked] == [(index, expected)]
 
@@ -185,7 +191,7 @@ def test_the_worst_wheel_decides_how_a_job_ends(
 @pytest.fixture
 def index(tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """An index with a wheel."""
-    assert run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--nightly") == 0
+    assert run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--nightly", "--no-locked") == 0
     assert capsys.readouterr().out
     return tmp_path / "dist" / "index"
 

@@ -150,9 +150,10 @@ def test_a_library_that_cannot_be_renamed_is_named(asked: Asked, tmp_path: Path,
 
 
 def test_locked_refuses_an_alternate(asked: Asked) -> None:
-    with pytest.raises(LockedError, match="--locked refuses fallbacks") as caught:
+    with pytest.raises(LockedError, match="is pinned by content, and --locked refuses its fallback") as caught:
         asked(with_alternate(), locked=True)
     assert "build without --locked" in told(caught.value)
+    assert "--allow-fallbacks" in told(caught.value)
 
 
 def test_an_alternate_whose_lock_is_not_there(asked: Asked) -> None:

@@ -49,8 +49,9 @@ def test_the_newest_torch_is_by_number_not_by_text(tmp_path: Path) -> None:
 def test_a_torch_that_the_matrix_does_not_know_is_refused_if_locked(tmp_path: Path) -> None:
     run = replace(build_context(tmp_path), options=BuildOptions(locked=True))
     check_torch(run, "2.13.0")
-    with pytest.raises(LockedError, match=r"torch 2\.99\.0, which the matrix does not know"):
+    with pytest.raises(LockedError, match=r"torch 2\.99\.0, which matrix\.yaml does not pin") as caught:
         check_torch(run, "2.99.0")
+    assert caught.value.where == "requirements/cpu.txt of the source"
 
 
 ALTERNATE = TorchAlternate(machine="x86_64", version="2.14.1", root="root")

@@ -59,19 +59,50 @@ def relock(path: Path, mirrors: Sequence[str], *, keyring: Path = KEYRING, now: 
         StoreError: The file cannot be written.
     """
     old = load_yaml(path, DebianLock)
-    now = now or datetime.now(UTC)
-    find_gpgv(keyring)
-    packages: dict[str, DebianPackage] = {}
-    with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
-        for suite, roots in old.suites.items():
-            index = fetch_index(suite, old.architecture, mirrors, Path(folder), keyring, now)
-            taken = closure(index, roots, leave_out=old.leave_out, dependencies=old.dependencies)
-            # Where two suites have a package, the one named first in the lock wins.
-            packages = {package.name: package for package in taken} | packages
-    new = old.model_copy(update={"packages": tuple(packages[name] for name in sorted(packages))})
+    new = Indexes(mirrors, keyring, now or datetime.now(UTC)).resolve(old)
     with storage_errors(path):
         write_atomic(path, lock_text(new))
     return new
+
+
+class Indexes:
+    """The indexes of suites, each fetched once, and locks resolved against them.
+
+    Args:
+        mirrors: Debian mirrors in order.
+        keyring: Debian's archive keys.
+        now: The time.
+    """
+
+    def __init__(self, mirrors: Sequence[str], keyring: Path, now: datetime) -> None:
+        self._mirrors, self._keyring, self._now = mirrors, keyring, now
+        self._known: dict[tuple[str, str], Index] = {}
+        self.dates: dict[str, datetime] = {}
+        """When the list of each suite was made."""
+
+    def resolve(self, old: DebianLock) -> DebianLock:
+        """Return a lock with the packages that its suites have now.
+
+        Raises:
+            CpuwheelsError: As `relock`.
+        """
+        packages: dict[str, DebianPackage] = {}
+        for suite, roots in old.suites.items():
+            index = self._index(suite, old.architecture)
+            taken = closure(index, roots, leave_out=old.leave_out, dependencies=old.dependencies)
+            # Where two suites have a package, the one named first in the lock wins.
+            packages = {package.name: package for package in taken} | packages
+        return old.model_copy(update={"packages": tuple(packages[name] for name in sorted(packages))})
+
+    def _index(self, suite: str, architecture: str) -> Index:
+        key = (suite, architecture)
+        if key not in self._known:
+            find_gpgv(self._keyring)
+            with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
+                index, date = fetch_index(suite, architecture, self._mirrors, Path(folder), self._keyring, self._now)
+            self._known[key] = index
+            self.dates[suite] = date
+        return self._known[key]
 
 
 def lock_text(lock: DebianLock) -> str:
@@ -83,8 +114,8 @@ def lock_text(lock: DebianLock) -> str:
 
 def fetch_index(
     suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
-) -> Index:
-    """Fetch a suite's index of one architecture and check it against the suite's signed list.
+) -> tuple[Index, datetime]:
+    """Fetch a suite's index of one architecture, check it against the suite's signed list, and tell its list's date.
 
     Raises:
         DownloadError: No mirror serves it.
@@ -104,7 +135,7 @@ def fetch_index(
     urls = mirrored(f"dists/{suite}/{name}.xz", [mirror, *(other for other in mirrors if other != mirror)])
     what = f"the index of Debian suite {suite}"
     download(Pinned(what, urls, packed.sha256, packed.size), index)
-    return read_index(suite, unpack_index(index, unpacked, what, urls[0]))
+    return read_index(suite, unpack_index(index, unpacked, what, urls[0])), found.date
 
 
 def unpack_index(path: Path, listed: Listed, what: str, where: str) -> str:
