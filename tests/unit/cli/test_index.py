@@ -30,7 +30,7 @@ def test_a_wheel_is_published_into_the_index_below_the_output(
     tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str], *, nightly: bool
 ) -> None:
     path = wheel(tmp_path)
-    words = ["publish", str(path), *(["--nightly"] if nightly else [])]
+    words = ["publish", str(path), "--no-locked", *(["--nightly"] if nightly else [])]
     assert run(tmp_path, project_root, *words) == 0
     index = tmp_path / "dist" / "index"
     assert (index / "latest" / "x86.json").is_file() == nightly
@@ -43,7 +43,7 @@ def test_a_wheel_is_published_into_the_index_below_the_output(
 
 def test_what_a_wheel_does_not_say_is_said_for_it(tmp_path: Path, project_root: Path, capsys) -> None:
     path = wheel(tmp_path, note_target="x86")
-    words = ["publish", str(path), "--index", str(tmp_path / "other")]
+    words = ["publish", str(path), "--no-locked", "--index", str(tmp_path / "other")]
     assert run(tmp_path, project_root, *words, "--target", "arm") == PublishError.exit_code
     assert run(tmp_path, project_root, *words, "--commit", "f" * 40) == PublishError.exit_code
     assert run(tmp_path, project_root, *words, "--target", "x86", "--commit", f"{1:040x}") == 0
