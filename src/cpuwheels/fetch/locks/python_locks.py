@@ -38,6 +38,9 @@ WITH_FILES = ("build-tools", "zig")
 
 _COMPILE = ("pip", "compile", "--quiet", "--universal", "--python-version=3.11", "--no-header")
 _PIN = re.compile(r"^(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[^\s;\\]+)", re.MULTILINE)
+_KEPT = "-kept.txt"
+_NOTED = re.compile(rf"^    #   -c \S*{re.escape(_KEPT)}\n", re.MULTILINE)
+_LIST_OF_ONE = re.compile(r"^    # via\n    #   (?P<only>.+)\n(?!    #   )", re.MULTILINE)
 _ROUNDS = 5
 
 
@@ -92,7 +95,7 @@ def resolve(root: Path, name: str, rules: Rules, log: Path) -> None:
     """
     lock = root / "locks" / f"{name}.txt"
     before = lock.read_text(encoding="utf-8") if lock.is_file() else ""
-    constraints = log.with_name(f"{name}-kept.txt")
+    constraints = log.with_name(f"{name}{_KEPT}")
     for _ in range(_ROUNDS):
         write_atomic(lock, before)
         options = rules.options(constraints)
@@ -101,6 +104,7 @@ def resolve(root: Path, name: str, rules: Rules, log: Path) -> None:
         if not older:
             break
         rules.keep(older)
+    write_atomic(lock, without_constraints(lock.read_text(encoding="utf-8")))
     if name in WITH_FILES:
         files = f"locks/pylock.{name}.toml"
         pinned = [option for option in options if option != "--upgrade"]
@@ -115,6 +119,12 @@ def pins(text: str) -> dict[str, set[str]]:
     for match in _PIN.finditer(text):
         found.setdefault(canonicalize_name(match["name"]), set()).add(match["version"])
     return found
+
+
+def without_constraints(text: str) -> str:
+    """Return a lock without the notes that a version was kept, which name a file of the run."""
+    found = _NOTED.sub("", text)
+    return found if found == text else _LIST_OF_ONE.sub(r"    # via \g<only>\n", found)
 
 
 def went_back(before: str, after: str) -> dict[str, str]:

@@ -31,7 +31,7 @@ from cpuwheels.fetch.locks.python_facts import licence_of, releases
 from cpuwheels.fetch.locks.python_locks import LOCKS, Rules, resolve
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Mapping
     from pathlib import Path
 
     from cpuwheels.core.console import Reporter
@@ -104,7 +104,7 @@ def update_locks(
     outcome = Outcome()
     with store.scratch("locks") as work:
         copy = work / "project"
-        _copy(root, copy)
+        before = _copy(root, copy)
         if options.python:
             _python(copy, options, now, outcome, reporter, logs)
         rules = _rules(root, options, now, today, keyring, outcome)
@@ -119,32 +119,34 @@ def update_locks(
             write_atomic(path, text)
         outcome.changes = python_changes(root, copy) + debian_changes(root, copy)
         _fill(outcome.changes, rules, debian, store, reporter)
-        outcome.files = put_in_place(copy, root)
+        outcome.files = put_in_place(copy, root, before)
     return outcome
 
 
-def put_in_place(copy: Path, root: Path) -> list[str]:
-    """Replace the files of a folder that differ from those of a copy; if that fails, all are as before.
+def put_in_place(copy: Path, root: Path, before: Mapping[str, bytes]) -> list[str]:
+    """Replace the files of a folder that were changed in its copy; if that fails, all are as before.
+
+    Args:
+        copy: The copy.
+        root: The folder.
+        before: What the copy had at first, by path below it; what was changed in the folder meanwhile stays.
 
     Returns:
         Their paths below the folder.
     """
-    changed = {}
-    for path in sorted(path for path in copy.rglob("*") if path.is_file()):
-        name = path.relative_to(copy).as_posix()
-        new, old = path.read_bytes(), (root / name).read_bytes() if (root / name).is_file() else None
-        if new != old:
-            changed[name] = (new, old)
+    found = {path.relative_to(copy).as_posix(): path.read_bytes() for path in sorted(copy.rglob("*")) if path.is_file()}
+    changed = {name: new for name, new in found.items() if new != before.get(name)}
+    there = {name: (root / name).read_bytes() if (root / name).is_file() else None for name in changed}
     done: list[str] = []
     try:
-        for name, (new, _) in changed.items():
+        for name, new in changed.items():
             done.append(name)
             with storage_errors(root / name):
                 make_folders((root / name).parent)
                 write_atomic(root / name, new)
     except BaseException:
         for name in done:
-            old = changed[name][1]
+            old = there[name]
             if old is None:
                 (root / name).unlink(missing_ok=True)
             else:
@@ -153,7 +155,8 @@ def put_in_place(copy: Path, root: Path) -> list[str]:
     return list(changed)
 
 
-def _copy(root: Path, copy: Path) -> None:
+def _copy(root: Path, copy: Path) -> dict[str, bytes]:
+    """Copy what locks are and what they are made from, and return it by path."""
     make_folders(copy / "locks")
     for path in (root / MATRIX, root / PROJECT):
         shutil.copyfile(path, copy / path.name)
@@ -161,6 +164,7 @@ def _copy(root: Path, copy: Path) -> None:
         if path.is_file():
             make_folders((copy / path.relative_to(root)).parent)
             shutil.copyfile(path, copy / path.relative_to(root))
+    return {path.relative_to(copy).as_posix(): path.read_bytes() for path in copy.rglob("*") if path.is_file()}
 
 
 def _python(

@@ -10,7 +10,7 @@ import pytest
 
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.fetch.locks import python_locks
-from cpuwheels.fetch.locks.python_locks import LOCKS, WITH_FILES, Rules, pins, resolve, went_back
+from cpuwheels.fetch.locks.python_locks import LOCKS, WITH_FILES, Rules, pins, resolve, went_back, without_constraints
 
 DAY = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -32,6 +32,17 @@ def test_pins_are_read_with_several_versions() -> None:
 def test_what_went_back_is_found() -> None:
     assert went_back("a==1.10\nb==2\nc==1\n", "a==1.9\nb==3\n") == {"a": "1.10"}
     assert went_back("a==1\na==2\n", "a==2\n") == {}
+
+
+def test_a_lock_does_not_name_the_files_of_a_run() -> None:
+    kept = "    #   -c /x/y/dev-kept.txt\n"
+    text = (
+        f"a==1\n    # via\n{kept}    #   b\nc==1\n    # via\n{kept}    #   d\n    #   e\n"
+        "f==1\n    # via\n    #   g\n    #   h\n"
+    )
+    cleaned = "a==1\n    # via b\nc==1\n    # via\n    #   d\n    #   e\nf==1\n    # via\n    #   g\n    #   h\n"
+    assert without_constraints(text) == cleaned
+    assert without_constraints(cleaned) == cleaned
 
 
 class Uv:

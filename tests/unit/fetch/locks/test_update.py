@@ -110,11 +110,12 @@ def test_nothing_is_changed_if_anything_fails(project: Path, monkeypatch: pytest
 def test_a_disk_that_is_full_in_the_middle_leaves_all_as_it_was(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    copy = tmp_path / "copy"
+    copy, original = tmp_path / "copy", content(project)
     shutil.copytree(project, copy)
     (copy / "locks" / "new.txt").write_text("new\n")
     for name in ("dev.txt", "run.txt", "zig.txt"):
         (copy / "locks" / name).write_text("changed\n")
+    (project / "locks" / "parity.txt").write_text("changed by hand meanwhile\n")
     before, real = content(project), update.write_atomic
 
     def full(path: Path, data: bytes | str) -> None:
@@ -124,10 +125,11 @@ def test_a_disk_that_is_full_in_the_middle_leaves_all_as_it_was(
 
     monkeypatch.setattr(update, "write_atomic", full)
     with pytest.raises(Exception, match=r"(?i)space|full"):
-        put_in_place(copy, project)
+        put_in_place(copy, project, original)
     assert content(project) == before
     monkeypatch.setattr(update, "write_atomic", real)
-    assert put_in_place(copy, project) == ["locks/dev.txt", "locks/new.txt", "locks/run.txt", "locks/zig.txt"]
+    assert put_in_place(copy, project, original) == ["locks/dev.txt", "locks/new.txt", "locks/run.txt", "locks/zig.txt"]
+    assert (project / "locks" / "parity.txt").read_text() == "changed by hand meanwhile\n"
 
 
 def test_the_cooldown_is_a_snapshot_where_there_is_one(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
