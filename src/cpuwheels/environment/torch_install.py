@@ -38,7 +38,8 @@ def refuse_unpinned(wanted: str) -> LockedError:
     return LockedError(
         f"{wanted} is not pinned by content for this Python and machine",
         where="matrix.yaml: torch",
-        next_step="add the wheel's sha256 there, or build without --locked",
+        next_step="add the wheel's sha256 there; or take a fallback, if there is one, with --allow-fallbacks, or build "
+        "without --locked",
     )
 
 
