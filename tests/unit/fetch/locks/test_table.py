@@ -35,7 +35,7 @@ def test_a_row_has_all_that_a_review_needs() -> None:
         "age": "12 d",
         "source": "PyPI",
         "licence": "Apache-2.0 → BSD|3 (changed)",
-        "size": "1.00 MiB → 2.00 MiB",
+        "size": "1 MiB → 2 MiB",
         "sha256": "ab" * 32,
         "locks": "build-tools.txt, run.txt, dev.txt",
     }
