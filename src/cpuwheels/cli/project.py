@@ -111,7 +111,7 @@ def schema(paths: Paths, only_check: bool) -> None:
 @click.option(
     "--as-of",
     type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
-    help="Resolve as of that time (UTC): for a mirror whose lists have expired.",
+    help="Accept lists of Debian that have expired if they were valid at that time (UTC).",
 )
 @click.option("--only", type=click.Choice(["python", "debian"]), help="Renew these locks alone.")
 @pass_paths

@@ -72,10 +72,12 @@ class Indexes:
         mirrors: Debian mirrors in order.
         keyring: Debian's archive keys.
         now: The time.
+        as_of: An earlier time; a list that is not valid now is accepted if it was valid then.
     """
 
-    def __init__(self, mirrors: Sequence[str], keyring: Path, now: datetime) -> None:
-        self._mirrors, self._keyring, self._now = mirrors, keyring, now
+    def __init__(self, mirrors: Sequence[str], keyring: Path, now: datetime, as_of: datetime | None = None) -> None:
+        self._mirrors, self._keyring = mirrors, keyring
+        self._times = (now, as_of) if as_of else (now,)
         self._known: dict[tuple[str, str], Index] = {}
         self.dates: dict[str, datetime] = {}
         """When the list of each suite was made."""
@@ -99,7 +101,7 @@ class Indexes:
         if key not in self._known:
             find_gpgv(self._keyring)
             with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
-                index, date = fetch_index(suite, architecture, self._mirrors, Path(folder), self._keyring, self._now)
+                index, date = fetch_index(suite, architecture, self._mirrors, Path(folder), self._keyring, self._times)
             self._known[key] = index
             self.dates[suite] = date
         return self._known[key]
@@ -113,7 +115,7 @@ def lock_text(lock: DebianLock) -> str:
 
 
 def fetch_index(
-    suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
+    suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, times: Sequence[datetime]
 ) -> tuple[Index, datetime]:
     """Fetch a suite's index of one architecture, check it against the suite's signed list, and tell its list's date.
 
@@ -122,7 +124,7 @@ def fetch_index(
         SignatureError: No mirror has a list that is signed, the suite's and up to date.
         DigestMismatchError: It is not what the suite announces.
     """
-    mirror, found = _fetch_list(suite, mirrors, folder, keyring, now)
+    mirror, found = _fetch_list(suite, mirrors, folder, keyring, times)
     name = f"{_COMPONENT}/binary-{architecture}/Packages"
     packed, unpacked = found.files.get(f"{name}.xz"), found.files.get(name)
     if packed is None or unpacked is None:
@@ -165,7 +167,7 @@ def unpack_index(path: Path, listed: Listed, what: str, where: str) -> str:
 
 
 def _fetch_list(
-    suite: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
+    suite: str, mirrors: Sequence[str], folder: Path, keyring: Path, times: Sequence[datetime]
 ) -> tuple[str, SuiteList]:
     """Return the first list that passes every check, and its mirror."""
     refused: SignatureError | None = None
@@ -175,7 +177,7 @@ def _fetch_list(
         urls = mirrored(f"dists/{suite}/InRelease", [mirror])
         try:
             download(Pinned(f"the list of Debian suite {suite}", urls, None), release)
-            found = read_list(release, suite, mirror, keyring=keyring, now=now)
+            found = _read_valid(release, suite, mirror, keyring, times)
         except DownloadError as error:
             faults.append(error)
         except SignatureError as error:
@@ -192,3 +194,15 @@ def _fetch_list(
         output="\n".join(fault.output for fault in faults),
         next_step="check the network, or name a mirror (docs/mirrors.md)",
     )
+
+
+def _read_valid(release: Path, suite: str, mirror: str, keyring: Path, times: Sequence[datetime]) -> SuiteList:
+    """Return what a list states if it passes every check at one of some times, with the error of the first otherwise."""
+    refused: SignatureError | None = None
+    for now in times:
+        try:
+            return read_list(release, suite, mirror, keyring=keyring, now=now)
+        except SignatureError as error:
+            refused = refused or error
+    assert refused is not None  # noqa: S101  (there is always a time)
+    raise refused

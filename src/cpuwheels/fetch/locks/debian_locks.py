@@ -34,8 +34,8 @@ class DebianRules:
 
     Attributes:
         mirrors: In order.
-        now: The time; lists of suites have to be valid then.
-        today: The true time, by which packages have an age.
+        now: The time, by which packages have an age; lists of suites have to be valid then, or
+        as_of: at this earlier time, if it is given.
         cooldown: Age below which a package is not taken; None for any.
         allowed: Names for which that does not hold.
         keyring: Debian's archive keys.
@@ -43,7 +43,7 @@ class DebianRules:
 
     mirrors: tuple[str, ...]
     now: datetime
-    today: datetime
+    as_of: datetime | None = None
     cooldown: timedelta | None = None
     allowed: Collection[str] = ()
     keyring: Path = KEYRING
@@ -92,7 +92,7 @@ def resolve_all(root: Path, rules: DebianRules) -> DebianOutcome:
     Raises:
         CpuwheelsError: As `cpuwheels.fetch.debian.resolve.relock`.
     """
-    indexes = Indexes(rules.mirrors, rules.keyring, rules.now)
+    indexes = Indexes(rules.mirrors, rules.keyring, rules.now, rules.as_of)
     outcome = DebianOutcome(dates=indexes.dates)
     for path in sorted((root / "locks").glob("*.yaml")):
         old = load_yaml(path, DebianLock)
@@ -117,11 +117,11 @@ def age_of(package: DebianPackage, rules: DebianRules, listed: datetime | None) 
         rules: Has the mirrors and the time.
         listed: When the list of its suite was made.
     """
-    least = rules.today - listed if listed else None
+    least = rules.now - listed if listed else None
     if least is not None and (rules.cooldown is None or least >= rules.cooldown):
         return least, True
     if moment := published(package, rules.mirrors):
-        return rules.today - moment, False
+        return rules.now - moment, False
     return least, True
 
 

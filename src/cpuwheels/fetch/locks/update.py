@@ -53,7 +53,7 @@ class UpdateOptions:
         update: Whether newer versions are taken; if not, Python packages stay as they are as far as they fit.
         cooldown: Days for which a version has to have been published; only with ``update``.
         allowed: Names of packages for which that does not hold, such as for a security fix.
-        as_of: The day as of which suites are resolved; now when None.
+        as_of: A time; a suite's list that has expired is accepted if it was valid then.
         python: Whether the locks of Python packages are renewed.
         debian: Whether those of Debian packages are.
     """
@@ -99,15 +99,14 @@ def update_locks(
     Raises:
         CpuwheelsError: A lock cannot be resolved; nothing was changed then.
     """
-    today = datetime.now(UTC)
-    now = options.as_of or today
+    now = datetime.now(UTC)
     outcome = Outcome()
     with store.scratch("locks") as work:
         copy = work / "project"
         before = _copy(root, copy)
         if options.python:
             _python(copy, options, now, outcome, reporter, logs)
-        rules = _rules(root, options, now, today, keyring, outcome)
+        rules = _rules(root, options, now, keyring, outcome)
         debian = DebianOutcome()
         if options.debian:
             reporter.info(f"resolving Debian's locks against {', '.join(rules.mirrors)}")
@@ -180,16 +179,16 @@ def _python(
         outcome.notes.append(f"Python packages that were uploaded before {before:%Y-%m-%d %H:%M} UTC")
 
 
-def _rules(
-    root: Path, options: UpdateOptions, now: datetime, today: datetime, keyring: Path, outcome: Outcome
-) -> DebianRules:
+def _rules(root: Path, options: UpdateOptions, now: datetime, keyring: Path, outcome: Outcome) -> DebianRules:
     found = mirrors(load_matrix(root / MATRIX).debian.mirrors, os.environ)
     cooldown = timedelta(days=options.cooldown) if options.update else None
-    rules = DebianRules(found, now, today, cooldown, frozenset(options.allowed), keyring)
+    rules = DebianRules(found, now, options.as_of, cooldown, frozenset(options.allowed), keyring)
     if not options.debian:
         return rules
     if options.as_of:
-        outcome.notes.append(f"Debian's suites as of {options.as_of:%Y-%m-%d %H:%M} UTC")
+        outcome.notes.append(
+            f"lists of Debian's suites that were valid at {options.as_of:%Y-%m-%d %H:%M} UTC, or are now"
+        )
     elif cooldown and not os.environ.get(VARIABLE):
         snapshot = snapshot_of(now - cooldown)
         if answers(snapshot):
@@ -224,7 +223,7 @@ def _fill(
     for change in changes:
         reporter.info(f"looking up {change.name}")
         if change.source == "PyPI":
-            _fill_python(change, rules.today)
+            _fill_python(change, rules.now)
             continue
         package = change.new_package
         if package is not None:

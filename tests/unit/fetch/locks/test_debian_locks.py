@@ -30,17 +30,17 @@ def mirror(tmp_path: Path) -> Mirror:
     return found
 
 
-def rules(mirror: Mirror, *, days: float | None, today: datetime = NOW, **more: object) -> DebianRules:
+def rules(mirror: Mirror, *, days: float | None, now: datetime = NOW, **more: object) -> DebianRules:
     cooldown = None if days is None else timedelta(days=days)
-    made = DebianRules((mirror.url,), NOW, today, cooldown, keyring=mirror.keyring)
+    made = DebianRules((mirror.url,), now, cooldown=cooldown, keyring=mirror.keyring)
     return replace(made, **more)  # type: ignore[arg-type]
 
 
 def test_a_list_that_is_old_enough_says_enough(mirror: Mirror, tmp_path: Path) -> None:
-    found = resolve_all(tmp_path, rules(mirror, days=7, today=NOW + timedelta(days=8)))
+    found = resolve_all(tmp_path, rules(mirror, days=4, now=NOW + timedelta(days=5)))
     assert (found.held, found.renewed) == ({}, ["a.yaml"])
     assert load_yaml(mirror.lock, DebianLock).packages
-    assert resolve_all(tmp_path, rules(mirror, days=7, today=NOW + timedelta(days=8))).renewed == []
+    assert resolve_all(tmp_path, rules(mirror, days=4, now=NOW + timedelta(days=5))).renewed == []
 
 
 def test_of_a_young_list_each_package_has_to_be_old_enough(mirror: Mirror, tmp_path: Path) -> None:
@@ -76,7 +76,20 @@ def test_a_list_that_has_expired_says_what_to_do(mirror: Mirror, tmp_path: Path)
     with pytest.raises(SignatureError, match="was valid until") as caught:
         resolve_all(tmp_path, rules(mirror, days=None, now=later))
     assert "nox -s lock -- --as-of 2025-06-01T00:00" in caught.value.next_step
+    with pytest.raises(SignatureError, match="was valid until"):
+        resolve_all(tmp_path, rules(mirror, days=None, now=later, as_of=NOW + timedelta(days=30)))
     assert mirror.lock.read_text() == LOCK
+
+
+def test_a_list_that_has_expired_is_accepted_as_of_its_day(mirror: Mirror, tmp_path: Path) -> None:
+    later = NOW + timedelta(days=1000)
+    found = resolve_all(tmp_path, rules(mirror, days=7, now=later, as_of=LISTED))
+    assert found.renewed == ["a.yaml"]
+
+
+def test_a_list_that_is_valid_now_needs_no_other_day(mirror: Mirror, tmp_path: Path) -> None:
+    """Such as a stable suite's, which is newer than the expired list of sid."""
+    assert resolve_all(tmp_path, rules(mirror, days=None, as_of=LISTED - timedelta(days=90))).renewed == ["a.yaml"]
 
 
 def test_a_mirror_says_how_old_a_file_is() -> None:
@@ -85,13 +98,13 @@ def test_a_mirror_says_how_old_a_file_is() -> None:
         head = {"Last-Modified": "Sun, 01 Jun 2025 00:00:00 GMT"}
         server.serve("/debian/pool/a.deb", Answer(b"x", headers=head, ranges=True))
         mirrors = (f"{DEAD}/debian", server.url("/debian"))
-        asked = DebianRules(mirrors, NOW, LISTED + timedelta(days=3), timedelta(days=7))
+        asked = DebianRules(mirrors, LISTED + timedelta(days=3), cooldown=timedelta(days=7))
         assert age_of(package, asked, LISTED + timedelta(days=2)) == (timedelta(days=3), False)
         assert answers(server.url("/debian")) is False
         server.serve("/debian/dists/stable/InRelease", Answer(b"x"))
         assert answers(server.url("/debian"))
     assert not answers(f"{DEAD}/debian")
-    silent = DebianRules((f"{DEAD}/debian",), NOW, LISTED + timedelta(days=3), timedelta(days=7))
+    silent = DebianRules((f"{DEAD}/debian",), LISTED + timedelta(days=3), cooldown=timedelta(days=7))
     assert age_of(package, silent, LISTED + timedelta(days=2)) == (timedelta(days=1), True)
     assert age_of(package, silent, None) == (None, True)
 

@@ -147,7 +147,7 @@ def test_the_cooldown_is_a_snapshot_where_there_is_one(project: Path, monkeypatc
     assert rules.mirrors[0].startswith("https://snapshot.debian.org/archive/debian/")
     assert any("snapshot.debian.org" in note for note in found.notes)
     renew(project, update=True, python=False, as_of=LISTED)
-    assert asked[-1].now == LISTED
+    assert asked[-1].as_of == LISTED
     assert "snapshot.debian.org" not in asked[-1].mirrors[0]
     renew(project, python=False)
     assert asked[-1].cooldown is None
