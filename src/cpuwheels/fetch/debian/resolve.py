@@ -197,7 +197,7 @@ def _fetch_list(
 
 
 def _read_valid(release: Path, suite: str, mirror: str, keyring: Path, times: Sequence[datetime]) -> SuiteList:
-    """Return what a list states if it passes every check at one of some times, with the error of the first otherwise."""
+    """Return what a list states if it passes every check at one of some times; the first one's error counts."""
     refused: SignatureError | None = None
     for now in times:
         try:
