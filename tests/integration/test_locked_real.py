@@ -15,7 +15,7 @@ from layout import ROOT
 from listed_requests import expected
 from noting_proxy import noting_proxy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * 3600)]
 
 COMPILED = ("kernels", "tcmalloc-built")
 """Kinds of the store that hold what was compiled and nothing that was fetched; without them it compiles for an hour."""
