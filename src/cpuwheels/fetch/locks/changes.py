@@ -26,6 +26,7 @@ class Change:
         old: Version before; empty if it is new.
         new: Version now; empty if it is gone.
         locks: Names of the locks in which it changed.
+        suites: Suites of Debian that its lock takes packages from.
         old_package: Debian's package before.
         new_package: Debian's package now.
         days: Age of the new version, in days.
@@ -42,6 +43,7 @@ class Change:
     old: str
     new: str
     locks: list[str] = field(default_factory=list)
+    suites: tuple[str, ...] = ()
     old_package: DebianPackage | None = None
     new_package: DebianPackage | None = None
     days: float | None = None
@@ -96,6 +98,7 @@ def lock_changes(old: DebianLock, new: DebianLock) -> Iterable[Change]:
             source=suites,
             old=one.version if one else "",
             new=other.version if other else "",
+            suites=tuple(new.suites),
             old_package=one,
             new_package=other,
             size=other.size if other else None,

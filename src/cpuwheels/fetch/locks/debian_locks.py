@@ -17,10 +17,9 @@ from cpuwheels.fetch.locks.changes import lock_changes
 from cpuwheels.fetch.locks.debian_facts import published
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from cpuwheels.config.debian_lock import DebianPackage
     from cpuwheels.fetch.locks.changes import Change
 
 SNAPSHOTS = "https://snapshot.debian.org/archive/debian"
@@ -107,16 +106,21 @@ def resolve_all(root: Path, rules: DebianRules) -> DebianOutcome:
     return outcome
 
 
-def age_of(package: DebianPackage, rules: DebianRules, listed: datetime | None) -> tuple[timedelta | None, bool]:
+def age_of(change: Change, rules: DebianRules, dates: Mapping[str, datetime]) -> tuple[timedelta | None, bool]:
     """Return how long a package has been in the archive, and whether it may be longer.
 
     A list that is as old as the cooldown says enough of all that is in it. Of a younger one each package is asked for.
 
     Args:
-        package: The package.
+        change: Has the package, and the suites that it may be from.
         rules: Has the mirrors and the time.
-        listed: When the list of its suite was made.
+        dates: When the list of each suite was made.
     """
+    package = change.new_package
+    if package is None:
+        return None, True
+    # The youngest of the lock's own suites: which of them has the package is not known.
+    listed = max((dates[suite] for suite in change.suites if suite in dates), default=None)
     least = rules.now - listed if listed else None
     if least is not None and (rules.cooldown is None or least >= rules.cooldown):
         return least, True
@@ -125,15 +129,14 @@ def age_of(package: DebianPackage, rules: DebianRules, listed: datetime | None) 
     return least, True
 
 
-def _too_young(changes: Iterable[Change], rules: DebianRules, dates: dict[str, datetime]) -> str:
+def _too_young(changes: Iterable[Change], rules: DebianRules, dates: Mapping[str, datetime]) -> str:
     if rules.cooldown is None:
         return ""
-    oldest = min(dates.values(), default=None)
     for change in changes:
         package = change.new_package
         if package is None or package.name in rules.allowed:
             continue
-        age, least = age_of(package, rules, oldest)
+        age, least = age_of(change, rules, dates)
         if age is None or age < rules.cooldown:
             days = "of unknown age" if age is None else f"{age.days} days old" + (" or more" if least else "")
             return f"{package.name} {package.version} is {days}"

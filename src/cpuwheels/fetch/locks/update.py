@@ -227,7 +227,7 @@ def _fill(
             continue
         package = change.new_package
         if package is not None:
-            age, change.least = age_of(package, rules, min(debian.dates.values(), default=None))
+            age, change.least = age_of(change, rules, debian.dates)
             change.days = age.total_seconds() / 86400 if age is not None else None
         if change.old_package and package:
             same = same_copyright(change.old_package, package, rules.mirrors, store)

@@ -12,6 +12,8 @@ import pytest
 from cpuwheels.config.debian_lock import DebianLock, DebianPackage
 from cpuwheels.core.errors import SignatureError
 from cpuwheels.core.models import load_yaml
+from cpuwheels.fetch.locks import debian_locks as module
+from cpuwheels.fetch.locks.changes import Change
 from cpuwheels.fetch.locks.debian_locks import DebianRules, age_of, answers, resolve_all, snapshot_day, snapshot_of
 from loopback import DEAD, Answer, Server
 from signed_mirror import FILES, LOCK, NOW, Mirror
@@ -92,21 +94,41 @@ def test_a_list_that_is_valid_now_needs_no_other_day(mirror: Mirror, tmp_path: P
     assert resolve_all(tmp_path, rules(mirror, days=None, as_of=LISTED - timedelta(days=90))).renewed == ["a.yaml"]
 
 
+def test_a_list_of_another_suite_says_nothing(mirror: Mirror, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A lock whose suite was listed long ago is resolved first."""
+    old = LOCK.replace("trixie", "bullseye").replace("libc6", "old")
+    (tmp_path / "locks" / "0.yaml").write_text(old)
+    real = module.Indexes.resolve
+
+    def resolve(self: module.Indexes, lock: DebianLock) -> DebianLock:
+        if "bullseye" in lock.suites:
+            self.dates["bullseye"] = NOW - timedelta(days=400)
+            return lock
+        return real(self, lock)
+
+    monkeypatch.setattr(module.Indexes, "resolve", resolve)
+    found = resolve_all(tmp_path, rules(mirror, days=7))
+    assert found.renewed == []
+    assert "days old" in found.held["a.yaml"]
+
+
 def test_a_mirror_says_how_old_a_file_is() -> None:
     package = DebianPackage(name="a", version="1", path="pool/a.deb", size=1, sha256="0" * 64)
+    change = Change("a", "Debian x amd64", "", "1", suites=("x", "y"), new_package=package)
+    dates = {"x": LISTED, "y": LISTED + timedelta(days=2), "z": LISTED + timedelta(days=3)}
     with Server() as server:
         head = {"Last-Modified": "Sun, 01 Jun 2025 00:00:00 GMT"}
         server.serve("/debian/pool/a.deb", Answer(b"x", headers=head, ranges=True))
         mirrors = (f"{DEAD}/debian", server.url("/debian"))
         asked = DebianRules(mirrors, LISTED + timedelta(days=3), cooldown=timedelta(days=7))
-        assert age_of(package, asked, LISTED + timedelta(days=2)) == (timedelta(days=3), False)
+        assert age_of(change, asked, dates) == (timedelta(days=3), False)
         assert answers(server.url("/debian")) is False
         server.serve("/debian/dists/stable/InRelease", Answer(b"x"))
         assert answers(server.url("/debian"))
     assert not answers(f"{DEAD}/debian")
     silent = DebianRules((f"{DEAD}/debian",), LISTED + timedelta(days=3), cooldown=timedelta(days=7))
-    assert age_of(package, silent, LISTED + timedelta(days=2)) == (timedelta(days=1), True)
-    assert age_of(package, silent, None) == (None, True)
+    assert age_of(change, silent, dates) == (timedelta(days=1), True)
+    assert age_of(change, silent, {}) == (None, True)
 
 
 def test_the_snapshot_that_keeps_what_was_resolved() -> None:
