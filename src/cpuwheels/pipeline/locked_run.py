@@ -14,6 +14,7 @@ from cpuwheels.config.downloads import TOOLS
 from cpuwheels.config.host import markers
 from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.errors import LockedError
+from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.environment.torch_index import pip_configs, torch_offers
@@ -49,7 +50,10 @@ def watched_requests(context: BuildContext, request: SourceRequest) -> Iterator[
         MatrixError: A lock cannot be read.
     """
     allowed = allowed_requests(context, request) if context.options.locked else None
-    with watched(Requests(context.logs / FILE, allowed)):
+    log = context.logs / FILE
+    with storage_errors(log):
+        log.touch()  # an empty one says that nothing was asked for
+    with watched(Requests(log, allowed)):
         yield
 
 

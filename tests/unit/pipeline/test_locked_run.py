@@ -62,6 +62,7 @@ def test_only_a_locked_run_is_compared(context: BuildContext, locked: bool) -> N
         found = current()
         assert found is not None
         assert found.log == context.logs / FILE
+        assert found.log.read_text() == ""
         assert is_locked() is locked
     assert current() is None
 
