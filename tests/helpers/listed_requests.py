@@ -9,8 +9,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from cpuwheels.config.download_lists import source_downloads
-from cpuwheels.config.downloads import DEBIAN, Download
+from cpuwheels.config.downloads import Download
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.config.package_urls import DEBIAN
 from cpuwheels.fetch.debian.mirrors import mirrors
 from cpuwheels.fetch.requests import FILE, address
 

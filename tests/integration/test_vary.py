@@ -125,7 +125,7 @@ def test_a_driver_that_tells_of_it_is_found(tiny: Tiny, tiny_wheel: Path, tmp_pa
     text, leak = module.read_text(), 'self.as_dict() | {"leak": __import__("socket").gethostname()}'
     head, found, tail = text.partition("    def render")
     assert found
-    assert "json.dumps(self.as_dict()," in tail
+    assert "stable_json(self.as_dict())" in tail
     module.write_text(head + found + tail.replace("self.as_dict()", leak, 1))
     here = dataclasses.replace(tiny, dist=tmp_path / "dist")
     command = here.command("verify", "x86", "--toolchain", "debian", "--vary", "hostname")

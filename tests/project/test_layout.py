@@ -33,6 +33,7 @@ ORDER = (
     "verification",
     "pipeline",
     "attestation",
+    "rebuild",
     ("image", "index", "doctor", "bisect"),
     "cli",
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
+from upstream_sample import chosen
 from upstream_tests import FAILED, PASSED, SKIPPED, job_tests, lost, outcomes, summary
 
 from cpuwheels.core.errors import UsageError
@@ -78,3 +79,19 @@ def test_the_summary_counts_both_and_what_differs() -> None:
         "1 skipped with --against, not run with --wheel",
     ]
     assert summary({"wheel": {}, "against": {}}) == ["wheel: no results", "against: no results"]
+
+
+def test_a_sample_has_at_most_so_many_of_each_test_and_is_the_same_each_time() -> None:
+    names = [f"tests/a.py::test_many[{each}]" for each in range(100)] + [
+        "tests/a.py::test_one",
+        "tests/b.py::test_two[x]",
+    ]
+    found = chosen(names, 7)
+    assert found == chosen(names, 7)
+    assert {"tests/a.py::test_one", "tests/b.py::test_two[x]"} < found
+    assert len(found) == 9
+    assert found < set(names)
+    assert chosen(names, 100) == set(names)
+    # Two tests of as many parameters do not have to run the same ones.
+    other = {name.replace("test_many", "test_more") for name in found}
+    assert other != chosen(sorted(name.replace("test_many", "test_more") for name in names), 7)

@@ -4,22 +4,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.text import printable
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from cpuwheels.attestation.verify import Verified
+    from cpuwheels.attestation.verify import SignedProvenance
     from cpuwheels.pipeline.in_toto import ResourceDescriptor
 
 _EACH = {"source", "patch", "onednn", "acl", "tcmalloc", "kernels", "cpuwheels"}
 """Stages whose inputs are listed one by one; of the others their number is."""
 
 
-def lines_of(verified: Verified) -> Iterator[str]:
-    """Yield what a wheel was built from, by whom and when.
+def lines_of(verified: SignedProvenance) -> Iterator[str]:
+    """Yield what a wheel was built from, by whom and when; whoever wrote it, a terminal obeys none of it.
 
     Args:
         verified: Its provenance.
     """
+    return map(printable, _lines(verified))
+
+
+def _lines(verified: SignedProvenance) -> Iterator[str]:
     statement = verified.statement
     subject, predicate = statement.subject[0], statement.predicate
     definition, run = predicate.build_definition, predicate.run_details

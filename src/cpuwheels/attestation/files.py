@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 ENVELOPE = ".intoto.jsonl"
-"""The statement in an envelope (DSSE), signed with a key: one line for each key."""
+"""The statement in an envelope (DSSE), signed with a key: one JSON object on one line."""
 
 SLSA_ATTESTATION, PUBLISH_ATTESTATION = ".slsa.attestation", ".publish.attestation"
 """Attestations of an identity (PEP 740), as the program of pypi-attestations names them."""

@@ -54,7 +54,10 @@ def attestations_of(content: bytes, where: str | Path) -> list[Attestation]:
     try:
         if "attestation_bundles" in (parse_json(content, where) or {}):
             found = Provenance.model_validate_json(content)
-            return [one for bundle in found.attestation_bundles for one in bundle.attestations]
+            attestations = [one for bundle in found.attestation_bundles for one in bundle.attestations]
+            if not attestations:
+                raise _refused("it has no attestation", where)
+            return attestations
         return [Attestation.model_validate_json(content)]
     except MalformedDataError as error:
         raise _refused(f"it is {error.what}", where) from error

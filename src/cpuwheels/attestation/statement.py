@@ -33,7 +33,9 @@ def check_statement(content: bytes, name: str, sha256: str, where: str | Path) -
     data = _parsed(content, where)
     kind = data.get("predicateType")
     try:
-        found = ProvenanceStatement.model_validate(data) if kind == SLSA else Statement.model_validate(data)
+        # By the names that the specification has, and no others: every reader then sees the same.
+        model = ProvenanceStatement if kind == SLSA else Statement
+        found = model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         place = ".".join(map(str, fault["loc"])) or "the whole"
@@ -41,7 +43,7 @@ def check_statement(content: bytes, name: str, sha256: str, where: str | Path) -
     if kind not in {SLSA, PUBLISH}:
         raise _refused(f"its type is {found.predicate_type}, not {SLSA} or {PUBLISH}", where)
     if isinstance(found, ProvenanceStatement):
-        _check_build(found, where)
+        _check_parameters(found, where)
     subjects = [(subject.name, subject.digest.get("sha256")) for subject in found.subject]
     if subjects != [(name, sha256)]:
         said = ", ".join(f"{one} with sha256 {digest}" for one, digest in subjects)
@@ -49,7 +51,19 @@ def check_statement(content: bytes, name: str, sha256: str, where: str | Path) -
     return found
 
 
-def _check_build(found: ProvenanceStatement, where: str | Path) -> None:
+def check_build(content: bytes, name: str, sha256: str, where: str | Path) -> ProvenanceStatement:
+    """Return a statement of how a wheel was built; the arguments are those of `check_statement`.
+
+    Raises:
+        ProvenanceError: As for `check_statement`, or it says something else about the wheel.
+    """
+    found = check_statement(content, name, sha256, where)
+    if not isinstance(found, ProvenanceStatement):
+        raise _refused(f"its type is {found.predicate_type}, which does not say how the wheel was built", where)
+    return found
+
+
+def _check_parameters(found: ProvenanceStatement, where: str | Path) -> None:
     """Refuse another kind of build, and parameters whose meaning is not known."""
     definition = found.predicate.build_definition
     if definition.build_type != BUILD_TYPE:

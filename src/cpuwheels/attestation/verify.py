@@ -10,11 +10,11 @@ from cpuwheels.attestation.files import ENVELOPE, about
 from cpuwheels.attestation.keyless import Identity, verify_attestation
 from cpuwheels.attestation.keys import public_key
 from cpuwheels.attestation.pep740 import attestations_of, builder_of
-from cpuwheels.attestation.statement import check_statement
+from cpuwheels.attestation.statement import check_build, check_statement
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import ProvenanceError
 from cpuwheels.pipeline.in_toto import ProvenanceStatement
-from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX
+from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, built_locally
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -42,8 +42,8 @@ class Trust:
 
 
 @dataclass(frozen=True)
-class Verified:
-    """A wheel whose provenance is right.
+class SignedProvenance:
+    """The provenance of a wheel, after everything about it was verified.
 
     Attributes:
         statement: How it was built.
@@ -54,7 +54,7 @@ class Verified:
     by: tuple[str, ...]
 
 
-def verify_wheel(wheel: Path, trust: Trust) -> Verified:
+def verify_provenance(wheel: Path, trust: Trust) -> SignedProvenance:
     """Verify the provenance next to a wheel. Every signature of a kind that is trusted has to be right.
 
     Args:
@@ -73,8 +73,8 @@ def verify_wheel(wheel: Path, trust: Trust) -> Verified:
     return verify_about(about(wheel), wheel.name, sha256, trust, wheel.parent)
 
 
-def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path) -> Verified:
-    """Verify what is known about a wheel; the arguments are those of `verify_wheel`.
+def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path) -> SignedProvenance:
+    """Verify what is known about a wheel, as `verify_provenance` does.
 
     Args:
         found: What there is.
@@ -84,28 +84,35 @@ def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path
         where: Folder of the files, for messages.
 
     Raises:
-        ProvenanceError: As for `verify_wheel`.
+        ProvenanceError: As for `verify_provenance`.
     """
     statements: list[ProvenanceStatement] = []
     by: list[str] = []
-    if found.statement is not None:
-        check_statement(found.statement, name, sha256, where / f"{name}{SUFFIX}")
+    unsigned = check_build(found.statement, name, sha256, where / f"{name}{SUFFIX}") if found.statement else None
     if trust.keys and found.envelope is not None:
         file = where / f"{name}{ENVELOPE}"
         payload, key = verify_envelope(found.envelope, [public_key(path) for path in trust.keys], file)
-        statements += _provenance(check_statement(payload, name, sha256, file))
+        statements.append(check_build(payload, name, sha256, file))
         by.append(f"key {key}")
     if trust.identity or trust.anybody:
         for file_name, content in found.attestations.items():
-            statements += _attested(content, name, sha256, trust, where / file_name)
-            by.append(trust.identity.name if trust.identity else "an identity that Sigstore knows")
-    if not by or not statements:
+            attested = _attested(content, name, sha256, trust, where / file_name)
+            statements += attested
+            # Who only published it does not say how it was built.
+            by += [trust.identity.name if trust.identity else "an identity that Sigstore knows"] if attested else []
+    if not statements:
         raise _unsigned(found, name, trust, where)
     if any(one != statements[0] for one in statements):
         raise ProvenanceError(
             "the signed statements say different things about the wheel", where=where, next_step="do not use the wheel"
         )
-    return Verified(statements[0], tuple(dict.fromkeys(by)))
+    if unsigned is not None and unsigned not in (statements[0], built_locally(statements[0])):
+        raise ProvenanceError(
+            "the statement is refused: it does not say what was signed",
+            where=where / f"{name}{SUFFIX}",
+            next_step="remove it, or get it again; what was signed is right",
+        )
+    return SignedProvenance(statements[0], tuple(dict.fromkeys(by)))
 
 
 def _attested(content: bytes, name: str, sha256: str, trust: Trust, where: Path) -> list[ProvenanceStatement]:
@@ -115,10 +122,10 @@ def _attested(content: bytes, name: str, sha256: str, trust: Trust, where: Path)
         verify_attestation(
             one, name, sha256, identity=trust.identity, config=trust.trust_config, where=where, offline=trust.offline
         )
-        statements = _provenance(check_statement(one.envelope.statement, name, sha256, where))
-        for statement in statements:
+        statement = check_statement(one.envelope.statement, name, sha256, where)
+        if isinstance(statement, ProvenanceStatement):
             _check_builder(statement, builder_of(one), where)
-        found += statements
+            found.append(statement)
     return found
 
 
@@ -131,10 +138,6 @@ def _check_builder(statement: ProvenanceStatement, claimed: str, where: Path) ->
             where=where,
             next_step="do not use the wheel",
         )
-
-
-def _provenance(statement: object) -> list[ProvenanceStatement]:
-    return [statement] if isinstance(statement, ProvenanceStatement) else []
 
 
 def _unsigned(found: About, name: str, trust: Trust, where: Path) -> ProvenanceError:

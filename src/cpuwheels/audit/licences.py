@@ -12,13 +12,12 @@ from pydantic import BaseModel
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
     import zipfile
     from collections.abc import Iterable, Iterator
 
-NOTE = "cpuwheels.json"
 _MODULES = ("*.abi3.so", "*.cpython-*.so")
 """File names of extension modules; every other binary is a library."""
 

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from cpuwheels.config.package_urls import pypi
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
+from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.sbom.schema import FILE, read_document
 from cpuwheels.wheel.wheel_metadata import required_torch
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-NOTE = "cpuwheels.json"
 LIBRARY = re.compile(r".*\.(?:so|dylib)(?:\.[0-9]+)*")
 """File names of extension modules and libraries."""
 
@@ -82,12 +83,15 @@ def sbom_faults(
         yield f"its {FILE} is {error}"
         return
     fields = parse_headers(metadata)
+    try:
+        torch = required_torch(fields.get_all("Requires-Dist", []), wheel)
+    except ValueError as error:  # of a requirement, of its marker, of the file name
+        yield f"METADATA has a requirement that cannot be evaluated: {error}"
+        return
     subject = document.get("metadata", {}).get("component", {})
     for fault in (
         *_subject_faults(subject, said, wheel, str(fields["Name"]), str(fields["Version"])),
-        *_component_faults(
-            document.get("components", []), said, required_torch(fields.get_all("Requires-Dist", []), wheel)
-        ),
+        *_component_faults(document.get("components", []), said, torch),
         *_file_faults([subject, *document.get("components", [])], binaries),
         *_patch_faults(document, subject, said),
     ):
@@ -98,12 +102,12 @@ def _subject_faults(subject: Mapping[str, Any], note: _Note, wheel: str, name: s
     found = (subject.get("name"), subject.get("version"))
     if found != (name, version):
         yield f"is of {found[0]!r:.80} {found[1]!r:.80}, the wheel is {name} {version}"
+    elif subject.get("purl") != str(pypi(name, version, wheel)):
+        yield f"does not name {wheel}"
     ancestors = subject.get("pedigree", {}).get("ancestors", [])
     digest = note.source.digest if note.source.sdist else ""
     if [(one.get("version"), _sha256(one)) for one in ancestors] != [(note.source.version, digest)]:
         yield f"names another source than {NOTE}"
-    if wheel.replace("+", "%2B") not in subject.get("purl", ""):
-        yield f"does not name {wheel}"
 
 
 def _component_faults(listed: Iterable[Mapping[str, Any]], note: _Note, torch: str) -> Iterator[str]:

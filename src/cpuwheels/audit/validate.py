@@ -16,12 +16,12 @@ from packaging.version import Version
 
 from cpuwheels.audit.installed_names import name_faults, program_faults
 from cpuwheels.audit.licences import licence_faults
-from cpuwheels.audit.sbom import NOTE, sbom_faults
+from cpuwheels.audit.sbom import sbom_faults
 from cpuwheels.core.elf import MAGIC, ElfFacts, read_elf
 from cpuwheels.core.macho import is_macho
 from cpuwheels.core.text import parse_headers
 from cpuwheels.wheel.canonical import entry_order
-from cpuwheels.wheel.dist_info import content_digest, dist_info_of, hex_digest
+from cpuwheels.wheel.dist_info import NOTE, content_digest, dist_info_of, hex_digest
 from cpuwheels.wheel.requirements import sort_requirements
 from cpuwheels.wheel.sbom.schema import FILE as SBOM
 

@@ -93,15 +93,35 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.argument("target")
 @build_options
 @click.option("--distribution", metavar="NAME", help="Also write the wheel under this project name, as PyPI takes it.")
+@click.option(
+    "--mirror",
+    type=click.Path(path_type=Path),
+    metavar="FOLDER",
+    help="Take everything from this mirror, with the network closed.",
+)
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
 @without_credentials
 @pass_paths
-def build(paths: Paths, /, target: str, distribution: str | None, summary: bool, **options: Unpack[_Options]) -> None:
+def build(
+    paths: Paths,
+    /,
+    target: str,
+    distribution: str | None,
+    mirror: Path | None,
+    summary: bool,
+    **options: Unpack[_Options],
+) -> None:
     """Build the wheel of TARGET."""
     from cpuwheels.pipeline.distribution import check_name, redistribute
 
     if distribution is not None:
         check_name(distribution)
+    if mirror is not None:
+        from cpuwheels.rebuild.mirror.build import build_closed
+
+        more = ["--distribution", distribution] if distribution else []
+        more += [] if summary else ["--no-summary"]
+        sys.exit(build_closed(paths, target, BuildOptions(**options), mirror, more))
     finished = build_target(paths, target, BuildOptions(**options), summary=summary)
     if distribution is not None:
         print(redistribute(finished.path, distribution, finished.path.parent / distribution))

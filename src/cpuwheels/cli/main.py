@@ -19,6 +19,7 @@ from cpuwheels.cli.image import image
 from cpuwheels.cli.index import check_index, nightly, publish, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
+from cpuwheels.cli.rebuild import mirror, rebuild
 from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.test import check, compare, kernel_bench, serve
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
@@ -55,6 +56,8 @@ def cli(context: click.Context) -> None:
 for _command in (
     build,
     verify,
+    rebuild,
+    mirror,
     develop,
     check,
     serve,

@@ -156,14 +156,19 @@ def make_key(file: Path) -> None:
 @click.argument("wheel", type=_PATH)
 @signing_options
 def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
-    """Sign the provenance of WHEEL, which is made anew from the record next to it."""
+    """Sign the provenance of WHEEL, which is made anew from the record next to it, or the statement of a rebuild."""
     from cpuwheels.core.errors import UsageError
 
     signing = signing_of(options)
     if not signing:
         raise UsageError("nothing says how to sign", where="sign", next_step="give --key or --keyless")
     from cpuwheels.attestation.sign import sign_wheel
+    from cpuwheels.rebuild.signing import sign_rebuild
+    from cpuwheels.rebuild.statement import SUFFIX
 
+    if wheel.name.endswith(SUFFIX):
+        print(sign_rebuild(wheel, signing))
+        return
     for path in sign_wheel(wheel, signing):
         print(path)
 
@@ -176,7 +181,7 @@ def verify_provenance(wheel: Path, offline: bool, **options: Unpack[TrustOptions
     """Verify who signed the provenance of WHEEL, next to it, and print what it was built from."""
     trust = trust_of(options, offline=offline)
     from cpuwheels.attestation.facts import lines_of
-    from cpuwheels.attestation.verify import verify_wheel
+    from cpuwheels.attestation.verify import verify_provenance as verify
 
-    for line in lines_of(verify_wheel(wheel, trust)):
+    for line in lines_of(verify(wheel, trust)):
         print(line)

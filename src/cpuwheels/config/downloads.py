@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Literal
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
 from packaging.version import Version
 from pydantic import Field
 
+from cpuwheels.config.package_urls import DEBIAN, archive, debian, pypi
 from cpuwheels.core.models import Strict
 from cpuwheels.core.urls import without_userinfo
 
@@ -25,9 +26,6 @@ TOOLS = "pylock.build-tools.toml"
 
 ZIG = "pylock.zig.toml"
 PYPI = "https://pypi.org/simple"
-DEBIAN = "https://deb.debian.org/debian"
-"""Where a path below a mirror of Debian is found, for whoever has no mirror of their own."""
-
 Stage = Literal[
     "source",
     "patch",
@@ -89,7 +87,7 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
         stage="source",
         name="vllm",
         version=str(Version(version)),
-        uri=python_uri("vllm", str(Version(version))),
+        uri=str(pypi("vllm", str(Version(version)), f"vllm-{Version(version)}.tar.gz")),
         digest={"sha256": digest},
         location=next((url for url in archive.urls if urlsplit(url).scheme in _REMOTE), "") if archive else "",
         page="" if archive else f"{PYPI}/vllm/",
@@ -100,12 +98,11 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
 def debian_packages(lock: DebianLock, stage: Stage) -> Iterator[Download]:
     """Yield the packages of a Debian lock."""
     for package in lock.packages:
-        architecture = package.path.rpartition("_")[2].removesuffix(".deb")
         yield Download(
             stage=stage,
             name=package.name,
             version=package.version,
-            uri=f"pkg:deb/debian/{quote(package.name)}@{_quoted(package.version)}?arch={architecture}",
+            uri=str(debian(package.path.rpartition("/")[2], package.version)),
             digest={"sha256": package.sha256},
             location=f"{DEBIAN}/{package.path}",
             size=package.size,
@@ -118,7 +115,7 @@ def debian_source(stage: Stage, name: str, source: DebianSource) -> Download:
         stage=stage,
         name=name,
         version=source.version,
-        uri=f"pkg:generic/{name.lower()}@{_quoted(source.version)}",
+        uri=str(archive(name, source.version, source.debian, source.sha256)),
         digest={"sha256": source.sha256},
         location=f"{DEBIAN}/{source.debian}",
         size=source.size,
@@ -156,26 +153,11 @@ def python_file(file: LockedFile, stage: Stage) -> Download:
         stage=stage,
         name=file.name,
         version=file.version,
-        uri=python_uri(file.project, file.version, file.name),
+        uri=str(pypi(file.project, file.version, file.name)),
         digest={"sha256": file.sha256},
         location=file.url,
         size=file.size,
     )
-
-
-def python_uri(project: str, version: str, file: str = "", repository: str = "") -> str:
-    """Return the package URL of a Python package.
-
-    Args:
-        project: Its name.
-        version: With its local label.
-        file: Name of one of its files.
-        repository: The index, if it is not PyPI.
-    """
-    given = {"file_name": file, "repository_url": repository}
-    query = "&".join(f"{key}={quote(value, safe='')}" for key, value in given.items() if value)
-    name = re.sub(r"[-_.]+", "-", project).lower()
-    return f"pkg:pypi/{name}@{_quoted(version)}{'?' if query else ''}{query}"
 
 
 def torch_wheel(version: str, sha256: str, pin: TorchPin, system: str) -> Download:
@@ -192,11 +174,7 @@ def torch_wheel(version: str, sha256: str, pin: TorchPin, system: str) -> Downlo
         stage="torch",
         name="torch",
         version=version,
-        uri=python_uri("torch", version, repository=index),
+        uri=str(pypi("torch", version, repository=index)),
         digest={"sha256": sha256},
         page=f"{index.rstrip('/')}/torch/",
     )
-
-
-def _quoted(version: str) -> str:
-    return quote(version, safe=".-_~")

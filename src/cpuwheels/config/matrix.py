@@ -11,7 +11,7 @@ from pydantic import Field, model_validator
 
 from cpuwheels.config.image_pins import ImagePins
 from cpuwheels.config.nightly import Nightly
-from cpuwheels.config.pins import AclPin, Archive, DebianSource, OneDnnPin, PepVersion, TorchPin
+from cpuwheels.config.pins import AclPin, Archive, DebianSource, OneDnnPin, PepVersion, SecureUrl, TorchPin
 from cpuwheels.core.errors import TargetNotBuiltError, UnknownTargetError
 from cpuwheels.core.models import Identifier, Strict, load_yaml
 from cpuwheels.core.units import ByteSize
@@ -171,6 +171,8 @@ class Matrix(Strict):
     debian: Debian
     repositories: tuple[str, ...] = ()
     """Git remotes of vLLM, tried in order. ``CPUWHEELS_VLLM_REPO`` puts one in front."""
+    own_repositories: tuple[SecureUrl, ...] = ()
+    """Git remotes of cpuwheels itself, from which versions that built a wheel are fetched to rebuild it."""
     releases: tuple[Release, ...] = Field(min_length=1)
     torch: dict[PepVersion, TorchPin]
     onednn: dict[str, OneDnnPin]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from packaging.version import InvalidVersion, Version
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, StringConstraints
 
 from cpuwheels.core.models import Commit, Sha256, Strict
 
@@ -20,6 +20,8 @@ def _version(text: str) -> str:
 
 
 PepVersion = Annotated[str, AfterValidator(_version)]
+SecureUrl = Annotated[str, StringConstraints(pattern=r"^https://[^\s@]+$")]
+"""An address that nobody on the way changes the answers of, without a user name."""
 
 
 class Archive(Strict):

@@ -1,7 +1,8 @@
-"""Locks of Python packages that name each file (PEP 751): the same as the ``.txt`` that is installed."""
+"""Locks of Python packages: the ``.txt`` that is installed, and the same with the name of each file (PEP 751)."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LARGEST = 4 << 20
+_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
 class LockedFile(Strict):
@@ -29,6 +31,11 @@ class LockedFile(Strict):
     url: str
     sha256: str
     size: int | None = None
+
+
+def pinned_packages(text: str) -> list[tuple[str, str]]:
+    """Return the name and version of each package of a lock as pip and uv install it, in its order."""
+    return _PINNED.findall(text)
 
 
 def locked_files(lock: Path) -> list[LockedFile]:

@@ -43,6 +43,7 @@ PACKAGES = (
     "verification",
     "pipeline",
     "attestation",
+    "rebuild",
     "image",
     "index",
     "doctor",

@@ -142,6 +142,15 @@ def code_digest() -> str:
 
 @functools.cache
 def _code_digest(package: Path) -> str:
+    return package_digest(package)
+
+
+def package_digest(package: Path) -> str:
+    """Return the digest of a package's code, as provenance names a version of this program; it stays as it is.
+
+    Args:
+        package: The folder with its modules.
+    """
     found = (path.relative_to(package) for pattern in _CODE for path in package.rglob(pattern))
     files = {path.as_posix(): package / path for path in found if path.parts[0] != _DATA}
     return text_digest(json.dumps({name: file_digest(path) for name, path in sorted(files.items())}))

@@ -323,6 +323,24 @@ class ProvenanceError(CpuwheelsError):
     exit_code = 63
 
 
+class RebuildError(CpuwheelsError):
+    """A published wheel cannot be rebuilt: it does not say how, or says what may not be done."""
+
+    exit_code = 64
+
+
+class NotReproducedError(CpuwheelsError):
+    """A published wheel was rebuilt, and the rebuilt one has other bytes."""
+
+    exit_code = 65
+
+
+class MirrorError(CpuwheelsError):
+    """A mirror lacks what a wheel needs, or has other bytes than it says."""
+
+    exit_code = 66
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 

@@ -146,7 +146,9 @@ def background(
         child.close()
 
 
-def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> Completed:
+def relay(
+    argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int = 0o022, cwd: Path | None = None
+) -> Completed:
     """Run a command of ours that talks to the user on stderr, and return what it wrote to stdout.
 
     It is told to stop when this process is interrupted or dies.
@@ -155,6 +157,7 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
         argv: The command; never passed to a shell.
         env: The whole environment.
         umask: Of the command.
+        cwd: Working folder.
 
     Raises:
         CommandError: The program is not there.
@@ -170,6 +173,7 @@ def relay(argv: Sequence[str | Path], *, env: Mapping[str, str], umask: int) -> 
                 stdout=write,
                 stderr=2,
                 outputs=[read],
+                cwd=cwd,
                 umask=umask,
                 grace=_GRACE_SECONDS,
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import unicodedata
 from email.parser import Parser
 from typing import TYPE_CHECKING
@@ -39,6 +40,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(one if one.isprintable() or unicodedata.category(one) == "Zs" else _escaped(one) for one in text)
+
+
+def stable_json(data: object) -> bytes:
+    """Return data as JSON that people can read, too: the same bytes for the same data."""
+    return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
 
 
 def _escaped(character: str) -> str:

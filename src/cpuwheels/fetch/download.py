@@ -45,6 +45,7 @@ class Pinned:
         sha256: 64 hex digits; None accepts any bytes (its digest is then recorded by the caller).
         size: Bytes, if known; a mirror that sends more is left at that.
         file_name: Name that the file is to have, if not the one in the first URL.
+        most: Bytes that it may have if they are not known.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Pinned:
     sha256: str | None
     size: int | None = None
     file_name: str = ""
+    most: int = DOWNLOAD
 
 
 def fetch(
@@ -166,7 +168,7 @@ def download(
 def _from_mirror(
     url: str, pinned: Pinned, part: Path, on_bytes: Callable[[int, int | None], None] | None, patience: Patience
 ) -> str:
-    most = DOWNLOAD if pinned.size is None else pinned.size
+    most = pinned.most if pinned.size is None else pinned.size
     for attempt in range(1, ATTEMPTS + 1):
         try:
             with storage_errors(part.parent), part.open("wb") as stream:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from cpuwheels.config.downloads import DEBIAN
+from cpuwheels.config.package_urls import DEBIAN
 from cpuwheels.core.errors import LockedError
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import re
-import zipfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import canonicalize_name
 
+from cpuwheels.config.python_lock import pinned_packages
 from cpuwheels.core.digests import text_digest
+from cpuwheels.core.errors import ImageError
+from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.wheel.dist_info import dist_info_of
-from cpuwheels.wheel.sbom.schema import FILE
+from cpuwheels.wheel.sbom.schema import FILE, LONGEST, read_document
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from cpuwheels.config.debian_lock import DebianLock, DebianPackage
-
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,7 @@ def locked(lock: Path, text: str) -> Locked:
         lock: The file.
         text: What is installed of it.
     """
-    packages = sorted((str(canonicalize_name(name)), version) for name, version in _PINNED.findall(text))
+    packages = sorted((str(canonicalize_name(name)), version) for name, version in pinned_packages(text))
     return Locked(lock.name, text_digest(text), tuple(packages))
 
 
@@ -96,16 +94,26 @@ def wheel_in(wheel: Path, version: str, sha256: str) -> Wheel:
     """Return a wheel with the link to its bill of materials.
 
     Args:
-        wheel: The file; one that this project built.
+        wheel: The file.
         version: With its local label.
         sha256: Of the file.
+
+    Raises:
+        ImageError: Its bill of materials is none, or has no serial number.
+        UnsafeArchiveError: It is no wheel that can be read.
     """
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        name = f"{dist_info_of(names)}/{FILE}"
-        if name not in names:
+    with open_zip(wheel) as archive:
+        name = f"{dist_info_of(archive.names)}/{FILE}"
+        if name not in archive.infos:
             return Wheel(wheel.name, version, sha256)
-        content = archive.read(name)
-    data = json.loads(content)
-    link = f"urn:cdx:{data['serialNumber'].removeprefix('urn:uuid:')}/{data['version']}"
+        content = archive.read(name, LONGEST)
+    try:
+        data = read_document(content)
+        link = f"urn:cdx:{data['serialNumber'].removeprefix('urn:uuid:')}/{data.get('version', 1)}"
+    except (KeyError, ValueError) as error:
+        raise ImageError(
+            f"the bill of materials of {wheel.name} cannot be linked: {error}",
+            where=wheel,
+            next_step="build the wheel again",
+        ) from error
     return Wheel(wheel.name, version, sha256, link, hashlib.sha256(content).hexdigest())

@@ -12,8 +12,9 @@ from cyclonedx.model import ExternalReference, ExternalReferenceType, HashAlgori
 from cyclonedx.model.component import ComponentType
 from packageurl import PackageURL
 
+from cpuwheels.config.package_urls import debian, pypi
 from cpuwheels.wheel.sbom.document import Document
-from cpuwheels.wheel.sbom.parts import component, debian, pypi
+from cpuwheels.wheel.sbom.parts import component
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,14 +11,14 @@ from packaging.version import Version
 
 from cpuwheels.attestation.files import PROVENANCE, About, about
 from cpuwheels.attestation.pep740 import statements_in
-from cpuwheels.attestation.statement import check_statement
-from cpuwheels.core.errors import CpuwheelsError, MalformedDataError, ProvenanceError, PublishError
+from cpuwheels.attestation.statement import check_build, check_statement
+from cpuwheels.core.errors import CpuwheelsError, MalformedDataError, ProvenanceError, PublishError, WheelError
 from cpuwheels.core.parse import parse_json
 from cpuwheels.core.urls import without_userinfo
 from cpuwheels.index.entry import Signed
 from cpuwheels.index.layout import SIGNED, link, wheel_path
 from cpuwheels.pipeline.recorded_build import LOCAL_TREE
-from cpuwheels.pipeline.slsa import SUFFIX, Platform, statement_of
+from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, Platform, statement_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cpuwheels.attestation.verify import Trust
     from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.entry import Entry
+    from cpuwheels.pipeline.in_toto import ProvenanceStatement
 
 _LOOPBACK = {"localhost", "127.0.0.1", "::1"}
 
@@ -51,7 +52,7 @@ def signed_beside(
         if found.statement is None and not found.signed:
             return None, {}
         files, by = _checked(found, wheel, entry, record, trust)
-    except ProvenanceError as error:
+    except (ProvenanceError, WheelError) as error:
         raise PublishError(
             f"the provenance of {wheel.name} cannot be published: {error.what}",
             where=error.where,
@@ -152,10 +153,12 @@ def _checked(
     where = wheel.parent
     files: dict[str, bytes] = {}
     if found.statement is not None:
-        check_statement(found.statement, wheel.name, entry.sha256, where / f"{wheel.name}{SUFFIX}")
-        files["statement"] = _same_as_record(found.statement, wheel, record)
-    if found.statement is not None:
-        _check_asked(found.statement, wheel, entry)
+        statement = check_build(found.statement, wheel.name, entry.sha256, where / f"{wheel.name}{SUFFIX}")
+        _check_record(statement, found.statement, wheel, record)
+        _check_asked(statement, wheel, entry)
+        if not found.signed:
+            _check_unsigned(statement, wheel)
+        files["statement"] = found.statement
     if not found.signed:
         return files, ()
     if trust is None:
@@ -166,13 +169,15 @@ def _checked(
         )
     from cpuwheels.attestation.verify import verify_about  # noqa: PLC0415  (with what verifies)
 
+    # Whoever signs here trusts what was written by that alone, and an object of others may have been there before.
+    own = {name: one for name, one in found.attestations.items() if not name.endswith(PROVENANCE)}
     counted = About(
         found.statement,
         found.envelope if trust.keys else None,
-        found.attestations if trust.identity or trust.anybody else {},
+        found.attestations if trust.identity else own if trust.anybody else {},
     )
     verified = verify_about(counted, wheel.name, entry.sha256, trust, where)
-    _check_asked(verified.statement.render(), wheel, entry)
+    _check_asked(verified.statement, wheel, entry)
     if counted.envelope is not None:
         files["envelope"] = counted.envelope
     if counted.attestations:
@@ -180,20 +185,41 @@ def _checked(
     return files, verified.by
 
 
-def _check_asked(statement: bytes, wheel: Path, entry: Entry) -> None:
+def _check_asked(statement: ProvenanceStatement, wheel: Path, entry: Entry) -> None:
     """Refuse a statement about another target or source than those that the index has the wheel of.
 
     Raises:
         ProvenanceError: It is one.
     """
-    said = parse_json(statement, wheel)["predicate"]["buildDefinition"]["externalParameters"]
-    sources = {entry.commit, Version(entry.version).public, LOCAL_TREE}
-    if said.get("target") != entry.target or said.get("source") not in sources:
+    definition = statement.predicate.build_definition
+    target, source = (str(definition.external_parameters.get(name)) for name in ("target", "source"))
+    used = {
+        (one.digest or {}).get("gitCommit", "")
+        for one in definition.resolved_dependencies
+        if (one.annotations or {}).get("stage") == "source"
+    }
+    wrong = sorted(used - {"", entry.commit}) if entry.commit else []
+    if target != entry.target or source not in {entry.commit, Version(entry.version).public, LOCAL_TREE} or wrong:
         raise ProvenanceError(
-            f"the statement says target {said.get('target')} and source {said.get('source')}; the wheel is of target "
+            f"the statement says target {target} and source {', '.join(wrong) or source}; the wheel is of target "
             f"{entry.target} and source {entry.commit or entry.version}",
             where=wheel.with_name(f"{wheel.name}{SUFFIX}"),
             next_step="do not publish it; read what the commit does to its own record",
+        )
+
+
+def _check_unsigned(statement: ProvenanceStatement, wheel: Path) -> None:
+    """Refuse a statement that names a build platform which has not signed it.
+
+    Raises:
+        ProvenanceError: It is one.
+    """
+    builder = statement.predicate.run_details.builder.id
+    if builder != LOCAL_BUILDER:
+        raise ProvenanceError(
+            f"the statement names the builder {builder}, which has not signed it",
+            where=wheel.with_name(f"{wheel.name}{SUFFIX}"),
+            next_step="put the signature next to the wheel, or build it again",
         )
 
 
@@ -206,24 +232,23 @@ def _object(attestations: Mapping[str, bytes], wheel: Path) -> bytes:
     return provenance_object(found, wheel.parent)
 
 
-def _same_as_record(statement: bytes, wheel: Path, record: bytes | None) -> bytes:
-    """Return a statement if the record that is published says the same; whoever signed it may have named the builder.
+def _check_record(statement: ProvenanceStatement, content: bytes, wheel: Path, record: bytes | None) -> None:
+    """Refuse a statement unless the record that is published says the same; whoever signed it may name the builder.
 
     Raises:
         ProvenanceError: It does not.
     """
     made = None
     if record is not None:
-        run = parse_json(statement, wheel)["predicate"]["runDetails"]
-        platform = Platform(run["builder"]["id"], run.get("metadata", {}).get("invocationId", ""))
+        run = statement.predicate.run_details
+        platform = Platform(run.builder.id, (run.metadata and run.metadata.invocation_id) or "")
         made = statement_of(record, wheel.parent, platform).render()
-    if made != statement:
+    if made != content:
         raise ProvenanceError(
             "the statement does not say what the build record says",
             where=wheel.with_name(f"{wheel.name}{SUFFIX}"),
             next_step="publish the files that one build left, or build the wheel again",
         )
-    return statement
 
 
 def _url(entry: Entry, address: str | None) -> str | None:

@@ -29,8 +29,8 @@ from cpuwheels.core.text import first_lines, parse_headers
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.vllm_wheels import PROJECT
-from cpuwheels.pipeline.provenance import NOTE, WheelNote
-from cpuwheels.wheel.dist_info import dist_info_of, record_digest
+from cpuwheels.pipeline.provenance import WheelNote
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of, record_digest
 from cpuwheels.wheel.sbom.schema import FILE as SBOM
 from cpuwheels.wheel.sbom.schema import LONGEST as SBOM_SIZE
 

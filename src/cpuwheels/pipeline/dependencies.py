@@ -18,15 +18,16 @@ from cpuwheels.config.downloads import (
     git_uri,
     python_file,
     python_files,
-    python_uri,
     released_source,
     torch_wheel,
 )
 from cpuwheels.config.installation import find_checkout
+from cpuwheels.config.package_urls import generic, pypi
 from cpuwheels.config.paths import is_packaged, project_files
 from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.digests import code_digest, file_digest
 from cpuwheels.environment.installed_files import installed_files
+from cpuwheels.pipeline.inventory import compiler_locks, sysroot_locks, torch_locks
 from cpuwheels.sandbox.prepare import get_sandbox, pinned_lock
 from cpuwheels.source.clone import REPOSITORY_VARIABLE
 
@@ -106,15 +107,13 @@ def _patches(patches: Iterable[AppliedPatch]) -> Iterator[Download]:
 
 def _toolchain(context: BuildContext, toolchain: Toolchain) -> Iterator[Download]:
     target, root = context.target, context.root
-    locks = {"debian": [target.toolchain], "zig": [target.binutils]}.get(toolchain.kind, [])
-    for name in filter(None, locks):
+    for name in compiler_locks(target, toolchain):
         yield from debian_packages(load_lock(root, name), "toolchain")
-    if toolchain.kind == "zig":
-        files = (file for file in locked_files(root / "locks" / ZIG))
-        yield from python_files(files, "toolchain")
+    if target.zig:  # of which the libraries to link with are also used where the compiler is Apple's
+        yield from python_files(locked_files(root / "locks" / ZIG), "toolchain")
     if toolchain.kind == "host":
         yield Download(stage="toolchain", name=toolchain.family, version=toolchain.version, key=toolchain.digest)
-    for name in filter(None, [target.sysroot, target.python_headers]):
+    for name in sysroot_locks(target):
         yield from debian_packages(load_lock(root, name), "sysroot")
     if target.system == "Linux":
         yield from debian_packages(load_lock(root, LICENCES), "licences")
@@ -141,9 +140,7 @@ def _acl(context: BuildContext, acl: Acl | None) -> Iterator[Download]:
 def _torch(context: BuildContext, environment: Environment) -> Iterator[Download]:
     torch, target = environment.torch_version, context.target
     if environment.torch_alternate:
-        roots = {pin.alternates for pin in context.matrix.torch.values()}
-        of_it = {one.root for found in roots for one in found if (one.machine, one.version) == (target.machine, torch)}
-        for name in sorted(of_it):
+        for name in torch_locks(context, environment):
             yield from debian_packages(load_lock(context.root, name), "torch")
         return
     pin = context.matrix.torch.get(torch.partition("+")[0])
@@ -166,7 +163,7 @@ def _tools(context: BuildContext, environment: Environment) -> Iterator[Download
         yield (
             python_file(file, "build-tools")
             if file
-            else Download(stage="build-tools", name=name, version=number, uri=python_uri(name, number))
+            else Download(stage="build-tools", name=name, version=number, uri=str(pypi(name, number)))
         )
 
 
@@ -177,15 +174,19 @@ def _sandbox(context: BuildContext) -> Iterator[Download]:
 
 
 def _own(context: BuildContext) -> Iterator[Download]:
-    """Yield this program, and the matrix, which may be another one."""
-    checkout = None if is_packaged() else find_checkout(project_files())
+    """Yield this program, and the matrix, which may be another one.
+
+    A commit is named only if the project's other files, such as locks and patches, are of it, too.
+    """
+    own = not is_packaged() and context.root.resolve() == project_files()
+    checkout = find_checkout(project_files()) if own else None
     digest = {"gitCommit": checkout.commit} if checkout and not checkout.changed else {}
     number = version("cpuwheels")
     yield Download(
         stage="cpuwheels",
         name="cpuwheels",
         version=number,
-        uri=f"pkg:generic/cpuwheels@{number.replace('+', '%2B')}",
+        uri=str(generic("cpuwheels", number)),
         digest=digest,
         key=code_digest(),
     )

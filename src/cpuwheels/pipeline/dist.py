@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.paths import Paths
 
-ABOUT_A_WHEEL = ("*.whl.provenance.json", "*.whl.intoto.jsonl", "*.whl.*.attestation")
+ABOUT_A_WHEEL = ("*.whl.provenance.json", "*.whl.intoto.jsonl", "*.whl.*.attestation", "*.whl.provenance")
 """Files about one wheel's bytes: its provenance and signatures of it, which other bytes make wrong."""
 
 KEPT_LOGS = 10

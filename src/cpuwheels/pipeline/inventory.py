@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import canonicalize_name
 
 from cpuwheels.config.debian_lock import load_lock
+from cpuwheels.config.python_lock import pinned_packages
 from cpuwheels.core.digests import file_digest
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.provenance import PackageFacts
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.matrix import Target
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.toolchain.result import Toolchain
 
@@ -40,9 +42,6 @@ _PACKING = (
 
 _TORCH = re.compile(r"python3-torch|lib(torch|c10|sleef).*")
 """Debian's packages with the headers and libraries of torch."""
-
-_LOCKED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
-"""A package in a lock of Python packages."""
 
 
 @dataclass(frozen=True)
@@ -79,14 +78,45 @@ def inventory(context: BuildContext, toolchain: Toolchain, environment: Environm
     tools = _versions(environment.tools, _COMPILING)
     tools |= {name: importlib.metadata.version(name) for name in _REPAIRING.get(target.system, ())}
     if target.zig is not None:
-        tools |= dict(_LOCKED.findall(context.lock(f"{target.zig}.txt").read_text(encoding="utf-8")))
+        tools |= dict(pinned_packages(context.lock(f"{target.zig}.txt").read_text(encoding="utf-8")))
     return Inventory(
-        compiler=_packages(context, target.toolchain if toolchain.kind == "debian" else None),
-        sysroot=_packages(context, target.sysroot or target.python_headers),
-        torch=_debian_torch(context, environment),
+        compiler=_packages(context, compiler_locks(target, toolchain)),
+        sysroot=_packages(context, sysroot_locks(target)),
+        torch=_packages(context, torch_locks(context, environment), _TORCH),
         tools=dict(sorted(tools.items())),
         tools_lock=file_digest(context.lock(TOOLS_LOCK)),
     )
+
+
+def compiler_locks(target: Target, toolchain: Toolchain) -> tuple[str, ...]:
+    """Return the locks of the pinned compiler, and of the programs that check what another one made.
+
+    Args:
+        target: What is compiled for.
+        toolchain: The compiler that was chosen.
+    """
+    compiler = target.toolchain if toolchain.kind == "debian" else None
+    programs = target.binutils if toolchain.objdump else None
+    return tuple(filter(None, (compiler, programs)))
+
+
+def sysroot_locks(target: Target) -> tuple[str, ...]:
+    """Return the locks with the headers and libraries that a compiler compiles against."""
+    return tuple(filter(None, (target.sysroot, target.python_headers)))
+
+
+def torch_locks(context: BuildContext, environment: Environment) -> tuple[str, ...]:
+    """Return the lock of Debian's torch, if that replaces a wheel; the matrix names it."""
+    if not environment.torch_alternate:
+        return ()
+    wanted = (context.target.machine, environment.torch_version)
+    found = {
+        one.root
+        for pin in context.matrix.torch.values()
+        for one in pin.alternates
+        if (one.machine, one.version) == wanted
+    }
+    return tuple(sorted(found)[:1])
 
 
 def packing_tools(environment: Environment) -> dict[str, str]:
@@ -100,23 +130,13 @@ def _versions(installed: Mapping[str, str], names: Iterable[str]) -> dict[str, s
 
 
 def _packages(
-    context: BuildContext, lock: str | None, pattern: re.Pattern[str] | None = None
+    context: BuildContext, locks: Iterable[str], pattern: re.Pattern[str] | None = None
 ) -> tuple[PackageFacts, ...]:
-    if lock is None:
-        return ()
     return tuple(
         PackageFacts(
             name=package.name, version=package.version, file=package.path.rpartition("/")[2], sha256=package.sha256
         )
+        for lock in locks
         for package in load_lock(context.root, lock).packages
         if pattern is None or pattern.fullmatch(package.name)
     )
-
-
-def _debian_torch(context: BuildContext, environment: Environment) -> tuple[PackageFacts, ...]:
-    """Return Debian's packages of the torch that replaces a wheel; the matrix names their lock."""
-    if not environment.torch_alternate:
-        return ()
-    pins = (pin.alternate(context.target.machine) for pin in context.matrix.torch.values())
-    roots = [pin.root for pin in pins if pin is not None and pin.version == environment.torch_version]
-    return _packages(context, roots[0], _TORCH) if roots else ()

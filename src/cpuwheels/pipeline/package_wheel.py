@@ -14,10 +14,11 @@ from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.kernels.manifest import FILE as MANIFEST
-from cpuwheels.pipeline.provenance import NOTE, wheel_note
+from cpuwheels.pipeline.provenance import wheel_note
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.wheel.canonical import canonicalize
 from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
+from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.dist_info_cache import DistInfoCache
 from cpuwheels.wheel.overlay import write_overlay
 from cpuwheels.wheel.pep517 import build_overlay, check_complete

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,9 +9,10 @@ from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 
 from cpuwheels.core.errors import UnsafeArchiveError, WheelError
 from cpuwheels.core.models import Strict
+from cpuwheels.core.text import stable_json
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.source.patches import fixed_faults
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
     from cpuwheels.source.patches import AppliedPatch
     from cpuwheels.source.result import Source
     from cpuwheels.wheel.requirements import MovedRequirement
-
-NOTE = "cpuwheels.json"
-"""File below ``.dist-info`` that holds it."""
 
 _ONLY_IF_KNOWN = {"commit", "chooser_key", "tcmalloc"}
 """Fields that are left out where there is nothing to write."""
@@ -227,7 +224,7 @@ class WheelNote(Provenance):
 
     def render(self) -> bytes:
         """Return the content of the file, the same for the same facts."""
-        return (json.dumps(self.as_dict(), indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()
+        return stable_json(self.as_dict())
 
 
 def provenance(

@@ -9,8 +9,9 @@ from pydantic import ConfigDict, Field, ValidationError
 from cpuwheels.audit.instructions import Judged  # noqa: TC001
 from cpuwheels.audit.policy import Bundled  # noqa: TC001
 from cpuwheels.config.downloads import Download  # noqa: TC001
-from cpuwheels.core.errors import WheelError
+from cpuwheels.core.errors import MalformedDataError, WheelError
 from cpuwheels.core.models import Sha256, Strict
+from cpuwheels.core.parse import parse_json
 from cpuwheels.kernels.memory.admission import MemoryUse  # noqa: TC001
 from cpuwheels.kernels.memory.ledger import JobRecord  # noqa: TC001
 from cpuwheels.pipeline.built_wheel import RECORD
@@ -175,8 +176,8 @@ def parse_record(content: bytes, folder: Path) -> BuildRecord:
         WheelError: It is of another version of cpuwheels.
     """
     try:
-        return BuildRecord.model_validate_json(content)
-    except ValidationError as error:
+        return BuildRecord.model_validate(parse_json(content, folder / RECORD))
+    except (MalformedDataError, ValidationError) as error:
         raise WheelError(
             f"{RECORD} is not a build record of this version of cpuwheels",
             where=folder,

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 from cyclonedx.model.component import Commit, Component, ComponentType, Patch, Pedigree
 
+from cpuwheels.config.package_urls import archive, debian, generic, github, pypi
 from cpuwheels.source.acl import NAME as ACL
 from cpuwheels.wheel.sbom.document import Document, Formulation
-from cpuwheels.wheel.sbom.parts import archive, component, debian, file, generic, github, patch, pypi, reference
+from cpuwheels.wheel.sbom.parts import component, file, patch, reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

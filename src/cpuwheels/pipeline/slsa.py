@@ -131,6 +131,18 @@ def write_statement(folder: Path) -> Path:
     return path
 
 
+def built_locally(statement: ProvenanceStatement) -> ProvenanceStatement:
+    """Return a statement as a build writes it, before a platform signs it as its own."""
+    run = statement.predicate.run_details
+    digests = [one.digest["sha256"] for one in run.byproducts or () if one.name == RECORD and one.digest]
+    metadata = (run.metadata or BuildMetadata()).model_copy(
+        update={"invocation_id": f"sha256:{digests[0]}" if digests else None}
+    )
+    builder = run.builder.model_copy(update={"id": LOCAL_BUILDER})
+    details = run.model_copy(update={"builder": builder, "metadata": metadata})
+    return statement.model_copy(update={"predicate": statement.predicate.model_copy(update={"run_details": details})})
+
+
 def _external(parameters: BuildParameters) -> dict[str, Any]:
     """Return what was asked for; a parameter that was not given is left out."""
     given = parameters.model_dump(exclude_defaults=True)

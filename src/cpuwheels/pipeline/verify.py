@@ -16,7 +16,7 @@ from cpuwheels.pipeline.variation.second_build import SecondBuildError, arrange,
 from cpuwheels.toolchain.native_helpers import cpu_at_hand
 from cpuwheels.verification.parity.reports import write_files
 from cpuwheels.verification.reproducibility import compare_wheels
-from cpuwheels.verification.verified import VERIFY, Verified, differing
+from cpuwheels.verification.verified import VERIFY, Verified, differing, shortened
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -77,8 +77,8 @@ def verify_wheel(
         moment=began.strftime("%Y-%m-%dT%H:%M:%SZ"),
         seconds=round(time.monotonic() - started, 2),
         machine=", ".join(filter(None, [machine.description, cpu.model if cpu else ""])),
-        varied=happened.varied,
-        not_varied=happened.not_varied,
+        varied=shortened(happened.varied),
+        not_varied=shortened(happened.not_varied),
         count=len(differences),
         differences=differing(differences),
     )

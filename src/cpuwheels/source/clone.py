@@ -1,7 +1,8 @@
-"""The store's own clone of vLLM: its history, fetched once, and contents as they are needed."""
+"""The store's own clone of vLLM, or another project: its history, fetched once, and contents as they are needed."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -20,6 +21,22 @@ if TYPE_CHECKING:
     from cpuwheels.core.store import Store
 
 REPOSITORY_VARIABLE = "CPUWHEELS_VLLM_REPO"
+
+
+@dataclass(frozen=True)
+class Project:
+    """A project that is cloned.
+
+    Attributes:
+        name: For people.
+        settings: How the user names another repository of it.
+    """
+
+    name: str
+    settings: str
+
+
+VLLM = Project("vLLM", f"with --repo or in {REPOSITORY_VARIABLE}")
 _REMOTE = "origin"
 _FETCH_SECONDS = 3600.0
 _BROKEN = 128
@@ -66,7 +83,7 @@ def local_repository(folder: Path) -> Repository:
 
 
 def remote_repository(
-    addresses: Sequence[str], wanted: Sequence[str], *, store: Store, reporter: Reporter
+    addresses: Sequence[str], wanted: Sequence[str], *, store: Store, reporter: Reporter, project: Project = VLLM
 ) -> Repository:
     """Return the store's clone of the first remote that answers, with the commits that are wanted.
 
@@ -79,11 +96,12 @@ def remote_repository(
         wanted: Hashes, tags or branches.
         store: Where the clones are kept.
         reporter: Reports which remote is asked.
+        project: What the remotes have.
 
     Raises:
         SourceError: None of them answers and none was fetched before.
     """
-    clones = [_Clone(address, store) for address in addresses]
+    clones = [_Clone(address, store, project) for address in addresses]
     faults = []
     for clone in clones:
         with store.lock("git", clone.folder.name):
@@ -96,24 +114,25 @@ def remote_repository(
             reporter.announce(f"{clone.repository.name} cannot be reached; its commits are as they were on {when}")
             return clone.repository
     raise SourceError(
-        "vLLM cannot be fetched",
+        f"{project.name} cannot be fetched",
         where=", ".join(addresses),
         output="\n".join(faults),
-        next_step=f"make one of them reachable, or name a clone with --repo or in {REPOSITORY_VARIABLE}",
+        next_step=f"make one of them reachable, or name a clone {project.settings}",
     )
 
 
 class _Clone:
-    def __init__(self, address: str, store: Store) -> None:
+    def __init__(self, address: str, store: Store, project: Project) -> None:
         self._address = place_of(address)
-        self.folder = store.root / "git" / f"vllm-{make_key(address=self._address)}"
+        self._project = project.name
+        self.folder = store.root / "git" / f"{project.name.lower()}-{make_key(address=self._address)}"
         self.repository = Repository(Git(self.folder), address)
 
     def update(self, wanted: Sequence[str], reporter: Reporter) -> str:
         """Fetch what is not there; return git's message if that fails."""
         if self.fetched() and all(map(self._is_settled, wanted)):
             return ""
-        reporter.info(f"fetching vLLM's history from {self.repository.name}")
+        reporter.info(f"fetching {self._project}'s history from {self.repository.name}")
         if fault := self._make() or self._fetch(*_REFERENCES):
             return fault
         for name in wanted:

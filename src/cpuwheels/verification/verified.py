@@ -12,7 +12,7 @@ from cpuwheels.core.errors import ReproducibilityError
 from cpuwheels.core.models import Sha256, Strict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.verification.reproducibility import Difference
@@ -36,6 +36,10 @@ class Differing(Strict):
     member: Text
     what: Text
     detail: Text
+
+    def __str__(self) -> str:
+        """Return the difference on one line."""
+        return f"{self.member or 'archive'}: {self.what}: {self.detail}"
 
 
 class Verified(Strict):
@@ -92,6 +96,11 @@ class Verified(Strict):
         return table
 
 
+def shortened(axes: Mapping[str, str]) -> dict[str, str]:
+    """Return what was varied, or why not, as the file has it: programs that complain may do so at any length."""
+    return {axis: " ".join(text.split())[: 2 * _WORD] for axis, text in axes.items()}
+
+
 def differing(differences: Iterable[Difference]) -> tuple[Differing, ...]:
     """Return the first differences between two wheels, as the file has them."""
     found = []
@@ -110,7 +119,7 @@ def require_reproduced(verified: Verified, report: Path) -> None:
     """
     if verified.reproduced:
         return
-    lines = [f"{one.member or 'archive'}: {one.what}: {one.detail}" for one in verified.differences[:_SHOWN]]
+    lines = [str(one) for one in verified.differences[:_SHOWN]]
     one = len(verified.varied) == 1
     raise ReproducibilityError(
         f"{verified.as_sentence()}, first: {lines[0]}",

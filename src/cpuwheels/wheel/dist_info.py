@@ -13,6 +13,9 @@ from cpuwheels.core.errors import WheelError
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+NOTE = "cpuwheels.json"
+"""File below ``.dist-info`` that says what a wheel is made from."""
+
 
 def dist_info_of(names: Collection[str]) -> str:
     """Return the name of a wheel's ``.dist-info`` folder.

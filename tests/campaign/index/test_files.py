@@ -68,8 +68,7 @@ def test_45_other_bytes_under_a_published_name(attacked: Attacked) -> None:
 
 
 def test_46_another_commit_for_a_published_wheel(attacked: Attacked) -> None:
-    note = members()[-2]
-    assert note.name.endswith("cpuwheels.json")
+    assert any(one.name.endswith("cpuwheels.json") for one in members())
     attacked.refuses(attacked.write(members()), "was built from commit", commit=f"{9:040x}")
 
 

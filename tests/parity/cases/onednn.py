@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import platform
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -178,12 +177,16 @@ def onednn_mm_not_finite(library: Any, draw: Draw, *, dtype: torch.dtype) -> Cal
     return Call(run, lambda: {"out": oracle.product(a.double(), weight.double())})
 
 
-def _resident() -> int:
-    """Return how much of this process is in memory, in bytes, after AddressSanitizer has let go of what is freed."""
+def _allocated() -> int:
+    """Return how much memory of this process's own is in use, in bytes, after AddressSanitizer let go of what is freed.
+
+    What is read from files is not counted: the kernel may drop it, and it comes back.
+    """
     purge = getattr(ctypes.CDLL(None), "__sanitizer_purge_allocator", None)
     if purge is not None:
         purge()
-    return int(Path("/proc/self/statm").read_text("ascii").split()[1]) * mmap.PAGESIZE
+    said = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text("ascii").splitlines())
+    return sum(int(said[name].split()[0]) << 10 for name in ("RssAnon", "VmSwap"))
 
 
 @cases("release_dnnl_matmul_handler", "create_onednn_mm_handler", "create_onednn_scaled_mm_handler", times=[8])
@@ -202,7 +205,7 @@ def release_dnnl_matmul_handler(library: Any, draw: Draw, *, times: int) -> Call
         sizes = []
         for _ in range(times):
             library.release_dnnl_matmul_handler(make())
-            sizes.append(_resident())
+            sizes.append(_allocated())
         return min(sizes[times // 2 :]) - min(sizes[: times // 2])
 
     def run() -> dict[str, torch.Tensor]:

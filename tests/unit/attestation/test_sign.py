@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.attestation.sign import Signing, platform_of, sign_wheel
-from cpuwheels.attestation.verify import Trust, verify_wheel
+from cpuwheels.attestation.verify import Trust, verify_provenance
 from cpuwheels.core.errors import ProvenanceError
 from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, Platform
 from local_sigstore import IDENTITY, LocalSigstore
@@ -36,10 +36,10 @@ def test_a_job_of_github_is_named_as_the_builder_by_its_identity_alone(
     wheel: Path, key: Path, sigstore: LocalSigstore, config: Path
 ) -> None:
     sign_wheel(wheel, Signing(key=str(key)), sigstore.environment())
-    with_key = verify_wheel(wheel, Trust(keys=(Path(f"{key}.pub"),)))
+    with_key = verify_provenance(wheel, Trust(keys=(Path(f"{key}.pub"),)))
     assert with_key.statement.predicate.run_details.builder.id == LOCAL_BUILDER
     sign_wheel(wheel, Signing(keyless=True, trust_config=config), sigstore.environment())
-    run = verify_wheel(wheel, Trust(anybody=True, trust_config=config)).statement.predicate.run_details
+    run = verify_provenance(wheel, Trust(anybody=True, trust_config=config)).statement.predicate.run_details
     assert run.builder.id == IDENTITY
     assert run.metadata
     assert run.metadata.invocation_id == "https://github.com/wheels/cpu/actions/runs/7/attempts/1"

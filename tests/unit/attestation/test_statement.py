@@ -46,6 +46,7 @@ def test_a_right_one_comes_back(wheel: Path) -> None:
         ({"predicate": {}}, "it is no statement: predicate.buildDefinition"),
         ({"predicate__buildDefinition__buildType": "urn:other"}, "its build type is urn:other"),
         ({"predicate__buildDefinition__externalParameters__run": "curl"}, "does not know: run"),
+        ({"predicate__buildDefinition": None, "predicate__build_definition": {}}, "predicate.buildDefinition"),
         ({"predicate__runDetails__builder": {"id": "nobody"}}, "predicate.runDetails.builder.id"),
     ],
 )

@@ -20,14 +20,16 @@ from cpuwheels.attestation.keyless import Identity, attest, keyless_signer, veri
 from cpuwheels.attestation.keys import make_key
 from cpuwheels.attestation.pep740 import attestations_of, provenance_object
 from cpuwheels.attestation.sign import Signing, sign_wheel
-from cpuwheels.attestation.verify import Trust, verify_wheel
+from cpuwheels.attestation.statement import PUBLISH
+from cpuwheels.attestation.verify import Trust, verify_provenance
 from cpuwheels.core.errors import ProvenanceError
-from cpuwheels.pipeline.slsa import SUFFIX
+from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, write_statement
 from local_sigstore import IDENTITY, ISSUER, LocalSigstore
-from recorded_wheel import write_build
+from recorded_wheel import DEPENDENCIES, write_build
 from sample_source import sha256
 
 WHO = Identity(IDENTITY, ISSUER)
+PUBLISHER = {"kind": "GitHub", "repository": "wheels/cpu", "workflow": "nightly.yml"}
 
 
 @pytest.fixture
@@ -42,7 +44,7 @@ def trust(key: Path, config: Path) -> Trust:
 
 
 def test_both_signatures_are_right(signed: Path, trust: Trust) -> None:
-    found = verify_wheel(signed, trust)
+    found = verify_provenance(signed, trust)
     assert [who.partition(" ")[0] for who in found.by] == ["key", IDENTITY]
     text = "\n".join(lines_of(found))
     assert f"{signed.name}: sha256 {sha256(signed)}" in text
@@ -67,17 +69,17 @@ def test_the_own_verifier_of_pypi_attestations_agrees(
         kinds.append(kind)
         assert (predicate is None) is (suffix == PUBLISH_ATTESTATION)
     assert kinds == ["https://slsa.dev/provenance/v1", "https://docs.pypi.org/attestations/publish/v1"]
-    found = verify_wheel(signed, Trust(identity=WHO))
+    found = verify_provenance(signed, Trust(identity=WHO))
     assert found.by == (IDENTITY,)
 
 
 def test_each_way_alone_is_enough(signed: Path, key: Path, config: Path) -> None:
     beside(signed, ".intoto.jsonl").rename(signed.with_name("kept"))
-    assert verify_wheel(signed, Trust(identity=WHO, trust_config=config)).by == (IDENTITY,)
+    assert verify_provenance(signed, Trust(identity=WHO, trust_config=config)).by == (IDENTITY,)
     signed.with_name("kept").rename(beside(signed, ".intoto.jsonl"))
     for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION, SUFFIX):
         beside(signed, suffix).unlink()
-    assert len(verify_wheel(signed, Trust(keys=(Path(f"{key}.pub"),))).by) == 1
+    assert len(verify_provenance(signed, Trust(keys=(Path(f"{key}.pub"),))).by) == 1
 
 
 def test_the_object_of_an_index_will_do(signed: Path, config: Path) -> None:
@@ -94,7 +96,7 @@ def test_the_object_of_an_index_will_do(signed: Path, config: Path) -> None:
         "workflow": "nightly.yml",
         "environment": None,
     }
-    assert verify_wheel(signed, Trust(identity=WHO, trust_config=config)).by == (IDENTITY,)
+    assert verify_provenance(signed, Trust(identity=WHO, trust_config=config)).by == (IDENTITY,)
 
 
 def changed(path: Path, change: Callable[[Any], None]) -> None:
@@ -129,6 +131,14 @@ def other_root(data: dict[str, Any]) -> None:
     proof["rootHash"] = base64.b64encode(b"0" * 32).decode()
 
 
+def other_source(data: dict[str, Any]) -> None:
+    data["predicate"]["buildDefinition"]["resolvedDependencies"][0]["digest"]["sha256"] = "0" * 64
+
+
+def other_builder(data: dict[str, Any]) -> None:
+    data["predicate"]["runDetails"]["builder"]["id"] = "https://example.org/somebody"
+
+
 @pytest.mark.parametrize(
     ("suffix", "change", "words"),
     [
@@ -140,25 +150,61 @@ def other_root(data: dict[str, Any]) -> None:
         (SLSA_ATTESTATION, other_root, "the attestation does not verify: invalid log entry"),
         (SLSA_ATTESTATION, lambda data: data.pop("envelope"), "the attestation is refused"),
         (SUFFIX, lambda data: data["subject"][0]["digest"].update(sha256="0" * 64), "the statement is refused"),
+        (SUFFIX, other_source, "the statement is refused: it does not say what was signed"),
+        (SUFFIX, other_builder, "the statement is refused: it does not say what was signed"),
+        (SUFFIX, lambda data: data.update(predicateType=PUBLISH, predicate=None), "does not say how the wheel was"),
     ],
 )
 def test_what_was_changed_is_refused(
     signed: Path, trust: Trust, suffix: str, change: Callable[[Any], None], words: str
 ) -> None:
-    assert verify_wheel(signed, trust)
+    assert verify_provenance(signed, trust)
     path = beside(signed, suffix)
     changed(path, change)
     with pytest.raises(ProvenanceError, match=words) as raised:
-        verify_wheel(signed, trust)
+        verify_provenance(signed, trust)
     assert path.name in str(raised.value.where)
     assert raised.value.next_step
     assert "\n" not in raised.value.what
 
 
+def test_a_statement_as_the_build_wrote_it_says_what_a_platform_signed(signed: Path, trust: Trust) -> None:
+    write_statement(signed.parent)
+    assert LOCAL_BUILDER in beside(signed, SUFFIX).read_text()
+    assert verify_provenance(signed, trust).by[1:] == (IDENTITY,)
+
+
+@pytest.mark.parametrize("bundles", [[], [{"publisher": PUBLISHER, "attestations": []}]])
+def test_nobody_has_signed_an_object_without_attestations(
+    signed: Path, trust: Trust, bundles: list[dict[str, Any]]
+) -> None:
+    for suffix in (SLSA_ATTESTATION, PUBLISH_ATTESTATION):
+        beside(signed, suffix).unlink()
+    beside(signed, ".provenance").write_text(json.dumps({"version": 1, "attestation_bundles": bundles}))
+    with pytest.raises(ProvenanceError, match=r"the attestation is refused: it has no attestation"):
+        verify_provenance(signed, trust)
+
+
+def test_who_only_published_a_wheel_is_not_named_as_who_signed_how_it_was_built(signed: Path, trust: Trust) -> None:
+    beside(signed, SLSA_ATTESTATION).unlink()
+    (by,) = verify_provenance(signed, trust).by
+    assert by.startswith("key ")
+
+
+def test_a_terminal_obeys_nothing_of_what_was_signed(tmp_path: Path, key: Path) -> None:
+    evil = DEPENDENCIES[0].model_copy(update={"version": "1\x1b[2J\nsigned by somebody else"})
+    wheel = write_build(tmp_path / "evil", dependencies=[evil, *DEPENDENCIES[1:]])
+    sign_wheel(wheel, Signing(key=str(key)), {})
+    lines = list(lines_of(verify_provenance(wheel, Trust(keys=(Path(f"{key}.pub"),)))))
+    assert all(line.isprintable() for line in lines)
+    assert sum(line.startswith("signed by") for line in lines) == 1
+    assert any(r"1\x1b[2J\nsigned by somebody else" in line for line in lines)
+
+
 def test_a_changed_wheel_is_refused(signed: Path, trust: Trust) -> None:
     signed.write_bytes(signed.read_bytes() + b"\0")
     with pytest.raises(ProvenanceError, match=r"it is about .*, not about .* with sha256"):
-        verify_wheel(signed, trust)
+        verify_provenance(signed, trust)
 
 
 def test_files_of_another_wheel_are_refused(signed: Path, trust: Trust, tmp_path: Path, key: Path) -> None:
@@ -166,30 +212,30 @@ def test_files_of_another_wheel_are_refused(signed: Path, trust: Trust, tmp_path
     sign_wheel(other, Signing(key=str(key)), {})
     beside(signed, ".intoto.jsonl").write_bytes(beside(other, ".intoto.jsonl").read_bytes())
     with pytest.raises(ProvenanceError, match=r"it is about vllm-0.33.0"):
-        verify_wheel(signed, trust)
+        verify_provenance(signed, trust)
 
 
 def test_somebody_elses_signature_does_not_count(signed: Path, tmp_path: Path, config: Path) -> None:
     other = make_key(tmp_path / "other")
     with pytest.raises(ProvenanceError, match=r"no key that is trusted signed this"):
-        verify_wheel(signed, Trust(keys=(other,)))
+        verify_provenance(signed, Trust(keys=(other,)))
     fork = Identity(IDENTITY.replace("wheels/", "fork/"), ISSUER)
     with pytest.raises(ProvenanceError, match=r"does not verify: Certificate's SANs do not match"):
-        verify_wheel(signed, Trust(identity=fork, trust_config=config))
+        verify_provenance(signed, Trust(identity=fork, trust_config=config))
     with pytest.raises(ProvenanceError, match=r"does not verify: .*OIDCIssuer"):
-        verify_wheel(signed, Trust(identity=Identity(IDENTITY, "https://gitlab.com"), trust_config=config))
+        verify_provenance(signed, Trust(identity=Identity(IDENTITY, "https://gitlab.com"), trust_config=config))
     with LocalSigstore() as another, pytest.raises(ProvenanceError, match=r"does not verify: failed to build"):
-        verify_wheel(signed, Trust(identity=WHO, trust_config=another.trust_config(tmp_path / "another.json")))
+        verify_provenance(signed, Trust(identity=WHO, trust_config=another.trust_config(tmp_path / "another.json")))
 
 
 def test_without_a_signature_that_counts_nothing_is_verified(signed: Path, trust: Trust) -> None:
     with pytest.raises(ProvenanceError, match=r"and nobody is trusted"):
-        verify_wheel(signed, Trust())
+        verify_provenance(signed, Trust())
     for suffix in (".intoto.jsonl", SLSA_ATTESTATION):
         beside(signed, suffix).unlink()
     # That somebody published it does not say how it was built.
     with pytest.raises(ProvenanceError, match=r"no signed provenance of .* counts: there is .*publish.attestation"):
-        verify_wheel(signed, trust)
+        verify_provenance(signed, trust)
 
 
 def test_a_statement_that_names_another_builder_than_its_signer_is_refused(
@@ -202,7 +248,7 @@ def test_a_statement_that_names_another_builder_than_its_signer_is_refused(
     with pytest.raises(
         ProvenanceError, match=r"names the builder https://github.com/vllm-project/.*; it was signed by"
     ):
-        verify_wheel(wheel, Trust(identity=WHO, trust_config=config))
+        verify_provenance(wheel, Trust(identity=WHO, trust_config=config))
 
 
 def test_statements_that_differ_are_refused(
@@ -212,7 +258,7 @@ def test_statements_that_differ_are_refused(
     beside(wheel, SUFFIX).unlink()
     sign_wheel(wheel, Signing(key=str(key)), {})
     with pytest.raises(ProvenanceError, match=r"say different things about the wheel"):
-        verify_wheel(wheel, trust)
+        verify_provenance(wheel, trust)
 
 
 def test_an_attestation_of_another_publisher_has_no_object(wheel: Path, sigstore: LocalSigstore, config: Path) -> None:

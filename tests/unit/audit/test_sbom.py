@@ -57,6 +57,10 @@ def test_one_that_agrees() -> None:
         ({"content": None}, "it has no sboms/cpuwheels.cdx.json"),
         ({"content": b"{}"}, "its sboms/cpuwheels.cdx.json is not CycloneDX 1.7"),
         ({"note": b"{"}, "cpuwheels.json is not valid JSON: "),
+        (
+            {"metadata": METADATA.replace(b"torch==2.14.0", b"torch; sys_platform ~= 'x'")},
+            "METADATA has a requirement that cannot be evaluated: Undefined",
+        ),
         ({"wheel": FILE.replace("2_27", "2_28")}, f"does not name {FILE.replace('2_27', '2_28')}"),
         ({"metadata": METADATA.replace(b"1.0+cpu", b"1.1+cpu")}, "is of 'vllm' '1.0+cpu', the wheel is vllm 1.1+cpu"),
         ({"metadata": METADATA.replace(b"2.14.0", b"2.13.0")}, "has torch '2.14.0', the wheel requires torch==2.13.0"),
@@ -96,6 +100,10 @@ CHANGES: list[tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = 
     (lambda data, _: pedigree(data)["ancestors"][0]["hashes"][0].update(content="9" * 64), "names another source"),
     (lambda data, _: pedigree(data).pop("ancestors"), "names another source"),
     (lambda data, _: data["metadata"].pop("component"), "is of None None"),
+    (
+        lambda data, _: data["metadata"]["component"].update(purl=f"pkg:pypi/evil@1?file_name={FILE}"),
+        f"does not name {FILE}",
+    ),
 ]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.downloads import TOOLS, ZIG, python_uri, released_source
+from cpuwheels.config.downloads import TOOLS, ZIG, released_source
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.errors import MalformedDataError, MatrixError
@@ -38,13 +38,7 @@ def test_a_release_has_the_address_of_its_own_bytes_alone(matrix: Matrix) -> Non
     assert pinned.location.endswith(f"vllm-{version}.tar.gz")
     other = released_source(matrix, version, "0" * 64)
     assert (other.digest, other.location) == ({"sha256": "0" * 64}, "")
-    assert released_source(matrix, "0.1.0", "1" * 64).uri == "pkg:pypi/vllm@0.1.0"
-
-
-def test_a_package_url_is_quoted() -> None:
-    assert python_uri("Scikit_Build.Core", "1.0+cpu", "a b.whl", "https://a.org/x") == (
-        "pkg:pypi/scikit-build-core@1.0%2Bcpu?file_name=a%20b.whl&repository_url=https%3A%2F%2Fa.org%2Fx"
-    )
+    assert released_source(matrix, "0.1.0", "1" * 64).uri == "pkg:pypi/vllm@0.1.0?file_name=vllm-0.1.0.tar.gz"
 
 
 @pytest.mark.parametrize(

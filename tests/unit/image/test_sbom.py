@@ -7,12 +7,15 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from cpuwheels.config.debian_lock import DebianLock, DebianPackage
+from cpuwheels.core.errors import ImageError, UnsafeArchiveError
 from cpuwheels.image.contents import Contents, Wheel, debian_packages, locked, wheel_in
 from cpuwheels.image.layers import Member, write_layer
 from cpuwheels.image.oci import Image, Settings
 from cpuwheels.image.sbom import image_sbom
-from cpuwheels.wheel.sbom.schema import FILE, read_document
+from cpuwheels.wheel.sbom.schema import FILE, LONGEST, read_document
 from wheel_writer import write_raw
 
 LABELS = {
@@ -20,6 +23,12 @@ LABELS = {
     "org.opencontainers.image.licenses": "Apache-2.0",
     "cpuwheels.target": "x86",
     "cpuwheels.without": "triton",
+}
+BILL = {
+    "bomFormat": "CycloneDX",
+    "specVersion": "1.7",
+    "serialNumber": "urn:uuid:5d6a4a4f-98d6-5a3f-9c21-5f4a9a0f2f11",
+    "version": 1,
 }
 LOCK = "Demo_A==1.0 \\\n    --hash=sha256:00\n    # via x\nleft-out==2.0 ; python_version < '4'\n"
 
@@ -88,10 +97,32 @@ def test_another_manifest_is_another_document(tmp_path: Path) -> None:
 
 
 def test_a_wheels_own_is_named_by_its_number_and_digest(tmp_path: Path) -> None:
-    content = json.dumps({"serialNumber": "urn:uuid:5d6a4a4f-98d6-5a3f-9c21-5f4a9a0f2f11", "version": 1}).encode()
+    content = json.dumps(BILL).encode()
     wheel = write_raw(tmp_path / "a-1-x.whl", {f"a-1.dist-info/{FILE}": content})
     digest = hashlib.sha256(content).hexdigest()
     link = "urn:cdx:5d6a4a4f-98d6-5a3f-9c21-5f4a9a0f2f11/1"
     assert wheel_in(wheel, "1", "d" * 64) == Wheel("a-1-x.whl", "1", "d" * 64, link, digest)
     earlier = write_raw(tmp_path / "b-1-x.whl", {"b-1.dist-info/METADATA": b""})
     assert wheel_in(earlier, "1", "d" * 64) == Wheel("b-1-x.whl", "1", "d" * 64)
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b"{", "not valid JSON"),
+        (json.dumps({**BILL, "serialNumber": "urn:uuid:../.."}).encode(), "serialNumber"),
+        (json.dumps({name: value for name, value in BILL.items() if name != "serialNumber"}).encode(), "serialNumber"),
+        (b'{"version": 1, "version": 2}', "is there twice"),
+    ],
+)
+def test_a_wheel_with_another_document_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
+    wheel = write_raw(tmp_path / "a-1-x.whl", {f"a-1.dist-info/{FILE}": content})
+    with pytest.raises(ImageError, match=r"the bill of materials of a-1-x.whl cannot be linked") as raised:
+        wheel_in(wheel, "1", "d" * 64)
+    assert fault in raised.value.what
+
+
+def test_no_document_is_read_without_end(tmp_path: Path) -> None:
+    wheel = write_raw(tmp_path / "a-1-x.whl", {f"a-1.dist-info/{FILE}": b" " * (LONGEST + 1)})
+    with pytest.raises(UnsafeArchiveError, match="more than"):
+        wheel_in(wheel, "1", "d" * 64)

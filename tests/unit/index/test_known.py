@@ -27,6 +27,7 @@ from cpuwheels.index.reading import read_entries
 from cpuwheels.pipeline.provenance import read_note
 from index_publications import Dying, DyingError, check_links
 from wheel_notes import wheel_note
+from wheel_sboms import with_sbom
 from wheel_writer import with_record, write_raw
 
 COMMIT, OTHER = "c" * 40, "d" * 40
@@ -45,7 +46,8 @@ def wheel(
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
         **({f"{info}/cpuwheels.json": wheel_note(target=target, epoch=epoch).render()} if epoch else {}),
     }
-    path = write_raw(folder / target / f"vllm-{version}-{build}{tag}.whl", with_record(members, info))
+    name = f"vllm-{version}-{build}{tag}.whl"
+    path = write_raw(folder / target / name, with_record(with_sbom(members, info, name) if epoch else members, info))
     path.with_name("record.json").write_text("{}")
     return path
 

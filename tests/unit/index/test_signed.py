@@ -15,8 +15,11 @@ from pypi_attestations import Provenance
 from attested_wheels import attested_wheel
 from cpuwheels.attestation.keyless import Identity
 from cpuwheels.attestation.keys import make_key
+from cpuwheels.attestation.pep740 import attestations_of, provenance_object
 from cpuwheels.attestation.sign import Signing, sign_wheel
+from cpuwheels.attestation.statement import PUBLISH
 from cpuwheels.attestation.verify import Trust
+from cpuwheels.config.downloads import Download
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.bucket import Folder
@@ -209,6 +212,36 @@ def test_a_link_in_place_of_a_file_is_not_followed(place: Place, tmp_path: Path)
         place.publish(place.trust)
 
 
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        (lambda data: data["predicate"]["runDetails"].update(metadata=None), "does not say what the build record says"),
+        (lambda data: data.update(predicateType=PUBLISH, predicate=None), "does not say how the wheel was built"),
+        (lambda data: data["predicate"].update(runDetails=[]), "it is no statement"),
+    ],
+)
+def test_a_statement_of_whatever_form_is_one_message(place: Place, changed: Callable[[Any], None], words: str) -> None:
+    change(place.beside(".provenance.json"), changed)
+    with pytest.raises(PublishError, match=words):
+        place.publish()
+
+
+def test_a_builder_that_has_not_signed_is_not_named(place: Place) -> None:
+    """Whoever has only the statement of a signed wheel cannot publish it as if nobody had to sign."""
+    place.sign()
+    for suffix in (".intoto.jsonl", ".slsa.attestation", ".publish.attestation"):
+        place.beside(suffix).unlink()
+    with pytest.raises(PublishError, match=r"names the builder https://github.com/.*, which has not signed it"):
+        place.publish()
+
+
+def test_the_commit_of_what_was_used_is_that_of_the_wheel(tmp_path: Path, place: Place) -> None:
+    used = Download(stage="source", name="vllm", digest={"gitCommit": "f" * 40})
+    place.wheel = attested_wheel(tmp_path / "other", 2, dependencies=(used,))
+    with pytest.raises(PublishError, match=rf"the statement says target x86 and source {'f' * 40}; the wheel is of"):
+        place.publish()
+
+
 @pytest.mark.parametrize("asked", [{"source": "f" * 40}, {"target": "arm"}])
 def test_a_record_that_says_another_source_or_target_is_refused(
     tmp_path: Path, place: Place, asked: dict[str, str]
@@ -298,6 +331,21 @@ def test_a_publisher_signs_what_it_has_checked(place: Place) -> None:
     assert entry.signed
     assert entry.signed.envelope
     assert entry.signed.provenance
+    assert place.faults() == []
+
+
+def test_what_others_signed_is_not_published_as_what_a_publisher_signs(place: Place) -> None:
+    place.sign()
+    found = attestations_of(place.beside(".slsa.attestation").read_bytes(), "here")
+    theirs = provenance_object(found, "here")
+    for suffix in (".slsa.attestation", ".publish.attestation"):
+        place.beside(suffix).unlink()
+    place.beside(".provenance").write_bytes(theirs)
+    place.publish(None, signing=Signing(keyless=True, trust_config=place.config))
+    published = Provenance.model_validate_json(place.published(".provenance").read_bytes())
+    (bundle,) = published.attestation_bundles
+    assert len(bundle.attestations) == 2
+    assert found[0] not in bundle.attestations
     assert place.faults() == []
 
 

@@ -12,6 +12,7 @@ import pytest
 from contexts import build_context
 from cpuwheels.config import paths as places
 from cpuwheels.config.context import BuildContext
+from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.download_lists import target_downloads
 from cpuwheels.config.downloads import Download
 from cpuwheels.config.matrix import Matrix, load_matrix
@@ -130,6 +131,20 @@ def test_what_is_not_pinned_has_a_key_and_no_digest(run: BuildContext, tmp_path:
     for stage, key in (("source", "t" * 64), ("torch", "h" * 24), ("toolchain", toolchain().digest)):
         (one,) = stages[stage]
         assert (one.key, one.digest) == (key, {})
+
+
+def test_of_a_mac_zig_is_listed_whoever_compiles(run: BuildContext, tmp_path: Path) -> None:
+    mac = replace(run, target=run.matrix.target("macos"))
+    for kind in ("zig", "host"):
+        found = by_stage(dependencies(mac, used(tmp_path, kind=kind)))
+        assert any(one.name.startswith("ziglang-") and one.digest for one in found["toolchain"])
+        assert [one.key for one in found["toolchain"] if not one.digest] == (
+            [toolchain().digest] if kind == "host" else []
+        )
+        assert {one.name for one in found["sysroot"]} == {
+            package.name for package in load_lock(run.root, "python-headers-arm64").packages
+        }
+        assert "licences" not in found
 
 
 def test_debians_torch_is_its_packages(run: BuildContext, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_a_wheel_is_put_in_place_in_one_rename_after_all_else(paths: Paths) -> N
 def test_what_was_signed_of_the_wheel_before_goes_with_it(paths: Paths) -> None:
     output = paths.output("x86", "0.32.0")
     output.mkdir(parents=True)
-    for suffix in (".provenance.json", ".intoto.jsonl", ".slsa.attestation", ".publish.attestation"):
+    for suffix in (".provenance.json", ".intoto.jsonl", ".slsa.attestation", ".publish.attestation", ".provenance"):
         (output / f"{WHEEL}{suffix}").write_text("of other bytes")
     (output / "serve.json").write_text("stays")
     with staging(paths, "x86", "0.32.0") as staged:

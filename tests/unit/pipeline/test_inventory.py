@@ -9,7 +9,7 @@ from pathlib import Path
 from contexts import build_context
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.digests import file_digest
-from cpuwheels.pipeline.inventory import Inventory, inventory, packing_tools
+from cpuwheels.pipeline.inventory import Inventory, compiler_locks, inventory, packing_tools
 from kernel_request import environment, toolchain
 from layout import ROOT
 
@@ -67,6 +67,12 @@ def test_a_mac_has_zig_and_no_sysroot_but_pythons_headers(tmp_path: Path) -> Non
     assert {one.name for one in made.sysroot} == {
         package.name for package in load_lock(ROOT, "python-headers-arm64").packages
     }
+
+
+def test_programs_that_check_what_a_compiler_made_are_listed_where_they_run(tmp_path: Path) -> None:
+    target = build_context(tmp_path, "macos").target
+    assert compiler_locks(target, toolchain(kind="zig", objdump=None)) == ()
+    assert compiler_locks(target, toolchain(kind="zig", objdump=Path("objdump"))) == ("binutils-arm64",)
 
 
 def test_debians_torch_is_its_packages(tmp_path: Path) -> None:

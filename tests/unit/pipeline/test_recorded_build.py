@@ -34,6 +34,15 @@ def test_a_later_version_may_write_more(tmp_path: Path) -> None:
     assert read_record(tmp_path).wheel.sha256 == record["wheel"]["sha256"]
 
 
+def test_one_that_readers_would_read_differently_is_refused(tmp_path: Path) -> None:
+    write_build(tmp_path)
+    path = tmp_path / "record.json"
+    path.write_text(path.read_text().replace("{", '{"target": "arm",', 1))
+    with pytest.raises(WheelError, match="is not a build record") as raised:
+        read_record(tmp_path)
+    assert "there twice" in raised.value.output
+
+
 def test_what_cannot_be_read_is_an_error_with_its_reason(tmp_path: Path) -> None:
     assert read_operators(tmp_path) is None
     with pytest.raises(WheelError, match="No such file"):

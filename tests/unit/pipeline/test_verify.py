@@ -37,13 +37,14 @@ class Again:
         self.matrix, self.reporter = load_matrix(root), reporter
         self.error: Exception | None = None
         self.asked: list[BuildOptions] = []
+        self.why = "it lacks something"
 
     @contextmanager
     def build(self, context: Any, wanted: Arrangement, _: Machine) -> Iterator[tuple[Path, Arrangement]]:
         self.asked.append(context.options)
         if self.error:
             raise self.error
-        happened = Arrangement(wanted.circumstances, wanted.varied, {"python": "it lacks something"})
+        happened = Arrangement(wanted.circumstances, wanted.varied, {"python": self.why})
         yield self.second, happened
 
     def run(self) -> Verified:
@@ -74,6 +75,11 @@ def test_what_was_found_lies_next_to_the_wheel_and_in_its_report(again: Again) -
     written = Verified.model_validate_json((again.first.parent / VERIFY).read_bytes())
     assert written == found
     assert "the same bytes; varied: time-zone, umask" in (again.first.parent / "report.html").read_text()
+
+
+def test_a_reason_of_any_length_is_kept_in_short(again: Again) -> None:
+    again.why = "ld.so complains\n" * 999
+    assert again.run().not_varied["python"].startswith("ld.so complains ld.so")
 
 
 def test_differences_are_written_too(again: Again) -> None:

@@ -16,6 +16,7 @@ from cpuwheels.core.errors import UsageError
 from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
 from cpuwheels.kernels.tcmalloc import PRELOADED
+from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
     modules = {match[1]: one for one in names if (match := _MODULE.fullmatch(one))}
     chooser = _chooser(files, modules)
     libraries = tuple(sorted(modules if not chooser else set(modules) - {"_C"}))
-    notes = parse_as(dict[str, Any], text(f"{info}/cpuwheels.json") or "{}", name)
+    notes = parse_as(dict[str, Any], text(f"{info}/{NOTE}") or "{}", name)
     return Package(
         name=name,
         version=metadata["Version"] or "",

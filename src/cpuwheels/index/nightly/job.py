@@ -16,12 +16,14 @@ from cpuwheels.core.store import Store
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
+from cpuwheels.index.nightly.builder import WheelBuilder
 from cpuwheels.index.nightly.plan import plan_jobs
+from cpuwheels.index.nightly.publisher import WheelPublisher
 from cpuwheels.index.nightly.queue import Budget, run_jobs
 from cpuwheels.index.nightly.ready import READY, ready_folder
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
 from cpuwheels.index.nightly.turns import take_turn, whose_turn
-from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher
+from cpuwheels.index.nightly.worker import WheelMaker
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
 from cpuwheels.pipeline.variation.axes import DEFAULT, axes_of

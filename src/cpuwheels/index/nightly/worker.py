@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.config.host import is_foreign
 from cpuwheels.config.options import ParityOptions, SpeedOptions
 from cpuwheels.config.serving_options import ServeOptions
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CpuwheelsError, NightlyError, UsageError
+from cpuwheels.core.errors import CpuwheelsError, UsageError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
@@ -19,15 +19,11 @@ from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.index.nightly.queue import WRONG, Made
-from cpuwheels.index.nightly.ready import READY, Failure, find_ready, leave_failure, leave_wheel, own_copy, ready_folder
 from cpuwheels.index.nightly.second_build import build_again
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
-from cpuwheels.index.reports import NAMES
 from cpuwheels.pipeline import build, serve_wheel, test_wheel
-from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
-from cpuwheels.pipeline.slsa import SUFFIX
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
 from cpuwheels.verification.parity.results import require_parity
@@ -250,63 +246,6 @@ class WheelMaker:
     def _own(self, job: Job) -> Paths:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"
         return replace(self._places, dist=folder)
-
-
-class WheelBuilder(WheelMaker):
-    """Makes wheels and leaves them to the publisher: no credentials are needed, and nothing of the index is changed."""
-
-    def make(self, job: Job) -> Made:
-        """Build and test a wheel, and leave it to the publisher.
-
-        Raises:
-            CpuwheelsError: As for `WheelMaker.make`.
-        """
-        wheel = self._tested(job)
-        ready = self._places.dist / READY
-        leave_wheel(ready, job, wheel)
-        self._clear(job)
-        if job.target == self._turn and self._waiting is None:
-            self._waiting = (job, ready_folder(ready, job) / wheel.name)
-        return Made(wheel.name, "built")
-
-    def _tell(self, job: Job, wheel: Path) -> None:
-        """Leave it to the publisher: the report is next to the wheel."""
-
-    def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Put the files of a wheel that could not be made into a folder, and leave the reason to the publisher."""
-        kept = self._keep(job, error)
-        failure = Failure(state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what)
-        leave_failure(self._places.dist / READY, job, failure)
-        return kept
-
-
-class WheelPublisher(WheelMaker):
-    """Publishes wheels that a build left, as data: none of their code runs."""
-
-    def __init__(self, *arguments: Any, wheels: Path, **options: Any) -> None:  # noqa: ANN401  (those of the base)
-        super().__init__(*arguments, **options)
-        self._wheels = wheels
-
-    def make(self, job: Job) -> Made:
-        """Publish a wheel, and take it out of the folder.
-
-        Raises:
-            CpuwheelsError: It was not made, is not what was asked for, or cannot be published.
-        """
-        wheel = find_ready(self._wheels, job)
-        if wheel is None:
-            raise NightlyError("it was not built", where=ready_folder(self._wheels, job))
-        # Of the provenance the statement alone: what a build has signed, nobody trusts.
-        with own_copy(wheel, (*NAMES, LOCK, f"{wheel.name}{SUFFIX}")) as copy:
-            made = self._publish(job, copy)
-        with storage_errors(wheel.parent):
-            remove_tree(wheel.parent)
-        return made
-
-    def keep(self, job: Job, error: CpuwheelsError) -> str:
-        """Record in the index why the wheel is missing, and return where it is."""
-        self._say_missing(job, error)
-        return str(ready_folder(self._wheels, job))
 
 
 def commit_of(job: Job) -> str | None:

@@ -114,5 +114,4 @@ def _second_build(record: BuildRecord, folder: Path) -> Verdict:
     details += [f"not varied: {axis}: {why}" for axis, why in found.not_varied.items()]
     if found.reproduced:
         return Verdict(name, "passed", f"the same bytes; varied: {', '.join(found.varied)}", tuple(details), VERIFY)
-    wrong = [f"{one.member or 'archive'}: {one.what}: {one.detail}" for one in found.differences]
-    return Verdict(name, "failed", found.as_sentence(), (*wrong, *details), VERIFY)
+    return Verdict(name, "failed", found.as_sentence(), (*map(str, found.differences), *details), VERIFY)

@@ -14,9 +14,9 @@ from cpuwheels.core.trust import Trust
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.tcmalloc import tcmalloc_digest
-from cpuwheels.pipeline.provenance import NOTE, WheelNote, read_note
+from cpuwheels.pipeline.provenance import WheelNote, read_note
 from cpuwheels.pipeline.reuse.candidates import candidates
-from cpuwheels.wheel.dist_info import dist_info_of
+from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
     from pathlib import Path

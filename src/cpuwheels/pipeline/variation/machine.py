@@ -28,16 +28,23 @@ DRIVERS = ("3.13", "3.12", "3.11")
 
 NO_RANDOM_ADDRESSES, OLD_KERNEL = 0x0040000, 0x0020000  # <linux/personality.h>
 
-_NOTHING: dict[str, Any] = {
+NOTHING: dict[str, Any] = {
     "user": None,
     "group": None,
     "hostname": None,
     "files": {},
     "binds": [],
+    "closed": False,
     "personality": 0,
     "cpus": [],
 }
 """The plan of a launcher that changes nothing."""
+
+
+def alone(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a launcher's plan under which the command has a network of its own, with nothing in it."""
+    return {**plan, "user": os.geteuid(), "group": os.getegid(), "closed": True}
+
 
 _RANDOM = Path("/proc/sys/kernel/randomize_va_space")
 
@@ -79,15 +86,22 @@ class Machine:
         """Why there are no namespaces of one's own here; empty if there are."""
         if not self.is_linux:
             return f"namespaces are Linux's; this is {sys.platform}"
-        plan = _NOTHING | {"user": os.getuid() + 1, "group": os.getgid() + 1, "hostname": "other"}
+        plan = NOTHING | {"user": os.getuid() + 1, "group": os.getgid() + 1, "hostname": "other"}
         return self._fault_of(plan, "user namespaces do not work here")
+
+    @cached_property
+    def networks(self) -> str:
+        """Why a process can have no network of its own, with nothing in it; empty if it can."""
+        if not self.is_linux:
+            return f"namespaces are Linux's; this is {sys.platform}"
+        return self._fault_of(alone(NOTHING), "network namespaces do not work here")
 
     @cached_property
     def personalities(self) -> str:
         """Why a process can have no other personality(2); empty if it can."""
         if not self.is_linux:
             return f"personalities are Linux's; this is {sys.platform}"
-        return self._fault_of(_NOTHING | {"personality": NO_RANDOM_ADDRESSES}, "personality(2) does not work here")
+        return self._fault_of(NOTHING | {"personality": NO_RANDOM_ADDRESSES}, "personality(2) does not work here")
 
     def _fault_of(self, plan: Mapping[str, Any], what: str) -> str:
         with tempfile.NamedTemporaryFile("w", suffix=".json", prefix="cpuwheels-") as file:

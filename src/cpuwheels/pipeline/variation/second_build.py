@@ -146,6 +146,7 @@ def _plan(place: Place, now: Circumstances, machine: Machine) -> dict[str, objec
         "hostname": now.hostname,
         "files": machine.accounts(now.user.name, now.user.number) if now.user else {},
         "binds": [[str(what), str(where)] for what, where in place.binds],
+        "closed": False,
         "personality": now.personality,
         "cpus": sorted(now.cpus or ()),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from email.parser import HeaderParser
 from importlib.metadata import distributions
@@ -10,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+from cpuwheels.config.python_lock import pinned_packages
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,8 +21,6 @@ COMPANIONS = ("torchaudio", "torchcodec", "torchvision")
 
 APART = ("torch", *COMPANIONS)
 """Not in a lock: they come from the same place as torch."""
-
-_PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,7 @@ def lock_fits(lock: str, requirements: Iterable[Requirement]) -> list[str]:
         lock: Requirements file with one version of each package.
         requirements: Of the wheel; those in `APART` are not looked for.
     """
-    pinned = {canonicalize_name(name): version for name, version in _PINNED.findall(lock)}
+    pinned = {canonicalize_name(name): version for name, version in pinned_packages(lock)}
     return [
         str(one)
         for one in requirements

@@ -19,6 +19,7 @@ from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
 from cyclonedx.model.tool import ToolRepository
 from cyclonedx.output.json import JsonV1Dot7
 
+from cpuwheels.core.text import stable_json
 from cpuwheels.wheel.sbom.parts import reference
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
 
 _WITHOUT = uuid.UUID(int=0)
 """The serial number of a document that has none yet."""
+
+_LAST = int(datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp())
+"""Last second that a calendar has; a commit may say a later one."""
 
 
 @dataclass(frozen=True)
@@ -65,8 +69,8 @@ class Document:
         """Return the document. Its serial number is a digest of the rest (UUID version 5)."""
         data = self._data()
         del data["serialNumber"]
-        digest = hashlib.sha256(_text(data)).hexdigest()
-        return _text(data | {"serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, digest).urn})
+        digest = hashlib.sha256(stable_json(data)).hexdigest()
+        return stable_json(data | {"serialNumber": uuid.uuid5(uuid.NAMESPACE_OID, digest).urn})
 
     def _data(self) -> dict[str, Any]:
         own = _own_program()
@@ -74,7 +78,7 @@ class Document:
             serial_number=_WITHOUT,
             metadata=BomMetaData(
                 component=self.subject,
-                timestamp=datetime.fromtimestamp(self.epoch, UTC),
+                timestamp=datetime.fromtimestamp(min(self.epoch, _LAST), UTC),
                 lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
                 tools=ToolRepository(components=[own]),
             ),
@@ -122,7 +126,3 @@ def _formula(formulation: Formulation) -> dict[str, Any]:
 def _written(bom: Bom) -> dict[str, Any]:
     data: dict[str, Any] = json.loads(JsonV1Dot7(bom).output_as_string())
     return data
-
-
-def _text(data: object) -> bytes:
-    return (json.dumps(data, indent=1, sort_keys=True, ensure_ascii=False) + "\n").encode()

@@ -9,15 +9,12 @@ from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.component import Component, ComponentType, Diff, Patch, PatchClassification
 from cyclonedx.model.issue import IssueClassification, IssueType
 from cyclonedx.model.license import LicenseExpression
-from packageurl import PackageURL
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cyclonedx.model.component import Pedigree
-
-DEBIAN = "https://deb.debian.org/debian"
-"""Where Debian's packages and source archives are; https://snapshot.debian.org keeps those that are no longer there."""
+    from packageurl import PackageURL
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 
@@ -79,51 +76,6 @@ def reference(of: Component) -> str:
 def file(path: str, digest: str) -> Component:
     """Return a file by its path and its SHA-256."""
     return component(path, kind=ComponentType.FILE, digest=digest)
-
-
-def pypi(name: str, version: str | None, file_name: str = "") -> PackageURL:
-    """Return the name of a distribution for Python, or of one of its files."""
-    return PackageURL("pypi", None, name, version or None, {"file_name": file_name} if file_name else None)
-
-
-def github(repository: str, commit: str) -> PackageURL:
-    """Return the name of a commit of a repository on GitHub.
-
-    Args:
-        repository: Owner and name.
-        commit: Its hash, or a tag.
-    """
-    owner, _, name = repository.partition("/")
-    return PackageURL("github", owner, name, commit)
-
-
-def debian(file_name: str, version: str) -> PackageURL:
-    """Return the name of a Debian package.
-
-    Args:
-        file_name: Such as ``libnuma1_2.0.12-1+b1_amd64.deb``; it lacks the version's epoch.
-        version: With its epoch.
-    """
-    parts = file_name.removesuffix(".deb").split("_")
-    return PackageURL("deb", "debian", parts[0], version, {"arch": parts[-1]})
-
-
-def archive(name: str, version: str, path: str, digest: str) -> PackageURL:
-    """Return the name of a source archive that Debian keeps.
-
-    Args:
-        name: Of the project.
-        version: Of its release.
-        path: Below a Debian mirror.
-        digest: SHA-256 of the archive.
-    """
-    qualifiers = {"checksum": f"sha256:{digest}", "download_url": f"{DEBIAN}/{path}"}
-    return PackageURL("generic", None, name, version, qualifiers)
-
-
-def generic(name: str, version: str) -> PackageURL:
-    """Return the name of what has no other one."""
-    return PackageURL("generic", None, name, version)
 
 
 def patch(name: str, digest: str, fixes: Iterable[str]) -> Patch:

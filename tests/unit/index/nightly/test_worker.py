@@ -36,8 +36,10 @@ from cpuwheels.core.errors import (
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
 from cpuwheels.index.nightly import worker as module
+from cpuwheels.index.nightly.builder import WheelBuilder
 from cpuwheels.index.nightly.plan import Job
-from cpuwheels.index.nightly.worker import WheelBuilder, WheelMaker, WheelPublisher, commit_of
+from cpuwheels.index.nightly.publisher import WheelPublisher
+from cpuwheels.index.nightly.worker import WheelMaker, commit_of
 from cpuwheels.pipeline.variation.axes import AXES
 from cpuwheels.pipeline.variation.second_build import SecondBuildError
 from cpuwheels.verification.benchmark.compare import CaseTimes, OperatorSpeed

@@ -17,11 +17,11 @@ from cpuwheels.core.trust import Trust
 from cpuwheels.kernels.executed import counted_files
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.request import KernelRequest
-from cpuwheels.pipeline.provenance import NOTE
 from cpuwheels.pipeline.reuse import binaries
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.candidates import LocalCandidate
 from cpuwheels.pipeline.reuse.donor import Donor, check_request, find_donor
+from cpuwheels.wheel.dist_info import NOTE
 from kernel_request import kernel_request
 from loopback import Answer, Server
 from wheel_notes import wheel_note

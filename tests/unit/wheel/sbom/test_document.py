@@ -12,8 +12,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from cpuwheels.config.package_urls import generic, pypi
 from cpuwheels.wheel.sbom.document import Document, Formulation
-from cpuwheels.wheel.sbom.parts import component, file, generic, pypi, reference
+from cpuwheels.wheel.sbom.parts import component, file, reference
 from cpuwheels.wheel.sbom.schema import read_document
 
 SUBJECT = component("demo", "1", purl=pypi("demo", "1"), parts=[file("b.so", "b" * 64), file("a.so", "a" * 64)])
@@ -90,6 +93,12 @@ def test_its_time_is_that_of_the_source_and_its_number_one_of_its_content() -> N
     assert data["serialNumber"].startswith("urn:uuid:")
     assert data["serialNumber"][23] == later["serialNumber"][23] == "5"  # the version of the UUID
     assert data["serialNumber"] != later["serialNumber"]
+
+
+@pytest.mark.parametrize("epoch", [253_402_300_799, 253_402_300_800, 10**17])
+def test_a_time_beyond_the_calendar_is_its_last_second(epoch: int) -> None:
+    data = read_document(replace(document(), epoch=epoch).render())
+    assert data["metadata"]["timestamp"] == "9999-12-31T23:59:59+00:00"
 
 
 def test_without_a_formulation_there_is_none() -> None:

@@ -1,31 +1,11 @@
-"""How parts are named: by package URLs that other programs read, and with a digest only where it is one of a file."""
+"""How parts are named: by their package URLs, and with a digest only where it is one of a file."""
 
 from __future__ import annotations
 
-import pytest
 from cyclonedx.model.component import ComponentType
-from packageurl import PackageURL
 
-from cpuwheels.wheel.sbom.parts import DEBIAN, archive, component, debian, file, generic, github, patch, pypi, reference
-
-
-@pytest.mark.parametrize(
-    ("purl", "text"),
-    [
-        (pypi("vllm", "1.0+cpu", "a+b.whl"), "pkg:pypi/vllm@1.0%2Bcpu?file_name=a%2Bb.whl"),
-        (pypi("torch", ""), "pkg:pypi/torch"),
-        (github("uxlfoundation/oneDNN", "c" * 40), f"pkg:github/uxlfoundation/onednn@{'c' * 40}"),
-        (debian("g++-15_15.3.0-5_amd64.deb", "4:15.3.0-5"), "pkg:deb/debian/g%2B%2B-15@4:15.3.0-5?arch=amd64"),
-        (
-            archive("gperftools", "2.16", "pool/g/g_2.16.orig.tar.gz", "a" * 64),
-            f"pkg:generic/gperftools@2.16?checksum=sha256:{'a' * 64}&download_url={DEBIAN}/pool/g/g_2.16.orig.tar.gz",
-        ),
-        (generic("gcc", "15.3.0"), "pkg:generic/gcc@15.3.0"),
-    ],
-)
-def test_package_urls(purl: PackageURL, text: str) -> None:
-    assert str(purl) == text
-    assert PackageURL.from_string(text) == purl
+from cpuwheels.config.package_urls import pypi
+from cpuwheels.wheel.sbom.parts import component, file, patch, reference
 
 
 def test_a_digest_of_something_else_is_no_hash() -> None:

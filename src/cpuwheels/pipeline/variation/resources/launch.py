@@ -1,6 +1,6 @@
 """Take on the circumstances of a plan and become the command; run by ``python -I -S``, so it imports no other module.
 
-The plan is a JSON file that `cpuwheels.pipeline.variation.second_build` writes.
+The plan is a JSON file that `cpuwheels.pipeline.variation.second_build` or `cpuwheels.rebuild.closed` writes.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import Any, NoReturn
 
-_NEWNS, _NEWUTS, _NEWUSER = 0x00020000, 0x04000000, 0x10000000  # <linux/sched.h>
+_NEWNS, _NEWUTS, _NEWUSER, _NEWNET = 0x00020000, 0x04000000, 0x10000000, 0x40000000  # <linux/sched.h>
 _BIND, _REC, _PRIVATE = 0x1000, 0x4000, 0x40000  # <linux/mount.h>
 _ASK = 0xFFFFFFFF  # personality(2)
 
@@ -45,7 +45,8 @@ def main() -> NoReturn:
 def _enter(plan: dict[str, Any]) -> None:
     """Make namespaces in which this user has a number, the machine a name, and some paths lead elsewhere."""
     user, group = os.geteuid(), os.getegid()
-    _called(_LIBC.unshare(_NEWUSER | _NEWNS | _NEWUTS), "unshare")
+    network = _NEWNET if plan["closed"] else 0
+    _called(_LIBC.unshare(_NEWUSER | _NEWNS | _NEWUTS | network), "unshare")
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{plan['user']} {user} 1"),

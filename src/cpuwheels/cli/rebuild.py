@@ -1,0 +1,180 @@
+"""Commands for strangers: build a published wheel again and compare it, and keep all that it needs."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+import click
+
+from cpuwheels.cli.clean_process import without_credentials
+from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.provenance import TrustOptions, signing_of, trust_of, trust_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.rebuild.preparation import WheelChoice
+
+_PATH = click.Path(path_type=Path)
+
+
+def _wheel_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that say which wheel is meant, and what is believed of it."""
+    options: list[Callable[..., Any]] = [
+        click.option("--index", metavar="URL", help="WHEEL is a version, or a commit's hash, that this index has."),
+        click.option("--target", help="Target id, where an index has several (default: this machine's own)."),
+        click.option(
+            "--cpuwheels-repo",
+            "repositories",
+            multiple=True,
+            metavar="PLACE",
+            help="A clone or an address of cpuwheels that you trust; may be repeated.",
+        ),
+        click.option(
+            "--cpuwheels", "commit", metavar="COMMIT", help="The cpuwheels that built it, if nothing else says it."
+        ),
+        trust_options("--trusted-key"),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+_MIRROR = click.option(
+    "--mirror", type=_PATH, metavar="FOLDER", help="Take everything from this mirror, with the network closed."
+)
+
+
+class _WheelOptions(TrustOptions):
+    """Which wheel is meant, and what is believed of it, as click names the options."""
+
+    index: str | None
+    target: str | None
+    repositories: tuple[str, ...]
+    commit: str | None
+
+
+@click.command()
+@click.argument("wheel")
+@_wheel_options
+@_MIRROR
+@click.option("--key", help="Sign the statement with a private key: its file.")
+@click.option("--public-key", type=_PATH, help="File of its public key (default: the private key's with .pub).")
+@click.option("--rebuilder", metavar="URI", help="Who you are, as the statement names you.")
+@click.option("--out", type=_PATH, help="Folder of statement and report (default: below dist/rebuilds/).")
+@without_credentials
+@pass_paths
+def rebuild(
+    paths: Paths,
+    /,
+    wheel: str,
+    mirror: Path | None,
+    key: str | None,
+    public_key: Path | None,
+    rebuilder: str | None,
+    out: Path | None,
+    **given: Unpack[_WheelOptions],
+) -> None:
+    """Build a published WHEEL again from what it says of itself, and compare every byte.
+
+    WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM.
+    """
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.text import printable
+    from cpuwheels.rebuild.build import BuildFailedError
+    from cpuwheels.rebuild.report import terminal_lines
+    from cpuwheels.rebuild.session import RebuildOptions, require_same
+    from cpuwheels.rebuild.session import rebuild as rebuild_wheel
+    from cpuwheels.rebuild.statement import LOCAL_REBUILDER
+
+    signing = (
+        signing_of({"key": key, "public_key": public_key, "keyless": False, "trust_config": None})
+        if key or public_key
+        else None
+    )
+    matrix, reporter = load_matrix(paths.matrix), Reporter("rebuild")
+    options = RebuildOptions(
+        choice=_choice(wheel, given),
+        rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
+        signing=signing,
+        out=out.resolve() if out else None,
+        mirror=mirror,
+    )
+    try:
+        result, folder = rebuild_wheel(paths, matrix, _target(matrix, given["target"]), options, reporter)
+    except BuildFailedError as error:
+        sys.exit(error.status)
+    lines = [printable(line) for line in terminal_lines(result)]
+    if result.reproduced:
+        reporter.summary(lines)
+    else:
+        for line in lines[1:]:
+            reporter.info(line.strip())
+    print(folder)
+    require_same(result, folder)
+
+
+@click.command()
+@click.argument("folder", type=_PATH)
+@click.argument("wheels", nargs=-1, required=True, metavar="WHEEL...")
+@_wheel_options
+@without_credentials
+@pass_paths
+def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpack[_WheelOptions]) -> None:
+    """Keep all that WHEELs are built from in FOLDER, so that they can be built without a network.
+
+    Each WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM.
+    """
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.units import format_size
+    from cpuwheels.rebuild.mirror.keep import keep_wheels
+
+    matrix, reporter = load_matrix(paths.matrix), Reporter("mirror")
+    choices = [_choice(wheel, given) for wheel in wheels]
+    place = folder.expanduser().resolve()
+    kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
+    size = format_size(sum(one.size for one in kept.files))
+    reporter.info(f"{len(kept.files)} files, {size}, for {len(kept.wheels)} wheels")
+    print(place)
+
+
+def _choice(wheel: str, given: _WheelOptions) -> WheelChoice:
+    from cpuwheels.rebuild.preparation import WheelChoice
+
+    trusted: TrustOptions = {
+        "trusted_keys": given["trusted_keys"],
+        "identity": given["identity"],
+        "issuer": given["issuer"],
+        "trust_config": given["trust_config"],
+    }
+    named = bool(trusted["trusted_keys"] or trusted["identity"] or trusted["issuer"])
+    trust = trust_of(trusted) if named else None
+    return WheelChoice(wheel, given["index"], given["commit"], given["repositories"], trust)
+
+
+def _target(matrix: Matrix, name: str | None) -> Target:
+    from cpuwheels.config.host import default_target
+
+    return matrix.target(name) if name else default_target(matrix)
+
+
+def _uri(text: str) -> str:
+    from pydantic import TypeAdapter, ValidationError
+
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.pipeline.in_toto import Uri
+
+    try:
+        found: str = TypeAdapter(Uri).validate_python(text)
+    except ValidationError as error:
+        raise UsageError(
+            f"{text!r:.200} is no URI", where="--rebuilder", next_step="give one, such as https://rebuilds.example.org"
+        ) from error
+    return found
