@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
 
+_UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
 INDEX_VARIABLE = "CPUWHEELS_PYPI_INDEX"
 """Names a package index (PEP 503 or PEP 691) that is asked before the addresses of a lock."""
 
@@ -34,6 +35,8 @@ INDEX_VARIABLE = "CPUWHEELS_PYPI_INDEX"
 @contextmanager
 def wheels_place(lock: Path, python: str, *, store: Store, reporter: Reporter) -> Iterator[list[str | Path]]:
     """Yield the options with which uv finds the wheels of a lock: in a locked run those of a folder, else none.
+
+    An index of this machine that the user named needs none either: uv compares what it takes from there with the lock.
 
     Args:
         lock: The lock with the name of each file (PEP 751).
@@ -45,7 +48,7 @@ def wheels_place(lock: Path, python: str, *, store: Store, reporter: Reporter) -
         MatrixError: The lock cannot be read.
         DownloadError: As `fetch_wheels`, and the other errors of it.
     """
-    if not is_locked():
+    if not is_locked() or any(os.environ.get(name, "").startswith("file://") for name in _UV_INDEX):
         yield []
         return
     with store.scratch("wheels") as work:

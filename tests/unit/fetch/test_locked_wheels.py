@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import pytest
 from packaging.tags import Tag, sys_tags
 
 from cpuwheels.config.downloads import python_files
@@ -50,7 +51,9 @@ def test_an_index_that_the_user_names_is_asked_first() -> None:
     assert locations(wanted, {"CPUWHEELS_PYPI_INDEX": f"{DEAD}/simple"}) == (wanted.url,)
 
 
-def test_uv_finds_them_in_a_folder_in_a_locked_run_alone(tmp_path: Path) -> None:
+def test_uv_finds_them_in_a_folder_in_a_locked_run_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("UV_DEFAULT_INDEX", "UV_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
     wheel = write_wheel(tmp_path, "a", "1")
     lock = tmp_path / "pylock.x.toml"
     store, reporter = Store(tmp_path / "store"), Reporter("x")
@@ -69,3 +72,10 @@ def test_uv_finds_them_in_a_folder_in_a_locked_run_alone(tmp_path: Path) -> None
             assert options[:2] == ["--no-index", "--find-links"]
             assert [path.name for path in Path(options[2]).iterdir()] == [wheel.name]
         assert server.asked == [f"/{wheel.name}"]
+    # An index of this machine is asked by uv itself.
+    monkeypatch.setenv("UV_DEFAULT_INDEX", (tmp_path / "index").as_uri())
+    with (
+        watched(Requests(tmp_path / FILE, allowed)),
+        wheels_place(lock, PYTHON, store=store, reporter=reporter) as options,
+    ):
+        assert options == []
