@@ -29,7 +29,7 @@ from cpuwheels.core.errors import (
 )
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline.slsa import SUFFIX as PROVENANCE
-from cpuwheels.pipeline.variation.machine import LAUNCH, NOTHING
+from cpuwheels.pipeline.variation.machine import FROM_COPY, LAUNCH, NOTHING
 from cpuwheels.rebuild.members import Compared
 from cpuwheels.rebuild.session import DIFFERENCES, REBUILT
 from cpuwheels.rebuild.statement import SIGNED_SUFFIX, SUFFIX, RebuildStatement, check_rebuild
@@ -39,7 +39,6 @@ from tiny_project import commit_all, make_repository, make_sdist
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the network is closed as on Linux")]
 
-FROM_COPY = LAUNCH.with_name("from_copy.py")
 HERE = Path(__file__).parent
 TORCH = "6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"
 """The wheel of torch 2.13.0 that matrix.yaml pins, too."""

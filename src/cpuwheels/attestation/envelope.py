@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import TYPE_CHECKING
 
@@ -65,6 +66,20 @@ def verify_envelope(content: bytes, keys: Sequence[Key], where: str | Path) -> t
     return envelope.payload, next(iter(accepted))
 
 
+def statement_in(content: bytes, where: str | Path) -> bytes:
+    """Return the statement in an envelope, whoever signed it; no library that verifies is needed.
+
+    Raises:
+        ProvenanceError: It is no envelope.
+    """
+    try:
+        return base64.b64decode(parse_json(content, where)["payload"], validate=True)
+    except MalformedDataError as error:
+        raise _refused(f"it is {error.what}", where) from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise _refused(f"it does not have the form of one: {error!r:.200}", where) from error
+
+
 def _parsed(content: bytes, where: str | Path) -> Envelope:
     from securesystemslib.dsse import Envelope  # noqa: PLC0415
 
@@ -74,7 +89,7 @@ def _parsed(content: bytes, where: str | Path) -> Envelope:
     except MalformedDataError as error:
         raise _refused(f"it is {error.what}", where) from error
     except Exception as error:
-        raise _refused(f"it has not the form of one: {error!r:.200}", where) from error
+        raise _refused(f"it does not have the form of one: {error!r:.200}", where) from error
     if envelope.payload_type != PAYLOAD:
         raise _refused(f"its payload is {envelope.payload_type!r:.80}, not {PAYLOAD}", where)
     return envelope

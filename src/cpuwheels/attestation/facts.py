@@ -40,11 +40,10 @@ def _lines(verified: SignedProvenance) -> Iterator[str]:
     counted: dict[str, int] = {}
     without = []
     for one in definition.resolved_dependencies:
-        stage = str((one.annotations or {}).get("stage", ""))
-        if stage in _EACH:
-            yield f"  {stage}: {_name(one)}"
+        if one.stage in _EACH:
+            yield f"  {one.stage}: {_name(one)}"
         elif one.digest:
-            counted[stage] = counted.get(stage, 0) + 1
+            counted[one.stage] = counted.get(one.stage, 0) + 1
         if not one.digest:
             without.append(one.name or one.uri or "")
     yield from (f"  {stage}: {number} files, each with its digest" for stage, number in counted.items())

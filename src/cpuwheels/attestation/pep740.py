@@ -62,7 +62,7 @@ def attestations_of(content: bytes, where: str | Path) -> list[Attestation]:
     except MalformedDataError as error:
         raise _refused(f"it is {error.what}", where) from error
     except (ValidationError, TypeError) as error:
-        raise _refused(f"it has not the form of one: {str(error).splitlines()[0]}", where) from error
+        raise _refused(f"it does not have the form of one: {str(error).splitlines()[0]}", where) from error
 
 
 def statements_in(content: bytes, where: str | Path) -> list[bytes]:
@@ -78,7 +78,7 @@ def statements_in(content: bytes, where: str | Path) -> list[bytes]:
     except MalformedDataError as error:
         raise _refused(f"it is {error.what}", where) from error
     except (KeyError, TypeError, ValueError, binascii.Error) as error:
-        raise _refused(f"it has not the form of one: {error!r:.200}", where) from error
+        raise _refused(f"it does not have the form of one: {error!r:.200}", where) from error
 
 
 def builder_of(attestation: Attestation) -> str:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LARGEST = 4 << 20
+_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 _PINNED = re.compile(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", re.MULTILINE)
 
 
@@ -36,6 +37,16 @@ class LockedFile(Strict):
 def pinned_packages(text: str) -> list[tuple[str, str]]:
     """Return the name and version of each package of a lock as pip and uv install it, in its order."""
     return _PINNED.findall(text)
+
+
+def pinned_digests(text: str) -> list[tuple[str, str, frozenset[str]]]:
+    """Return name, version and SHA-256 digests (64 hex digits) of each package of such a lock that has digests."""
+    return [
+        (name, version, frozenset(digests))
+        for block in text.replace("\\\n", " ").splitlines()
+        for name, version in pinned_packages(block)
+        if (digests := _HASH.findall(block))
+    ]
 
 
 def locked_files(lock: Path) -> list[LockedFile]:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from packaging.version import Version
 
+from cpuwheels.attestation.envelope import statement_in
 from cpuwheels.attestation.files import PROVENANCE, About, about
 from cpuwheels.attestation.pep740 import statements_in
 from cpuwheels.attestation.statement import check_build, check_statement
-from cpuwheels.core.errors import CpuwheelsError, MalformedDataError, ProvenanceError, PublishError, WheelError
-from cpuwheels.core.parse import parse_json
+from cpuwheels.core.errors import CpuwheelsError, ProvenanceError, PublishError, WheelError
 from cpuwheels.core.urls import without_userinfo
 from cpuwheels.index.entry import Signed
 from cpuwheels.index.layout import SIGNED, link, wheel_path
@@ -139,11 +138,7 @@ def _statements(kind: str, content: bytes, path: str) -> list[bytes]:
         return [content]
     if kind == "provenance":
         return statements_in(content, path)
-    try:
-        return [base64.b64decode(parse_json(content, path)["payload"], validate=True)]
-    except (KeyError, TypeError, ValueError) as error:
-        fault = error.what if isinstance(error, MalformedDataError) else repr(error)
-        raise ProvenanceError(f"the envelope is refused: {fault:.200}", where=path) from error
+    return [statement_in(content, path)]
 
 
 def _checked(
@@ -194,9 +189,7 @@ def _check_asked(statement: ProvenanceStatement, wheel: Path, entry: Entry) -> N
     definition = statement.predicate.build_definition
     target, source = (str(definition.external_parameters.get(name)) for name in ("target", "source"))
     used = {
-        (one.digest or {}).get("gitCommit", "")
-        for one in definition.resolved_dependencies
-        if (one.annotations or {}).get("stage") == "source"
+        (one.digest or {}).get("gitCommit", "") for one in definition.resolved_dependencies if one.stage == "source"
     }
     wrong = sorted(used - {"", entry.commit}) if entry.commit else []
     if target != entry.target or source not in {entry.commit, Version(entry.version).public, LOCAL_TREE} or wrong:

@@ -47,6 +47,11 @@ class ResourceDescriptor(_Part):
             raise ValueError(msg)
         return self
 
+    @property
+    def stage(self) -> str:
+        """What a dependency is for, as `cpuwheels.pipeline.slsa` writes it; empty if nothing says it."""
+        return str((self.annotations or {}).get("stage", ""))
+
 
 class Subject(_Part):
     """What a statement is about."""

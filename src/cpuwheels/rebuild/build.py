@@ -19,7 +19,7 @@ from cpuwheels.core.process import relay
 from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.core.store import Store
 from cpuwheels.core.verbosity import verbosity_arguments
-from cpuwheels.pipeline.variation.machine import LAUNCH, NOTHING, alone
+from cpuwheels.pipeline.variation.machine import FROM_COPY, LAUNCH, NOTHING, alone
 from cpuwheels.source.result import EPOCH_VARIABLE
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cpuwheels.rebuild.plan import RebuildPlan
     from cpuwheels.rebuild.program import Program
 
-_FROM_COPY = LAUNCH.with_name("from_copy.py")
 _DOWNLOADS = "downloads"
 _FETCHED = (_DOWNLOADS, "sources", "onednn", "acl")
 """Kinds of what was fetched, which is compared with its digest or commit when it is fetched."""
@@ -98,7 +97,7 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
         place.mirror.fill(Store(place.cache))
     folders: list[str | Path] = ["--root", program.root, "--cache", place.cache, "--dist", place.dist]
     folders += ["--matrix", matrix] if matrix else []
-    command: list[str | Path] = [str(program.python), _FROM_COPY, program.source, *verbosity_arguments(), *folders]
+    command: list[str | Path] = [str(program.python), FROM_COPY, program.source, *verbosity_arguments(), *folders]
     started = launched([*command, *plan.arguments()], place.base, network=place.mirror is None)
     done = relay(started, env=_environment(plan), cwd=place.base / "here")
     if place.mirror is None:

@@ -16,6 +16,7 @@ from cpuwheels.core.elf import MAGIC, sections
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.parse import parse_json
 from cpuwheels.core.text import parse_headers, printable
+from cpuwheels.verification.reproducibility import first_difference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -33,7 +34,7 @@ _CONTEXT = 2
 _TEXT_LINES = 1000
 """Lines between the first and the last difference of a text; with more, only the first is told."""
 _KEYS = 20_000
-_HEADERS = ("METADATA", "WHEEL", "entry_points.txt", "PKG-INFO")
+_HEADERS = ("METADATA", "WHEEL")
 
 
 def kind_of(name: str, one: bytes, other: bytes) -> Kind:
@@ -43,7 +44,7 @@ def kind_of(name: str, one: bytes, other: bytes) -> Kind:
         return "elf"
     if any(b"\0" in content[:8192] for content in (one, other)):
         return "bytes"
-    if ".dist-info/" in name and last in _HEADERS[:2]:
+    if ".dist-info/" in name and last in _HEADERS:
         return "headers"
     if ".dist-info/" in name and last == "RECORD":
         return "record"
@@ -101,20 +102,9 @@ def _sections(content: bytes) -> dict[str, memoryview]:
 
 
 def _where(one: bytes | memoryview, other: bytes | memoryview) -> str:
-    offset = _first(one, other)
+    offset = first_difference(io.BytesIO(one), io.BytesIO(other))
     sizes = f"{len(one)} bytes" if len(one) == len(other) else f"{len(one)} and {len(other)} bytes"
     return f"first differs at byte {offset} of {sizes}"
-
-
-def _first(one: bytes | memoryview, other: bytes | memoryview) -> int:
-    """Return the offset of the first byte that differs, or where the shorter one ends."""
-    step = 1 << 16
-    for start in range(0, min(len(one), len(other)), step):
-        left, right = one[start : start + step], other[start : start + step]
-        if left != right:
-            pairs = enumerate(zip(left, right, strict=False))
-            return start + next((index for index, pair in pairs if pair[0] != pair[1]), min(len(left), len(right)))
-    return min(len(one), len(other))
 
 
 def _json(one: bytes, other: bytes) -> Iterator[str]:

@@ -12,6 +12,7 @@ from cpuwheels.core.models import Sha256, Strict
 from cpuwheels.core.text import printable
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.rebuild.contents import Kind, difference_lines, kind_of
+from cpuwheels.verification.reproducibility import ATTRIBUTES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +27,6 @@ _READ = 256 << 20
 """Bytes of a member whose contents are compared; the largest library of vLLM's wheels has 80 MiB."""
 _KEPT = 200
 """Members in a report."""
-_ATTRIBUTES = ("date_time", "external_attr", "create_system", "compress_type", "flag_bits", "extra", "comment")
 
 Name = Annotated[str, StringConstraints(max_length=1100)]
 
@@ -111,7 +111,7 @@ def _archive(published: Path, rebuilt: Path, left: ZipReader, right: ZipReader) 
         yield "the members are in another order"
     for name, info in left.infos.items():
         other = right.infos.get(name)
-        for attribute in _ATTRIBUTES if other else ():
+        for attribute in ATTRIBUTES if other else ():
             one, two = getattr(info, attribute), getattr(other, attribute)
             if one != two:
                 yield printable(f"{name}: {attribute}: {one!r:.60} → {two!r:.60}")

@@ -115,9 +115,9 @@ def plan_rebuild(note: WheelNote, statement: ProvenanceStatement | None, commit:
     asked = _asked(note, statement, where)
     dependencies = statement.predicate.build_definition.resolved_dependencies if statement else ()
     _check_source(asked, note, where)
-    host = not note.toolchain.packages and any(_stage(one) == "toolchain" and not one.digest for one in dependencies)
+    host = not note.toolchain.packages and any(one.stage == "toolchain" and not one.digest for one in dependencies)
     pinned = "debian" if note.toolchain.packages else "host" if host else asked.toolchain
-    loose = [one.name or "" for one in dependencies if not one.digest and _stage(one) != "cpuwheels"]
+    loose = [one.name or "" for one in dependencies if not one.digest and one.stage != "cpuwheels"]
     locked = asked.locked or (statement is not None and not note.alternates and not loose)
     return RebuildPlan(
         asked=asked,
@@ -178,7 +178,7 @@ def _check_source(asked: Asked, note: WheelNote, where: str) -> None:
 
 
 def _program(dependencies: tuple[ResourceDescriptor, ...], commit: str | None, where: str) -> ProgramFacts:
-    own = {one.name: one for one in dependencies if _stage(one) == "cpuwheels"}
+    own = {one.name: one for one in dependencies if one.stage == "cpuwheels"}
     program, matrix = own.get("cpuwheels"), own.get("matrix.yaml")
     said = (program.digest or {}).get("gitCommit", "") if program else ""
     if said and commit and said != commit:
@@ -217,10 +217,6 @@ def _remarks(note: WheelNote, asked: Asked, loose: list[str], *, locked: bool, h
     if asked.kernels_from:
         found.append(f"its kernels were taken from {asked.kernels_from}; the rebuild compiles them")
     return found
-
-
-def _stage(one: ResourceDescriptor) -> str:
-    return str((one.annotations or {}).get("stage", ""))
 
 
 def _refused(why: str, where: str) -> RebuildError:

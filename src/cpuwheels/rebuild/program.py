@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -132,24 +132,21 @@ def with_python(program: Program, facts: ProgramFacts, folder: Path, log: Path) 
         RebuildError: What it requires cannot be installed.
     """
     if program.root == project_files():
-        return _with(program, Path(sys.executable))
+        return replace(program, python=Path(sys.executable))
     try:
         version = str(Version(facts.version))
     except InvalidVersion:
         version = "0"
     metadata = f"Metadata-Version: 2.1\nName: cpuwheels\nVersion: {version}\n"
     try:
-        return _with(program, driver_environment(folder, Path(sys.executable), program.root, log, metadata))
+        python = driver_environment(folder, Path(sys.executable), program.root, log, metadata)
     except NotVariedError as error:
         raise RebuildError(
             f"what commit {program.commit} of cpuwheels requires cannot be installed: {error}",
             where=program.root / "locks/run.txt",
             next_step="make the package index reachable, or give a mirror that has it with --mirror",
         ) from error
-
-
-def _with(program: Program, python: Path) -> Program:
-    return Program(program.commit, program.tree, program.code, program.repository, program.root, python)
+    return replace(program, python=python)
 
 
 def _running(facts: ProgramFacts) -> Program | None:

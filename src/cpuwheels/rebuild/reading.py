@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from pydantic import ValidationError
 
+from cpuwheels.attestation.envelope import statement_in
 from cpuwheels.attestation.files import ENVELOPE, PROVENANCE
 from cpuwheels.attestation.pep740 import statements_in
 from cpuwheels.attestation.statement import check_statement
@@ -127,11 +126,7 @@ def _said(about: About, name: str) -> Iterator[tuple[bytes, str]]:
         yield about.statement, f"{name}{SUFFIX}"
     if about.envelope is not None:
         file = f"{name}{ENVELOPE}"
-        try:
-            for line in about.envelope.splitlines():
-                yield base64.b64decode(parse_json(line, file)["payload"], validate=True), file
-        except (KeyError, TypeError, MalformedDataError, binascii.Error) as error:
-            raise ProvenanceError("the envelope is refused: it has not the form of one", where=file) from error
+        yield from ((statement_in(line, file), file) for line in about.envelope.splitlines())
     for file, content in about.attestations.items():
         if file.endswith(PROVENANCE):
             yield from ((one, file) for one in statements_in(content, file))

@@ -88,13 +88,13 @@ def stages_of(result: Result) -> dict[str, int]:
     """Return how many inputs with a digest each stage of the rebuild had."""
     counts: dict[str, int] = {}
     for one in result.statement.predicate.details.pinned:
-        stage = str((one.annotations or {}).get("stage", "other"))
+        stage = one.stage or "other"
         counts[stage] = counts.get(stage, 0) + 1
     return counts
 
 
 def heading(one: MemberDifference) -> str:
-    """Return what is said of a member in a line."""
+    """Return the line about a member."""
     if not one.member:
         return "the archive itself"
     if one.where != "both":

@@ -217,10 +217,9 @@ def _otherwise(before: Sequence[ResourceDescriptor], now: Sequence[ResourceDescr
 def _named(inputs: Sequence[ResourceDescriptor]) -> dict[str, str]:
     found = {}
     for one in inputs:
-        facts = one.annotations or {}
-        if facts.get("stage") not in {"cpuwheels", "sandbox"}:
+        if one.stage not in {"cpuwheels", "sandbox"}:
             digest = ", ".join(f"{kind} {value}" for kind, value in sorted((one.digest or {}).items()))
-            found[f"{facts.get('stage', '')} {one.name or one.uri}"] = digest or str(one.uri)
+            found[f"{one.stage} {one.name or one.uri}"] = digest or str(one.uri)
     return found
 
 
@@ -239,7 +238,7 @@ def _written(result: Result, wheel: Path, staged: Path, out: Path, signing: Sign
     if signing is not None and signing.key is not None:
         signer = open_signer(signing.key, signing.public_key)
         envelope = sign_envelope(content, signer)
-        result = Result(**{**vars(result), "signed": signer.public_key.keyid})
+        result = replace(result, signed=signer.public_key.keyid)
     with storage_errors(out, next_step="make the folder writable, or pass --out"):
         staged.mkdir()
         (staged / f"{name}{SUFFIX}").write_bytes(content)

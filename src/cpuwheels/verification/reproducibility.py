@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _CHUNK = 1 << 20
-_ATTRIBUTES = ("date_time", "external_attr", "create_system", "compress_type", "flag_bits", "extra", "comment")
+ATTRIBUTES = ("date_time", "external_attr", "create_system", "compress_type", "flag_bits", "extra", "comment")
+"""What an archive says of a member, but for its content, as `zipfile.ZipInfo` names it."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def _attributes(left: zipfile.ZipFile, right: zipfile.ZipFile) -> Iterator[Diffe
         other = right.NameToInfo.get(info.filename)
         if other is None:
             continue
-        for attribute in _ATTRIBUTES:
+        for attribute in ATTRIBUTES:
             one, two = getattr(info, attribute), getattr(other, attribute)
             if one != two:
                 yield Difference(info.filename, attribute, f"{one!r} / {two!r}")

@@ -68,12 +68,19 @@ def has_kernel(library: Any, isa: str, size: int, dtype: torch.dtype, cache: str
         if dtype != torch.bfloat16 or not torch.cpu._is_amx_tile_supported():
             return False
         torch.cpu._init_amx()
-    one, start = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
     try:
-        library.get_scheduler_metadata(1, 1, 1, size, one, dtype, start, True, -1, isa, False, None, cache)
+        _plan_one(library, isa, size, dtype, cache)
     except RuntimeError:
         return False
     return True
+
+
+def _plan_one(
+    library: Any, isa: str, size: int, dtype: torch.dtype, cache: str, flags: torch.Tensor | None = None
+) -> None:
+    """Plan the work of a request of one token; flags say for each request whether it is causal."""
+    one, start = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
+    library.get_scheduler_metadata(1, 1, 1, size, one, dtype, start, flags is None, -1, isa, False, flags, cache)
 
 
 def kernel(library: Any, batch: Batch) -> str:
@@ -187,6 +194,18 @@ def _causal(batch: Batch) -> list[bool]:
     return [index % 2 == 0 if batch.causal is None else batch.causal for index, _ in enumerate(batch.lengths)]
 
 
+def _flags(library: Any, isa: str, batch: Batch) -> torch.dtype:
+    """Return the type of a flag for each request: int32, or bool before vLLM 0.32."""
+    flags = torch.ones(1, dtype=torch.int32)
+    try:
+        _plan_one(library, isa, batch.size, batch.dtype, batch.cache, flags)
+    except RuntimeError as error:
+        if "expected scalar type Bool" not in str(error):
+            raise
+        return torch.bool
+    return flags.dtype
+
+
 def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     """Write the cache, plan the work, and attend; the library must have the kernel."""
     isa = kernel(library, batch)
@@ -195,7 +214,7 @@ def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     start = torch.tensor([0, *queries], dtype=torch.int32).cumsum(0, dtype=torch.int32)
     lengths = torch.tensor(keys, dtype=torch.int32)
     causal = bool(batch.causal)
-    dynamic = None if batch.causal is not None else torch.tensor(_causal(batch), dtype=torch.int32)
+    dynamic = None if batch.causal is not None else torch.tensor(_causal(batch), dtype=_flags(library, isa, batch))
     window = -1 if batch.window is None else batch.window
     scale, cache = batch.size**-0.5, (*batch.scales, batch.cache)
     name, roundings = output_name(isa, batch)

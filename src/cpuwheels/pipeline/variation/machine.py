@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 LAUNCH = Path(__file__).parent / "resources" / "launch.py"
 """Enters what a plan describes, and becomes the command behind it."""
 
+FROM_COPY = LAUNCH.with_name("from_copy.py")
+"""Runs the cpuwheels of a folder."""
+
 DRIVERS = ("3.13", "3.12", "3.11")
 """Versions of Python that this program runs with."""
 

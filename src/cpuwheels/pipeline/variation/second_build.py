@@ -19,7 +19,7 @@ from cpuwheels.pipeline.variation.axes import BY_NAME
 from cpuwheels.pipeline.variation.circumstances import Circumstances, NotVariedError
 from cpuwheels.pipeline.variation.driver import driver_environment
 from cpuwheels.pipeline.variation.library import vary_library
-from cpuwheels.pipeline.variation.machine import LAUNCH
+from cpuwheels.pipeline.variation.machine import FROM_COPY, LAUNCH
 from cpuwheels.pipeline.variation.place import other_home, prepare
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.variation.machine import Machine
     from cpuwheels.pipeline.variation.place import Place
 
-_FROM_COPY = LAUNCH.with_name("from_copy.py")
 _UV_CACHE = "UV_CACHE_DIR"
 
 
@@ -133,7 +132,7 @@ def _driver(context: BuildContext, place: Place, wanted: Arrangement) -> tuple[l
         except NotVariedError as error:
             varied = {name: what for name, what in wanted.varied.items() if name != "python"}
             wanted = replace(wanted, varied=varied, not_varied=wanted.not_varied | {"python": str(error)})
-    return [python, _FROM_COPY, place.program or PACKAGE.parent], wanted
+    return [python, FROM_COPY, place.program or PACKAGE.parent], wanted
 
 
 def _plan(place: Place, now: Circumstances, machine: Machine) -> dict[str, object]:

@@ -12,7 +12,7 @@ from cpuwheels.config.paths import PACKAGE
 from cpuwheels.core.process import relay
 from cpuwheels.core.store import Store
 from cpuwheels.core.verbosity import verbosity_arguments
-from cpuwheels.pipeline.variation.machine import LAUNCH, Machine
+from cpuwheels.pipeline.variation.machine import FROM_COPY, Machine
 from cpuwheels.rebuild.build import launched, require_closed
 from cpuwheels.rebuild.mirror.use import open_mirror, settings_of
 
@@ -40,7 +40,7 @@ def build_closed(paths: Paths, target: str, options: BuildOptions, folder: Path,
     mirror = open_mirror(folder)
     require_closed(Machine())
     mirror.fill(Store(paths.cache))
-    command: list[str | Path] = [sys.executable, LAUNCH.with_name("from_copy.py"), PACKAGE.parent]
+    command: list[str | Path] = [sys.executable, FROM_COPY, PACKAGE.parent]
     command += [*verbosity_arguments(), *paths.as_arguments(), "build", target, *options.as_arguments(), *more]
     with tempfile.TemporaryDirectory(prefix="cpuwheels-") as work, settings_of(mirror):
         done = relay(launched(command, Path(work), network=False), env=os.environ)

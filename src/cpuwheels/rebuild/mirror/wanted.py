@@ -6,7 +6,6 @@ wheel say, and the user's own settings, and nowhere else.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
@@ -16,7 +15,7 @@ from packaging.utils import canonicalize_name
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.download_lists import target_downloads
 from cpuwheels.config.package_urls import DEBIAN
-from cpuwheels.config.python_lock import locked_files
+from cpuwheels.config.python_lock import locked_files, pinned_digests
 from cpuwheels.core.errors import CpuwheelsError
 from cpuwheels.fetch.download import mirrored
 
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from cpuwheels.rebuild.plan import RebuildPlan
 
 _RUN = "locks/run.txt"
-_PINNED = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==(?P<version>[^\s;\\]+)")
-_HASH = re.compile(r"--hash=sha256:([0-9a-f]{64})")
 
 
 @dataclass(frozen=True)
@@ -112,7 +109,7 @@ def wanted_files(plan: RebuildPlan, root: Path, matrix: Matrix, mirrors: Sequenc
     pinned = {one.digest["sha256"]: one for one in _all_pinned(root)}
     for one in plan.dependencies:
         sha256 = (one.digest or {}).get("sha256", "")
-        stage = str((one.annotations or {}).get("stage", ""))
+        stage = one.stage
         if not sha256 or sha256 in found or stage in {"patch", "cpuwheels", "kernels"}:
             continue
         if sha256 in pinned:
@@ -153,9 +150,8 @@ def locked_packages(root: Path) -> list[LockedPackage]:
         root: Its files.
     """
     return [
-        LockedPackage(canonicalize_name(match["name"]), match["version"], frozenset(digests))
-        for block in (root / _RUN).read_text(encoding="utf-8").replace("\\\n", " ").splitlines()
-        if (match := _PINNED.match(block)) and (digests := _HASH.findall(block))
+        LockedPackage(canonicalize_name(name), version, digests)
+        for name, version, digests in pinned_digests((root / _RUN).read_text(encoding="utf-8"))
     ]
 
 

@@ -90,6 +90,7 @@ class Night:
 def night(tmp_path: Path, project_root: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> Night:
     monkeypatch.setattr("platform.machine", lambda: "x86_64")
     monkeypatch.setattr("platform.system", lambda: "Linux")
+    monkeypatch.setattr(module, "free_bytes", lambda _: 1 << 40)
     (tmp_path / "locks").symlink_to(project_root / "locks")
     return Night(tmp_path, load_matrix(project_root), reporter, monkeypatch)
 
@@ -302,6 +303,14 @@ class TestSecondBuilds:
         assert came is not None
         assert came.target == "x86"
         assert list(self.last(night)) == ["x86"]
+
+    def test_on_a_full_disk_it_keeps_its_turn(
+        self, night: Night, story: io.StringIO, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(module, "free_bytes", lambda _: night.matrix.nightly.keep_free - 1)
+        assert self.night_of(night, "x86") is None
+        assert night.again == 0
+        assert "no second build of x86: too little of the disk is free; it keeps its turn" in story.getvalue()
 
     @pytest.mark.parametrize(
         ("options", "axes"), [({"verify": False}, ("all",)), ({}, ()), ({"part": "publish"}, ("all",))]
