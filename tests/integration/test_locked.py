@@ -17,7 +17,7 @@ from listed_requests import expected
 from noting_proxy import noting_proxy
 from tiny_project import Tiny
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]  # everything is fetched and unpacked
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # everything is fetched and unpacked
 
 PLANTED = "http://deb.debian.org/debian/pool/main/p/planted/planted_1_all.deb"
 

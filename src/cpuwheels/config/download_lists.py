@@ -158,9 +158,8 @@ def _torch(root: Path, matrix: Matrix, target: Target, torch: str) -> Iterator[D
         return
     pin = matrix.torch[torch]
     label = f"{torch}+{pin.local}" if target.system == "Linux" else torch
-    for wheel in pin.wheels:
-        if wheel.machine == target.machine:
-            yield torch_wheel(label, wheel.sha256, pin, target.system)
+    for wheel in pin.wheels_for(target.machine):
+        yield torch_wheel(label, wheel.sha256, pin, target.system)
     if alternate := pin.alternate(target.machine):
         yield from debian_packages(load_lock(root, alternate.root), "torch")
 

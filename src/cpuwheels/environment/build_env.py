@@ -64,8 +64,8 @@ class EnvironmentRequest:
 
     def torch_digests(self, python: str) -> list[str]:
         """Return the sha256 digests that a torch wheel for one Python version may have; none if not pinned."""
-        wanted = (f"cp{python.replace('.', '')}", self.target.machine)
-        return [wheel.sha256 for wheel in self.pin.wheels if (wheel.python, wheel.machine) == wanted]
+        tag = f"cp{python.replace('.', '')}"
+        return [wheel.sha256 for wheel in self.pin.wheels_for(self.target.machine) if wheel.python == tag]
 
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
@@ -109,7 +109,7 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
     if request.locked and request.foreign is None:
         pinned = {version: found for version, found in interpreters.items() if request.torch_digests(version)}
         if not pinned:
-            raise refuse_unpinned(f"torch {request.torch}")
+            raise refuse_unpinned(request.torch, request.pin, request.target, next(iter(interpreters)))
         interpreters = pinned
     faults: list[str] = []
     for version, interpreter in interpreters.items():
@@ -143,7 +143,7 @@ def no_torch(request: EnvironmentRequest, pythons: Iterable[str], faults: Iterab
 
 def _allowed(environment: Environment, request: EnvironmentRequest) -> Environment:
     if request.locked and not environment.torch_pinned:
-        raise refuse_unpinned(f"torch {environment.torch_version}")
+        raise refuse_unpinned(request.torch, request.pin, request.target, environment.python_version)
     return environment
 
 
@@ -175,7 +175,6 @@ def _make(
             request.pin,
             python=python,
             digests=request.torch_digests(version),
-            locked=request.locked,
             store=context.store,
             reporter=reporter,
             log=log,

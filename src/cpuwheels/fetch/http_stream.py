@@ -213,6 +213,6 @@ class _Request:
             old, request = request.url, answer.next_request
             if request.url.scheme not in {"http", "https"} or (old.scheme, request.url.scheme) == ("https", "http"):
                 raise HttpFaultError(f"a redirect from {old.scheme} to {request.url}")
-            if self._requests:
-                self._requests.redirected(str(request.url))
+            if self._requests and (fault := self._requests.redirected(str(request.url))):
+                raise HttpFaultError(fault)
         raise HttpFaultError(f"more than {_REDIRECTS} redirects")

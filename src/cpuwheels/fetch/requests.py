@@ -88,8 +88,8 @@ def listed(
 def address(url: str) -> str:
     """Return host and path of a URL, without a slash at the end: the scheme does not say what is there."""
     parts = urlsplit(url)
-    port = f":{parts.port}" if parts.port else ""
-    return f"{(parts.hostname or '').lower()}{port}{unquote(parts.path).rstrip('/')}"
+    host = parts.netloc.rpartition("@")[2].lower()  # with its port, even one that is not a number
+    return f"{host}{unquote(parts.path).rstrip('/')}"
 
 
 @dataclass
@@ -116,9 +116,15 @@ class Requests:
             raise _refusal(f"{without_userinfo(url)} is not an address of", self.listed, without_userinfo(url))
         self.note("get", url)
 
-    def redirected(self, url: str) -> None:
-        """Note where a server sent a request; the bytes are still those of the list."""
+    def redirected(self, url: str) -> str:
+        """Note where a server sends a request, and return why it is not followed there, or nothing.
+
+        A server of the list may send to any path of one, as snapshots of Debian do; the bytes are still compared.
+        """
+        if self.listed is not None and _host(address(url)) not in self._hosts(self.listed):
+            return f"a redirect to {without_userinfo(url)}; {self.listed.title} has nothing on that server"
         self.note("redirected", url)
+        return ""
 
     def file(self, name: str, sha256: str | None, where: str) -> None:
         """Check a file that is about to be fetched.
@@ -161,12 +167,17 @@ class Requests:
             found: Addresses with the digests that the page gives; one of a file that is not in the list is not allowed.
         """
         if self.listed is not None:
-            self._learned |= {address(url) for url, sha256 in found if sha256 in self.listed.digests}
+            with self._guard:
+                self._learned |= {address(url) for url, sha256 in found if sha256 in self.listed.digests}
 
     def note(self, kind: str, what: str) -> None:
-        """Write a line into the log."""
+        """Write a line into the log, without what may be a credential: user names, passwords and queries."""
         with self._guard, self.log.open("a", encoding="utf-8") as stream:
-            stream.write(f"{kind} {printable(without_userinfo(what))}\n")
+            stream.write(f"{kind} {printable(without_userinfo(what)).partition('?')[0]}\n")
+
+    def _hosts(self, allowed: Listed) -> set[str]:
+        with self._guard:
+            return {_host(place) for place in (*allowed.addresses, *allowed.mirrors, *self._learned)}
 
     def _is_listed(self, url: str, allowed: Listed) -> bool:
         place = address(url)
@@ -197,6 +208,10 @@ def is_locked() -> bool:
     """Return whether only what is in a list may be fetched."""
     found = _ACTIVE.get()
     return found is not None and found.listed is not None
+
+
+def _host(place: str) -> str:
+    return place.partition("/")[0]
 
 
 def _refusal(what: str, allowed: Listed, where: str) -> LockedError:

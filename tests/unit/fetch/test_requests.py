@@ -9,7 +9,7 @@ import pytest
 
 from cpuwheels.config.downloads import Download
 from cpuwheels.core.concurrency import run_parallel
-from cpuwheels.core.errors import LockedError
+from cpuwheels.core.errors import DownloadError, LockedError
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.download import Pinned, download, fetch
 from cpuwheels.fetch.http_stream import http_answer
@@ -54,6 +54,7 @@ def test_an_address_is_host_and_path() -> None:
     assert address("https://User:secret@Files.Example.org/a%2Bb/?x=1#y") == "files.example.org/a+b"
     assert address("http://a.org:8080/x") == "a.org:8080/x"
     assert address("git@a.org:x") == address("git@a.org:x")
+    assert address("https://a.org:no-port/x") == "a.org:no-port/x"  # an index's page may have it
 
 
 def test_what_is_listed_is_fetched_and_noted(server: Server, tmp_path: Path, digest: str) -> None:
@@ -127,12 +128,30 @@ def test_addresses_are_learnt_from_a_listed_page_for_listed_digests_alone(
     assert server.asked == ["/simple/a/", "/files/a-1-py3-none-any.whl"]
 
 
-def test_where_a_server_sends_a_request_is_noted(server: Server, tmp_path: Path, digest: str) -> None:
+def test_where_a_server_sends_a_request_is_noted_without_what_may_be_a_credential(
+    server: Server, tmp_path: Path, digest: str
+) -> None:
     there = server.serve("/there", Answer(CONTENT))
-    url = server.serve("/here", Answer(status=302, headers={"Location": there}))
+    url = server.serve("/here", Answer(status=302, headers={"Location": f"{there}?signature=secret"}))
+    server.serve("/there?signature=secret", Answer(CONTENT))
     with watched(locked(tmp_path, row(digest, url))):
         download(Pinned("a", (url,), digest), tmp_path / "a")
     assert (tmp_path / FILE).read_text().splitlines() == [f"get {url}", f"redirected {there}"]
+
+
+def test_a_redirect_to_a_server_that_is_not_listed_is_not_followed(server: Server, tmp_path: Path, digest: str) -> None:
+    with Server() as other:
+        there = other.serve("/there", Answer(CONTENT))
+        url = server.serve("/here", Answer(status=302, headers={"Location": there}))
+        with watched(locked(tmp_path, row(digest, url))), pytest.raises(DownloadError) as caught:
+            download(Pinned("a", (url,), digest), tmp_path / "a")
+        assert f"a redirect to {there}; locks/downloads/x86.json has nothing on that server" in caught.value.output
+        assert other.asked == []
+        with watched(locked(tmp_path, row(digest, url), mirrors=[other.url("/debian")])):
+            download(Pinned("a", (url,), digest), tmp_path / "a")
+        with watched(Requests(tmp_path / FILE)):
+            download(Pinned("a", (url,), digest), tmp_path / "a")
+        assert other.asked == ["/there", "/there"]
 
 
 def test_a_run_that_is_not_locked_is_only_noted(server: Server, tmp_path: Path) -> None:
