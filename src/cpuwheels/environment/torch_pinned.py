@@ -18,13 +18,6 @@ if TYPE_CHECKING:
     from cpuwheels.environment.torch_index import TorchOffer
 
 
-def page_of(offer: TorchOffer) -> str:
-    """Return the page of a place on the network that lists wheels of torch; nothing for a place of this machine."""
-    if not offer.location.startswith(("http://", "https://")):
-        return ""
-    return f"{offer.location.rstrip('/')}/torch/" if offer.kind == "index" else offer.location
-
-
 def place_options(
     offer: TorchOffer, digests: Collection[str], *, store: Store, reporter: Reporter
 ) -> tuple[list[str], str]:
@@ -41,7 +34,7 @@ def place_options(
     Raises:
         LockedError: The list of the run's downloads does not have the place, or the wheel.
     """
-    if not is_locked() or not page_of(offer):
+    if not is_locked() or not offer.page:
         return offer.uv_options(), ""
     try:
         wheel = _fetched(offer, digests, store, reporter)
@@ -53,7 +46,7 @@ def place_options(
 
 
 def _fetched(offer: TorchOffer, digests: Collection[str], store: Store, reporter: Reporter) -> Path | None:
-    found = index_files(page_of(offer), setting="UV_INDEX") or []
+    found = index_files(offer.page, setting="UV_INDEX") or []
     wheel = next((file for file in found if file.sha256 in digests), None)
     if wheel is None:
         return None

@@ -18,7 +18,6 @@ from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.environment.torch_index import pip_configs, torch_offers
-from cpuwheels.environment.torch_pinned import page_of
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.fetch.locked_wheels import INDEX_VARIABLE
@@ -79,7 +78,7 @@ def allowed_requests(context: BuildContext, request: SourceRequest, environ: Map
         for offer in torch_offers(pin, environ, pip_configs(environ), target.system)
         if offer.named_by != "matrix.yaml"
     ]
-    pages = [page for offer in offers if (page := page_of(offer))]
+    pages = [offer.page for offer in offers if offer.page]
     if index := environ.get(INDEX_VARIABLE):
         projects = {"vllm", *(file.project for file in locked_files(context.lock(TOOLS)))}
         pages += [f"{index.rstrip('/')}/{canonicalize_name(project)}/" for project in projects]

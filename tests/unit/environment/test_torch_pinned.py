@@ -11,7 +11,7 @@ from cpuwheels.config.downloads import Download
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.store import Store
 from cpuwheels.environment.torch_index import TorchOffer
-from cpuwheels.environment.torch_pinned import page_of, place_options
+from cpuwheels.environment.torch_pinned import place_options
 from cpuwheels.fetch.requests import FILE, Requests, listed, watched
 from loopback import DEAD, Answer, Server
 from sample_source import sha256
@@ -34,10 +34,10 @@ def locked(folder: Path, digest: str, page: str) -> Requests:
 
 
 def test_where_a_place_lists_torch() -> None:
-    assert page_of(TorchOffer("index", "https://a.org/cpu/", "x")) == "https://a.org/cpu/torch/"
-    assert page_of(TorchOffer("find-links", "https://a.org/links", "x")) == "https://a.org/links"
-    assert page_of(TorchOffer("find-links", "/srv/wheels", "x")) == ""
-    assert page_of(TorchOffer("index", "file:///srv/simple", "x")) == ""
+    assert TorchOffer("index", "https://a.org/cpu/", "x").page == "https://a.org/cpu/torch/"
+    assert TorchOffer("find-links", "https://a.org/links", "x").page == "https://a.org/links"
+    assert TorchOffer("find-links", "/srv/wheels", "x").page == ""
+    assert TorchOffer("index", "file:///srv/simple", "x").page == ""
 
 
 def test_in_a_locked_run_the_wheel_with_the_pinned_digest_is_fetched(server: Server, tmp_path: Path) -> None:
@@ -49,7 +49,7 @@ def test_in_a_locked_run_the_wheel_with_the_pinned_digest_is_fetched(server: Ser
     server.serve("/cpu/torch/", Answer(page.encode(), headers={"Content-Type": "text/html"}))
     assert options(offer, digest, tmp_path) == (offer.uv_options(), "")
     assert server.asked == []
-    with watched(locked(tmp_path, digest, page_of(offer))):
+    with watched(locked(tmp_path, digest, offer.page)):
         (first, second, folder), fault = options(offer, digest, tmp_path)
         assert options(offer, digest, tmp_path)[1] == ""
     assert (first, second, fault) == ("--no-index", "--find-links", "")
@@ -61,9 +61,9 @@ def test_why_a_place_cannot_serve_it(server: Server, tmp_path: Path) -> None:
     offer = TorchOffer("index", server.url("/cpu"), "matrix.yaml")
     server.serve("/cpu/torch/", Answer(b"<html></html>", headers={"Content-Type": "text/html"}))
     dead = TorchOffer("index", f"{DEAD}/cpu", "matrix.yaml")
-    with watched(locked(tmp_path, "0" * 64, page_of(offer))):
+    with watched(locked(tmp_path, "0" * 64, offer.page)):
         assert options(offer, "0" * 64, tmp_path) == ([], "it has no wheel with the pinned digest")
-    with watched(locked(tmp_path, "0" * 64, page_of(dead))):
+    with watched(locked(tmp_path, "0" * 64, dead.page)):
         assert "cannot read the package index" in options(dead, "0" * 64, tmp_path)[1]
 
 

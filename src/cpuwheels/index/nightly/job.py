@@ -215,6 +215,7 @@ def _require_torch(matrix: Matrix, options: NightlyOptions, targets: Sequence[st
             return
         refused.append(refuse_unpinned(least, torch_pin(matrix, least), target, matrix.python[0]))
     if refused:
+        refused[0].next_step += ", which is --no-locked here"
         raise refused[0]
 
 

@@ -207,6 +207,7 @@ def test_a_locked_job_for_which_no_torch_is_pinned_is_refused_before_it_begins(n
     assert night.jobs == []
     assert "add {python: cp311, machine: x86_64, sha256: DIGEST}" in caught.value.next_step
     assert "--allow-fallbacks" in caught.value.next_step
+    assert caught.value.next_step.endswith("or build without --locked, which is --no-locked here")
     # What is named may ask for another torch; what may be unpinned, or is there, needs none.
     for others in ({"release": "0.32.0"}, {"commit": night.commits[0]}, {"allow_fallbacks": True}, {"part": "publish"}):
         night.run(locked=True, **others)
