@@ -17,8 +17,9 @@ from noting_proxy import noting_proxy
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(6 * 3600)]
 
-COMPILED = ("kernels", "tcmalloc-built")
-"""Kinds of the store that hold what was compiled and nothing that was fetched; without them it compiles for an hour."""
+COMPILED = ("kernels", "reads", "tcmalloc-built")
+"""Kinds of the store that hold what was compiled, and which of upstream's files that depends on, and nothing that was
+fetched; without them it compiles for an hour."""
 
 
 def test_the_real_wheel_is_built_from_what_is_listed_alone(tmp_path: Path) -> None:

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FILE = "requests.log"
 """In a run's log folder."""
 
-_REMOTE = {"http", "https", "git", "ssh"}
 _ACTIVE: ContextVar[Requests | None] = ContextVar("requests", default=None)
 
 
@@ -154,7 +153,8 @@ class Requests:
         Raises:
             LockedError: It is none of those that the matrix or the user names.
         """
-        if urlsplit(place).scheme not in _REMOTE and "@" not in place.partition("/")[0]:
+        scheme, _, rest = place.partition("://")
+        if scheme == "file" if rest else ":" not in place.partition("/")[0]:  # host:path is ssh's
             return
         if self.listed is not None and address(place) not in self.listed.repositories:
             raise _refusal(f"{without_userinfo(place)} is no repository of", self.listed, without_userinfo(place))

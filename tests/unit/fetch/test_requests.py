@@ -176,8 +176,9 @@ def test_commits_and_repositories(tmp_path: Path) -> None:
     with pytest.raises(LockedError, match=r"oneDNN v2 with the commit d+ is not in"):
         requests.commit("oneDNN v2", "d" * 40)
     requests.repository("https://a.org/x.git")
-    requests.repository("/srv/clone")
-    for other in ("https://a.org/y.git", "git@a.org:y", "ssh://a.org/x.git/more"):
+    for here in ("/srv/clone", "clone", "./a:b", "file:///srv/clone"):
+        requests.repository(here)
+    for other in ("https://a.org/y.git", "git@a.org:y", "a.org:y", "ssh://a.org/x.git/more", "ftp://a.org/x.git"):
         with pytest.raises(LockedError, match="is no repository of"):
             requests.repository(other)
     assert (tmp_path / FILE).read_text() == "git https://a.org/x.git\n"
