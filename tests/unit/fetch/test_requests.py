@@ -178,7 +178,7 @@ def test_commits_and_repositories(tmp_path: Path) -> None:
     requests.repository("https://a.org/x.git")
     for here in ("/srv/clone", "clone", "./a:b", "file:///srv/clone"):
         requests.repository(here)
-    for other in ("https://a.org/y.git", "git@a.org:y", "a.org:y", "ssh://a.org/x.git/more", "ftp://a.org/x.git"):
+    for other in ("https://a.org/y.git", "git@a.org:y", "a.org:y", "ssh://a.org/x.git/more"):
         with pytest.raises(LockedError, match="is no repository of"):
             requests.repository(other)
     assert (tmp_path / FILE).read_text() == "git https://a.org/x.git\n"
