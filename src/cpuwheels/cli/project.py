@@ -148,7 +148,7 @@ def lock(
     for note in found.notes:
         reporter.info(note)
     if found.changes:
-        console.print(terminal_table(found.changes))
+        console.print(terminal_table(found.changes, console.width))
     for name, why in found.held.items():
         reporter.announce(f"{name} stays as it is: {why}")
     console.print(f"{len(found.changes)} changes, {len(found.files)} files written; for a pull request: {page}")

@@ -57,7 +57,17 @@ def test_the_page_for_a_pull_request() -> None:
 
 def test_the_terminal_shows_the_beginning_of_a_digest() -> None:
     out = StringIO()
-    Console(file=out, width=200).print(terminal_table([CMAKE]))
+    Console(file=out, width=200).print(terminal_table([CMAKE], 200))
     assert "ab" * 6 in out.getvalue()
     assert "ab" * 7 not in out.getvalue()
     assert "3 locks" in out.getvalue()
+
+
+def test_a_narrow_terminal_shows_fewer_columns_each_row_on_one_line() -> None:
+    out = StringIO()
+    Console(file=out, width=60).print(terminal_table([CMAKE, YOUNG], 60))
+    assert [line.split() for line in out.getvalue().splitlines()] == [
+        ["package", "old", "new", "age", "licence"],
+        ["cmake", "4.4.4", "4.4.5", "12", "d", "Apache-2.0", "→", "BSD|3", "(changed)"],
+        ["young", "-", "1", "≥", "27", "d", "?"],
+    ]
