@@ -39,18 +39,25 @@ NOT_HERE = "exit 77"
 _LINES_SHOWN = 6
 _AT_ONCE = 4
 _KEEPING = threading.Lock()
-_HIDDEN = re.compile(r"^frame #|^Exception raised from|^\s*$|/python3|^E?x?tension modules|^Fatal Python")
+_HIDDEN = re.compile(
+    r"^frame #|^Exception raised from|^\s*$|/python3|^E?x?tension modules|^Fatal Python|MIDR_EL1 sysfs"
+)
 _STAND_IN = """
-import importlib.util, os, sys, types
+import enum, importlib.util, os, platform, sys, types
 from pathlib import Path
 import torch
 
 vllm = Path(importlib.util.find_spec("vllm").origin).parent
 torch.ops.load_library(next(vllm.glob(os.environ["LIBRARY"] + ".*")))
-platform = types.SimpleNamespace(is_cpu=lambda: True, import_kernels=lambda: None)
+names = {"x86_64": "X86", "aarch64": "ARM", "s390x": "S390X"}
+platforms = types.ModuleType("vllm.platforms")
+platforms.CpuArchEnum = enum.Enum("CpuArchEnum", list(names.values()))
+here = platforms.CpuArchEnum[names[platform.machine()]]
+platforms.current_platform = types.SimpleNamespace(
+    is_cpu=lambda: True, import_kernels=lambda: None, get_cpu_architecture=lambda: here
+)
 sys.modules["vllm"] = types.ModuleType("vllm")
-sys.modules["vllm.platforms"] = types.ModuleType("vllm.platforms")
-sys.modules["vllm.platforms"].current_platform = platform
+sys.modules["vllm.platforms"] = platforms
 """
 
 

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -320,8 +319,6 @@ void leave_gate(struct gate *gate) {
 
 void close_gate(struct gate *gate, bool failed) {
     leave(gate, failed);
-    munmap(gate->table, sizeof *gate->table);
-    close(gate->holder);
-    close(gate->file);
+    close_table(gate->table, gate->file, gate->holder);
     free(gate);
 }

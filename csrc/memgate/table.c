@@ -189,6 +189,11 @@ struct table *open_table(const char *folder, int *file, int *holder) {
     return table;
 }
 
+void close_table(struct table *table, int file, int holder) {
+    munmap(table, sizeof *table);
+    close_both(file, holder);
+}
+
 #if defined(__linux__)
 
 /* Not FUTEX_PRIVATE_FLAG: the word lies in a file that other processes map (futex(2)). */

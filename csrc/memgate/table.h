@@ -47,6 +47,9 @@ struct table {
  * is read, and a file that is cut short while it is mapped is lengthened again, with zeros. */
 struct table *open_table(const char *folder, int *file, int *holder);
 
+/* The system releases what this process still holds in it. */
+void close_table(struct table *table, int file, int holder);
+
 /* How many places were ever taken, as far as the table can be right. */
 uint32_t used_places(const struct table *table);
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from cpuwheels.config.package_urls import pypi
+from cpuwheels.config.package_urls import library, pypi
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
@@ -32,6 +32,11 @@ class _Component(BaseModel):
     version: str
     license: str
     digest: str
+    package: str | None = None
+    archive: str | None = None
+
+    def purl(self) -> str:
+        return str(library(self.name, self.version, self.digest, package=self.package, archived=self.archive))
 
 
 class _Patch(BaseModel):
@@ -124,6 +129,8 @@ def _component_faults(listed: Iterable[Mapping[str, Any]], note: _Note, torch: s
         said = (one.get("version"), _licence(one), _digest(one, each.digest))
         if said != (each.version, each.license, each.digest):
             yield f"has another version, licence or digest of {name} than {NOTE}"
+        elif one.get("purl") != each.purl():
+            yield f"has {one.get('purl')!r:.200} for {name}; after {NOTE} it is {each.purl()}"
     if _TORCH in found and torch.removeprefix("==") != found[_TORCH].get("version", torch.removeprefix("==")):
         yield f"has torch {found[_TORCH].get('version')!r:.80}, the wheel requires torch{torch}"
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import re
+
 from packageurl import PackageURL
+
+_COMMIT = re.compile(r"[0-9a-f]{40}")
+_REPOSITORIES = {"oneDNN": "uxlfoundation/oneDNN", "Arm Compute Library": "ARM-software/ComputeLibrary"}
+"""Where the commits of a library are."""
 
 DEBIAN = "https://deb.debian.org/debian"
 """Where Debian's packages and source archives are; https://snapshot.debian.org keeps those that are no longer there."""
@@ -60,3 +66,24 @@ def archive(name: str, version: str, path: str, digest: str) -> PackageURL:
 def generic(name: str, version: str) -> PackageURL:
     """Return the name of what has no other one."""
     return PackageURL("generic", None, name, version)
+
+
+def library(
+    name: str, version: str, digest: str, *, package: str | None = None, archived: str | None = None
+) -> PackageURL:
+    """Return the name of a library in a wheel, by where its bytes or its sources come from.
+
+    Args:
+        name: As its project names it.
+        version: Of its release.
+        digest: SHA-256 of the package or the archive; a commit; or what only this project computes.
+        package: File name of a Debian package with it.
+        archived: Path of an archive of its sources below a Debian mirror.
+    """
+    if package:
+        return debian(package, version)
+    if archived:
+        return archive(name, version, archived, digest)
+    if _COMMIT.fullmatch(digest) and name in _REPOSITORIES:
+        return github(_REPOSITORIES[name], digest)
+    return generic(name, version)

@@ -61,6 +61,10 @@ class Environment:
         """Folders outside the venv that its programs read: the Debian root, if there is one."""
         return [self.debian.folder] if self.debian else []
 
+    def runs(self, python: Path) -> list[str | Path]:
+        """Return the command of a venv's interpreter that can import the target's torch."""
+        return self.debian.command(python) if self.debian else [python]
+
     @property
     def foreign(self) -> bool:
         """Whether the environment cannot import the target's torch, so that another package answers in its place."""

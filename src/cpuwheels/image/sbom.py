@@ -13,6 +13,7 @@ from cyclonedx.model.component import ComponentType
 from packageurl import PackageURL
 
 from cpuwheels.config.package_urls import debian, pypi
+from cpuwheels.image.licences import licences_in
 from cpuwheels.wheel.sbom.document import Document
 from cpuwheels.wheel.sbom.parts import component
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from cyclonedx.model.component import Component
 
     from cpuwheels.image.contents import Contents, Locked, Wheel
+    from cpuwheels.image.licences import Licences
     from cpuwheels.image.oci import Image
 
 _LICENCES, _VERSION = "org.opencontainers.image.licenses", "org.opencontainers.image.version"
@@ -37,7 +39,7 @@ def image_sbom(name: str, image: Image, contents: Contents) -> bytes:
         image: The image.
         contents: What it is composed of.
     """
-    digest = hashlib.sha256(image.manifest()).hexdigest()
+    digest, licences = hashlib.sha256(image.manifest()).hexdigest(), licences_in(one.path for one in image.layers)
     labels = image.settings.labels
     return Document(
         subject=component(
@@ -52,12 +54,16 @@ def image_sbom(name: str, image: Image, contents: Contents) -> bytes:
         components=[
             *(
                 component(
-                    one.name, one.version, purl=debian(one.path.rpartition("/")[2], one.version), digest=one.sha256
+                    one.name,
+                    one.version,
+                    purl=debian(one.path.rpartition("/")[2], one.version),
+                    digest=one.sha256,
+                    licences=licences.debian.get(one.name, ()),
                 )
                 for one in contents.debian
             ),
-            *(part for lock in contents.python for part in _locked(lock)),
-            *([component("torch", contents.torch, purl=pypi("torch", contents.torch))] if contents.torch else []),
+            *(part for lock in contents.python for part in _locked(lock, licences)),
+            *([_package("torch", contents.torch, licences)] if contents.torch else []),
             _wheel(contents.wheel, labels.get(_LICENCES, "")),
         ],
     ).render()
@@ -67,9 +73,19 @@ def _described(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: labels.get(f"cpuwheels.{name}", "") for name in _DESCRIBED}
 
 
-def _locked(lock: Locked) -> list[Component]:
+def _locked(lock: Locked, licences: Licences) -> list[Component]:
     file = component(lock.file, kind=ComponentType.FILE, digest=lock.sha256)
-    return [file, *(component(name, version, purl=pypi(name, version)) for name, version in lock.packages)]
+    return [file, *(_package(name, version, licences) for name, version in lock.packages)]
+
+
+def _package(name: str, version: str, licences: Licences) -> Component:
+    return component(
+        name,
+        version,
+        purl=pypi(name, version),
+        expression=licences.expressions.get((name, version), ""),
+        licences=licences.names.get((name, version), ()),
+    )
 
 
 def _wheel(wheel: Wheel, expression: str) -> Component:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.context import BuildContext
+from cpuwheels.core.environ import LIBRARY
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline.dist import new_logs
@@ -44,4 +46,6 @@ def open_context(
     reporter.info(f"logs: {logs}")
     if paths.other_matrix:
         reporter.info(f"configuration: {paths.other_matrix}")
+    if loaded := os.environ.get(LIBRARY):
+        reporter.announce(f"every command loads {loaded}, as in a second build: {LIBRARY} is set")
     return BuildContext(paths, matrix, target, options, store, reporter, logs)

@@ -40,7 +40,7 @@ _PACKING = (
 )
 """Packages of the build environment that take part in writing metadata and wheel."""
 
-_TORCH = re.compile(r"python3-torch|lib(torch|c10|sleef).*")
+TORCH_PACKAGES = re.compile(r"python3-torch|lib(torch|c10|sleef).*")
 """Debian's packages with the headers and libraries of torch."""
 
 
@@ -82,7 +82,7 @@ def inventory(context: BuildContext, toolchain: Toolchain, environment: Environm
     return Inventory(
         compiler=_packages(context, compiler_locks(target, toolchain)),
         sysroot=_packages(context, sysroot_locks(target)),
-        torch=_packages(context, torch_locks(context, environment), _TORCH),
+        torch=_packages(context, torch_locks(context, environment), TORCH_PACKAGES),
         tools=dict(sorted(tools.items())),
         tools_lock=file_digest(context.lock(TOOLS_LOCK)),
     )

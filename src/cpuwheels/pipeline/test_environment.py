@@ -157,8 +157,7 @@ def sanitized_environment(
     with context.reporter.stage("environment", f"Python with torch {environment.runs_torch}"):
         python = separate_environment(environment, work / "venv", context.lock(TOOLS_LOCK), context.logs)
         install_lock(python, context.lock(PARITY_LOCK), context.logs)
-        plain: list[str | Path] = environment.debian.command(python) if environment.debian else [python]
-        write_interpreter(script := work / "sanitized-python", sanitizers.command(plain))
+        write_interpreter(script := work / "sanitized-python", sanitizers.command(environment.runs(python)))
     limit = hold_onednn_back(context.reporter, here)
     cpu = Cpu("", here.features, [script], environment=needed_variables(limit))
     threads, tests = options.threads or usable_cpus().count, context.root / "tests" / "parity"
@@ -171,7 +170,6 @@ def sanitized_environment(
         work=work,
         logs=context.logs,
         machine=here.model,
-        threads=threads,
         onednn=limit,
         confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
         sandbox=get_sandbox(context).mechanism.as_record(),
@@ -219,8 +217,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         packages.append(emulator.parents[2])
         for library in wanted:
             name = str(library.emulated)
-            program = environment.debian.command(python) if environment.debian else [python]
-            command: list[str | Path] = [emulator, "-cpu", name, *program]
+            command: list[str | Path] = [emulator, "-cpu", name, *environment.runs(python)]
             cpu = Cpu(name, frozenset(library.needs), command, (library.name,), users)
             trials.append(Trial(cpu, "smoke", 1))
     tests = context.root / "tests" / "parity"
@@ -232,7 +229,6 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         work=work,
         logs=context.logs,
         machine=here.model,
-        threads=trials[0].threads,
         onednn=limit,
         confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
         sandbox=get_sandbox(context).mechanism.as_record(),
@@ -262,7 +258,6 @@ def _foreign(context: BuildContext, wheel: KernelWheel, options: ParityOptions, 
         work=work,
         logs=context.logs,
         machine=f"{target.machine}, emulated by QEMU ({', '.join(cpu.name for cpu in cpus)})",
-        threads=threads,
         emulated=True,
         at_once=usable_cpus().count,
         confine=confine_as(context, lambda python: parity(python, packages, tests, work)),

@@ -84,6 +84,7 @@ CHANGES: list[tuple[Callable[[dict[str, Any], dict[str, Any]], object], str]] = 
         "lists 'numactl' twice",
     ),
     (lambda _, by: by["numactl"].update(name="other"), "does not list numactl"),
+    (lambda _, by: by["numactl"].update(purl="pkg:generic/numactl@1"), "has 'pkg:generic/numactl@1' for numactl"),
     (lambda _, by: by["numactl"].update(version="2"), "has another version, licence or digest of numactl"),
     (lambda _, by: by["numactl"].update(licenses=[{"expression": "GPL-3.0-only"}]), "licence or digest of numactl"),
     (lambda _, by: by["gperftools"]["hashes"][0].update(content="9" * 64), "licence or digest of gperftools"),

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 from packageurl import PackageURL
 
-from cpuwheels.config.package_urls import DEBIAN, archive, debian, generic, github, pypi
+from cpuwheels.config.package_urls import DEBIAN, archive, debian, generic, github, library, pypi
+from cpuwheels.source.acl import NAME
+
+COMMIT = "c" * 40
 
 
 @pytest.mark.parametrize(
@@ -29,3 +32,23 @@ from cpuwheels.config.package_urls import DEBIAN, archive, debian, generic, gith
 def test_package_urls(purl: PackageURL, text: str) -> None:
     assert str(purl) == text
     assert PackageURL.from_string(text) == purl
+
+
+@pytest.mark.parametrize(
+    ("name", "digest", "given", "purl"),
+    [
+        ("numactl", "a" * 64, {"package": "libnuma1_2.0_amd64.deb"}, "pkg:deb/debian/libnuma1@1?arch=amd64"),
+        ("oneDNN", COMMIT, {}, f"pkg:github/uxlfoundation/onednn@{COMMIT}"),
+        (NAME, COMMIT, {}, f"pkg:github/arm-software/computelibrary@{COMMIT}"),
+        ("somebody's", COMMIT, {}, "pkg:generic/somebody%27s@1"),
+        ("libgcc", "a key", {}, "pkg:generic/libgcc@1"),
+    ],
+)
+def test_a_library_is_named_by_where_it_comes_from(name: str, digest: str, given: dict[str, str], purl: str) -> None:
+    assert str(library(name, "1", digest, **given)) == purl  # type: ignore[arg-type]
+
+
+def test_a_library_from_an_archive_names_its_digest() -> None:
+    assert library("gperftools", "1", "b" * 64, archived="pool/g.tar.gz") == archive(
+        "gperftools", "1", "pool/g.tar.gz", "b" * 64
+    )

@@ -42,8 +42,16 @@ def lock(*names: str) -> DebianLock:
     return DebianLock(suites={}, architecture="amd64", packages=tuple(map(package, names)))
 
 
+FILES = {
+    "usr/share/doc/libc6/copyright": "Format: 1.0\n\nFiles: *\nCopyright: a\nLicense: LGPL-2.1+\n",
+    "x/demo_a-1.0.dist-info/METADATA": "Name: Demo_A\nVersion: 1.0\nLicense-Expression: MIT\n",
+    "x/torch-2.13.0+cpu.dist-info/METADATA": "Name: torch\nVersion: 2.13.0+cpu\nClassifier: License :: BSD License\n",
+}
+
+
 def image(folder: Path) -> Image:
-    layer = write_layer({"a": Member(b"a")}, 5, folder / "layer", "one")
+    members = {name: Member(text.encode()) for name, text in FILES.items()}
+    layer = write_layer(members, 5, folder / "layer", "one")
     return Image("x86_64", 1_700_000_000, Settings("1:1", {}, ["vllm"], "/", 8000, ["true"], LABELS), (layer,))
 
 
@@ -77,6 +85,12 @@ def test_everything_in_it_is_listed_once(tmp_path: Path) -> None:
         "pkg:pypi/left-out@2.0": None,
         "pkg:pypi/torch@2.13.0%2Bcpu": None,
         "pkg:pypi/vllm@1.0%2Bcpu?file_name=vllm-1.0%2Bcpu-x.whl": "b" * 64,
+    }
+    assert {each["name"]: each["licenses"] for each in data["components"] if "licenses" in each} == {
+        "libc6": [{"license": {"name": "LGPL-2.1+"}}],
+        "demo-a": [{"expression": "MIT"}],
+        "torch": [{"license": {"name": "BSD License"}}],
+        "vllm": [{"expression": "Apache-2.0"}],
     }
     wheel = next(each for each in data["components"] if each["name"] == "vllm")
     assert wheel["externalReferences"] == [

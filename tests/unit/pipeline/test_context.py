@@ -15,6 +15,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.environ import LIBRARY
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.store import STALE_DAYS, Store
 from cpuwheels.pipeline.context import open_context
@@ -46,6 +47,14 @@ def test_the_stores_are_those_of_the_paths_or_the_open_ones(start: Open, paths: 
     store = Store(paths.cache, check_once=True)
     assert start(store).store is store
     assert list(paths.cache.iterdir()) == []
+
+
+def test_a_library_that_every_command_loads_is_no_secret(start: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert start().reporter.announcements == []
+    monkeypatch.setenv(LIBRARY, "/somewhere/libvary.so")
+    assert start().reporter.announcements == [
+        f"every command loads /somewhere/libvary.so, as in a second build: {LIBRARY} is set"
+    ]
 
 
 def test_work_that_nobody_went_on_with_is_removed(start: Open, paths: Paths) -> None:

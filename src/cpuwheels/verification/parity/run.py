@@ -59,7 +59,6 @@ class Trial:
     Attributes:
         cpu: The CPU, with an interpreter that has torch and what the cases need.
         level: ``smoke``, ``full`` or ``deep``.
-        threads: How many threads the operators use.
     """
 
     cpu: Cpu
@@ -79,7 +78,6 @@ class ParityEnvironment:
         work: Folder for what is needed during the run only.
         logs: Folder for the logs.
         machine: Name of the machine's CPU.
-        threads: How many threads the operators use.
         emulated: Whether none of the CPUs is this machine's own.
         at_once: How many libraries are tested at once.
         onednn: How far oneDNN may go with this machine's own CPU; None if it finds out itself.
@@ -95,13 +93,17 @@ class ParityEnvironment:
     work: Path
     logs: Path
     machine: str
-    threads: int
     emulated: bool = False
     at_once: int = 1
     onednn: OnednnLimit | None = None
     confine: Confine = unconfined
     sandbox: Mapping[str, str] = field(default_factory=dict)
     sanitizers: SanitizerRun | None = None
+
+    @property
+    def threads(self) -> int:
+        """How many threads the operators use."""
+        return self.trials[0].threads
 
 
 def run_parity(request: ParityRequest, environment: ParityEnvironment, reporter: Reporter) -> Parity:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
 from cyclonedx.model.component import Component, ComponentType, Diff, Patch, PatchClassification
 from cyclonedx.model.issue import IssueClassification, IssueType
-from cyclonedx.model.license import LicenseExpression
+from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -30,6 +30,7 @@ def component(
     purl: PackageURL | None = None,
     digest: str = "",
     expression: str = "",
+    licences: Iterable[str] = (),
     parts: Iterable[Component] = (),
     pedigree: Pedigree | None = None,
     properties: Mapping[str, str] | None = None,
@@ -45,6 +46,7 @@ def component(
         purl: Names it for other programs.
         digest: SHA-256 of what the package URL or the path names; another digest is no hash of a file, and left out.
         expression: Its licence (SPDX).
+        licences: Names of licences of its parts, where no expression says how they go together.
         parts: Files that it consists of.
         pedigree: What it is derived from.
         properties: What else is known, by names without our prefix; empty values are left out.
@@ -60,12 +62,16 @@ def component(
         bom_ref=f"{within}:{named}" if within else named,
         purl=purl,
         hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)] if _SHA256.fullmatch(digest) else [],
-        licenses=[LicenseExpression(expression)] if expression else [],
+        licenses=[LicenseExpression(expression)] if expression else map(_named, licences),
         components=parts,
         pedigree=pedigree,
         properties=[Property(name=f"{PREFIX}:{key}", value=value) for key, value in known.items()],
         is_external=external,
     )
+
+
+def _named(licence: str) -> DisjunctiveLicense:
+    return DisjunctiveLicense(name=licence)
 
 
 def reference(of: Component) -> str:

@@ -57,7 +57,6 @@ def run(tmp_path: Path, reporter: Reporter) -> Run:
             "work": tmp_path / "work",
             "logs": tmp_path / "logs",
             "machine": "Some CPU",
-            "threads": 3,
         }
         bench = ParityEnvironment(**values | changes)
         target = TARGET.model_copy(update={"libraries": LIBRARIES})
