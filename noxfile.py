@@ -321,27 +321,7 @@ def types(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def lock(session: nox.Session) -> None:
-    """Resolve all locks anew: Python tools and Debian packages."""
+    """Resolve all locks anew; -- --update takes newer versions, except the youngest."""
     _install(session, "dev")
-    compile_lock = (
-        "uv",
-        "pip",
-        "compile",
-        "--quiet",
-        "--universal",
-        "--python-version=3.11",
-        "--generate-hashes",
-        "--no-header",
-    )
-    for name in ("build-tools", "nox", "parity", "upstream-tests", "zig"):
-        session.run(*compile_lock, f"locks/{name}.in", "-o", f"locks/{name}.txt")
-    # The same once more with the names of the files (PEP 751), for the list of what a build downloads.
-    for name in ("build-tools", "zig"):
-        files = (*compile_lock[:-2], "--no-header", "-c", f"locks/{name}.txt", f"locks/{name}.in")
-        session.run(*files, "--format", "pylock.toml", "-o", f"locks/pylock.{name}.toml")
-    session.run(*compile_lock, "pyproject.toml", "--group", "build", "-o", "locks/run.txt")
-    session.run(*compile_lock, "pyproject.toml", "--group", "build", "--extra", "signing", "-o", "locks/signing.txt")
-    session.run(*compile_lock, "pyproject.toml", "--group", "dev", "-o", "locks/dev.txt")
-    session.run(*compile_lock, "pyproject.toml", "--group", "bench", "-o", "locks/bench.txt")
-    session.run("cpuwheels", "lock")
+    session.run("cpuwheels", "lock", *session.posargs)
     session.run("cpuwheels", "schema")

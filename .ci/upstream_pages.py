@@ -95,11 +95,9 @@ Written by `.ci/upstream_reports.py` from `tests/reproducers/{report.slug}/`.
 
 
 def _results(report: Report, ran: Mapping[str, Any]) -> str:
-    if not ran and report.tried:
-        return f"Actual: {report.tried.strip()}"
     if not ran:
         needs = f"It needs a CPU with {_code(report.features)}." if report.features else ""
-        return " ".join(filter(None, ("Actual: not run.", needs, report.not_run)))
+        return " ".join(filter(None, ("Actual: not run.", needs)))
     parts = []
     libraries = ran["libraries"]
     for kind, what in (("unpatched", "Actual, without the patch"), ("patched", "With it")):
@@ -185,8 +183,7 @@ def render_index(reports: Sequence[Report], series: Sequence[Patch], ran: Mappin
     rows = []
     for report in reports:
         patches = ", ".join(patch.file[:4] for patch in report.patches(series))
-        otherwise = "run, not on wheels" if report.tried else "not run"
-        seen = f"run on {_code(report.run_on)}" if report.slug in ran else otherwise
+        seen = f"run on {_code(report.run_on)}" if report.slug in ran else "not run"
         ends = "wrong result" if report.unpatched.startswith("exit") else report.unpatched
         rows.append(f"| [{report.title}]({report.slug}.md) | {ends} | {patches} | {seen} |")
     missing = [f"| {one['fault']} | {MACHINES[one['machine']]} | {one['reason']} |" for one in load_open()]

@@ -112,7 +112,7 @@ def run_one(context: BuildContext, path: Path, only: Sequence[str]) -> int:
 def _chosen(target: str, only: Sequence[str]) -> list[Report]:
     series = load_series(ROOT).patches
     reports = [one for one in load_reports() if one.machine == target and one.patches(series)]
-    return [one for one in reports if one.slug in only or not (only or one.not_run)]
+    return [one for one in reports if not only or one.slug in only]
 
 
 @contextmanager

@@ -42,8 +42,6 @@ class Report:
         features: Those that a CPU needs to show it.
         env: Variables that make it show.
         here: The libraries of our wheels that are run in place of upstream's, if their names differ.
-        not_run: Why it was not run, if it cannot be run here. A run that names it runs it.
-        tried: What it printed where it was run, if that was not on wheels.
         only: The patches that it is about, if others fix a fault of the same name.
     """
 
@@ -58,8 +56,6 @@ class Report:
     features: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     here: tuple[str, ...] = ()
-    not_run: str = ""
-    tried: str = ""
     only: tuple[str, ...] = ()
 
     @property

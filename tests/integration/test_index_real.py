@@ -87,7 +87,7 @@ def served(
 ) -> Iterator[Served]:
     root = tmp_path_factory.mktemp("index")
     for wheel in wheels:
-        done = tiny.run("publish", wheel, "--index", root, "--nightly")
+        done = tiny.run("publish", wheel, "--index", root, "--nightly", "--no-locked")
         assert done.returncode == 0, done.stderr
     commits = json.loads((root / "commits.json").read_text())
     newest = next(row["commit"] for row in commits["newest"] if row["commit"])
@@ -200,5 +200,5 @@ def test_a_publisher_killed_at_any_moment_leaves_a_good_index(tiny: Tiny, wheels
             publisher.stdin.flush()
     assert interrupted > 0
     for wheel in wheels:
-        assert tiny.run("publish", wheel, "--index", root, "--nightly").returncode == 0
+        assert tiny.run("publish", wheel, "--index", root, "--nightly", "--no-locked").returncode == 0
     assert check_index(Folder(root)) == []

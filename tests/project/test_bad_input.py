@@ -303,7 +303,8 @@ def test_a_patch_that_is_not_there(project: Project) -> None:
 def test_a_torch_that_the_matrix_does_not_know(project: Project) -> None:
     project.serve(project.write_sdist(requirements__cpu_DOT_txt="torch==2.99.0\n").as_uri())
     message = project.fails(errors.LockedError, "build", "x86", "--upstream-kernels", "--source", "0.32.0", "--locked")
-    assert "torch 2.99.0, which the matrix does not know" in message
+    assert "torch 2.99.0, which matrix.yaml does not pin" in message
+    assert "requirements/cpu.txt of the source" in message
     assert "2.13.0" in message
 
 

@@ -107,7 +107,7 @@ def test_the_groups_of_the_change_come_after_what_every_change_has_to_pass(
     repository.commit("src/cpuwheels/toolchain/zig.py")
     code, calls, table = repository.run(summary=tmp_path / "summary.md")
     assert code == 0
-    assert calls == [*ALWAYS, "-s tests -- --group full:macos"]
+    assert calls == [*ALWAYS, *(f"-s tests -- --group full:{name}" for name in ("macos", "locked"))]
     rows = {line.split("|")[1].strip(): [cell.strip() for cell in line.split("|")[2:]] for line in table.splitlines()}
     assert rows["lint"] == ["0.0", "passed", "every change", ""]
     assert rows["full:macos"] == ["0.0", "passed", "src/cpuwheels/toolchain/zig.py has changed", ""]

@@ -36,6 +36,7 @@ class _Options(TypedDict):
     memory: str | None
     jobs: str | None
     locked: bool
+    allow_fallbacks: bool
     debug_symbols: bool
     compiler_cache: CacheChoice
     kernels_from: str | None
@@ -60,7 +61,8 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             ),
             click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
             click.option("--jobs", help="Upper bound for compilations at once; MAX_JOBS is another."),
-            click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content."),
+            click.option("--locked", is_flag=True, help="Fetch only what is listed with its digest; refuse fallbacks."),
+            click.option("--allow-fallbacks", is_flag=True, help="With --locked: use fallbacks that are listed."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),
             click.option(
                 "--compiler-cache",

@@ -31,6 +31,12 @@ _PATH = click.Path(path_type=Path)
 INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
 """Where the index is kept."""
 
+_LOCKED = click.option(
+    "--locked/--no-locked",
+    default=True,
+    show_default=True,
+    help="Only wheels for which nothing was fetched that is not listed with its digest.",
+)
 _ADDRESS = click.option("--address", help="URL at which users reach the index; locks then name wheels by their URLs.")
 
 
@@ -40,6 +46,7 @@ _ADDRESS = click.option("--address", help="URL at which users reach the index; l
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
+@_LOCKED
 @_ADDRESS
 @trust_options("--trusted-key")
 @pass_paths
@@ -50,6 +57,7 @@ def publish(
     commit: str | None,
     target: str | None,
     nightly: bool,
+    locked: bool,
     address: str | None,
     **trusted: Unpack[TrustOptions],
 ) -> None:
@@ -67,6 +75,7 @@ def publish(
         commit=commit,
         target=target,
         nightly=nightly,
+        locked=locked,
         address=address,
         trust=_trust(trusted),
     )
@@ -96,6 +105,7 @@ class _Nightly(TypedDict):
     hours: float | None
     memory: str | None
     locked: bool
+    allow_fallbacks: bool
     allow_unsandboxed: bool
     address: str | None
     commit: str | None
@@ -117,7 +127,10 @@ class _Nightly(TypedDict):
     "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
 )
 @click.option("--memory", help="Memory cap of the builds, such as 8G.")
-@click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
+@_LOCKED
+@click.option(
+    "--allow-fallbacks", is_flag=True, help="Use fallbacks that are listed, where what comes first is not there."
+)
 @click.option("--commit", help="Build this commit, by its full hash, in place of the newest one.")
 @click.option("--build", "part", flag_value="build", type=str, help="Build and test; --publish publishes.")
 @click.option("--publish", "part", flag_value="publish", type=str, help="Publish what --build left; nothing is built.")

@@ -83,7 +83,7 @@ def doctor(
 @pass_paths
 def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models, and the lists of downloads."""
-    from cpuwheels.config.downloads import download_files
+    from cpuwheels.config.download_lists import download_files
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
     from cpuwheels.doctor.runtime.report import Report
@@ -107,17 +107,57 @@ def schema(paths: Paths, only_check: bool) -> None:
 
 
 @click.command()
+@click.option("--update", is_flag=True, help="Take newer versions, but none that was published in the last days.")
+@click.option(
+    "--cooldown",
+    type=click.FloatRange(0, 3650),
+    default=7.0,
+    show_default=True,
+    metavar="DAYS",
+    help="With --update: how long a version has to have been published.",
+)
+@click.option("--allow", "allowed", multiple=True, metavar="NAME", help="A package of any age, as for a security fix.")
+@click.option(
+    "--as-of",
+    type=click.DateTime(["%Y-%m-%d", "%Y-%m-%dT%H:%M"]),
+    help="Accept lists of Debian that have expired if they were valid at that time (UTC).",
+)
+@click.option("--only", type=click.Choice(["python", "debian"]), help="Renew these locks alone.")
 @pass_paths
-def lock(paths: Paths) -> None:
-    """Resolve the Debian package locks anew."""
-    import os
+def lock(
+    paths: Paths, update: bool, cooldown: float, allowed: tuple[str, ...], as_of: datetime | None, only: str | None
+) -> None:
+    """Resolve the locks of Python tools and Debian packages anew, all of them or none."""
+    from rich.console import Console
 
-    from cpuwheels.config.matrix import load_matrix
-    from cpuwheels.fetch.debian.mirrors import mirrors
-    from cpuwheels.fetch.debian.resolve import relock
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.filesystem import make_folders, storage_errors, write_atomic
+    from cpuwheels.core.store import Store
+    from cpuwheels.fetch.locks.table import markdown, terminal_table
+    from cpuwheels.fetch.locks.update import UpdateOptions, update_locks
 
     paths.require_checkout("lock")
-    sources = mirrors(load_matrix(paths.matrix).debian.mirrors, os.environ)
-    for path in sorted((paths.root / "locks").glob("*.yaml")):
-        found = relock(path, sources)
-        print(f"{path.name}: {len(found.packages)} packages")
+    options = UpdateOptions(
+        update=update,
+        cooldown=cooldown,
+        allowed=allowed,
+        as_of=as_of.replace(tzinfo=UTC) if as_of else None,
+        python=only != "debian",
+        debian=only != "python",
+    )
+    folder = paths.dist / "locks"
+    with storage_errors(folder):
+        make_folders(folder)
+    reporter = Reporter("lock")
+    found = update_locks(paths.root, options, store=Store(paths.cache), reporter=reporter, logs=folder)
+    page = folder / "changes.md"
+    with storage_errors(page):
+        write_atomic(page, markdown(found.changes, found.held, found.notes))
+    console = Console()
+    for note in found.notes:
+        reporter.info(note)
+    if found.changes:
+        console.print(terminal_table(found.changes, console.width))
+    for name, why in found.held.items():
+        reporter.announce(f"{name} stays as it is: {why}")
+    console.print(f"{len(found.changes)} changes, {len(found.files)} files written; for a pull request: {page}")

@@ -1,19 +1,15 @@
-"""What a build of a target downloads, each with its digest: one list, for the generated file and for provenance."""
+"""Something that a build downloads, with its digest and its address: for the lists of downloads and for provenance."""
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from packaging.version import Version
 from pydantic import Field
 
-from cpuwheels.config.debian_lock import LICENCES, load_lock
 from cpuwheels.config.package_urls import DEBIAN, archive, debian, pypi
-from cpuwheels.config.python_lock import locked_files
 from cpuwheels.core.models import Strict
 from cpuwheels.core.urls import without_userinfo
 
@@ -21,17 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cpuwheels.config.debian_lock import DebianLock
-    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.pins import AclPin, DebianSource, OneDnnPin, TorchPin
     from cpuwheels.config.python_lock import LockedFile
-
-FOLDER = "locks/downloads"
-"""Of the generated files, below the project's folder: one for each target."""
 
 TOOLS = "pylock.build-tools.toml"
 """The lock of the build tools (PEP 751): the same as ``build-tools.txt``, with the name of each file."""
 
 ZIG = "pylock.zig.toml"
+PYPI = "https://pypi.org/simple"
 Stage = Literal[
     "source",
     "patch",
@@ -46,6 +40,8 @@ Stage = Literal[
     "kernels",
     "compiler-cache",
     "sandbox",
+    "helpers",
+    "emulation",
     "cpuwheels",
 ]
 _REMOTE = {"http", "https", "ssh", "git"}
@@ -67,79 +63,13 @@ class Download(Strict):
     digest: dict[str, str] = Field(default_factory=dict)
     """By algorithm, as in-toto names them: ``sha256``, ``gitCommit``; empty if only `key` is known."""
     location: str = ""
-    """Where it can be fetched; empty if the user's own settings say that."""
+    """Where it can be fetched; empty if that is looked up, or if the user's own settings say it."""
+    page: str = ""
+    """Page of a package index on which its address is looked up, if that is not known."""
     size: int | None = None
     """Bytes."""
     key: str = ""
     """Digest of what was made of it, where the bytes that were fetched are not known."""
-
-
-class DownloadList(Strict):
-    """All that is pinned for a build of a target: the source, and every alternative."""
-
-    format: Literal[1] = 1
-    target: str
-    source: str
-    """vLLM's version."""
-    downloads: tuple[Download, ...]
-
-
-def target_downloads(root: Path, matrix: Matrix, target: Target) -> DownloadList:
-    """Return what a build of a target's default source may download.
-
-    Args:
-        root: The project's folder.
-        matrix: The configuration.
-        target: What is built.
-
-    Raises:
-        MatrixError: A lock cannot be read.
-    """
-    version = matrix.source_of(target)
-    found = [released_source(matrix, version, None)]
-    locks: tuple[tuple[Stage, Iterable[str | None]], ...] = (
-        ("toolchain", [target.toolchain, target.binutils]),
-        ("sysroot", [target.sysroot, target.python_headers]),
-        ("compiler-cache", matrix.compiler_cache.values()),
-        ("sandbox", matrix.sandbox.values()),
-        ("licences", [LICENCES] if target.system == "Linux" else []),
-    )
-    for stage, names in locks:
-        for name in filter(None, names):
-            found += debian_packages(load_lock(root, name), stage)
-    if target.zig:
-        found += python_files(locked_files(root / "locks" / ZIG), "toolchain")
-    found += python_files(locked_files(root / "locks" / TOOLS), "build-tools")
-    found += _torch(root, matrix, target, version)
-    if target.onednn:
-        own = {tag: pin for tag, pin in matrix.onednn.items() if target.machine in pin.machines}
-        for tag, pin in (own or {tag: pin for tag, pin in matrix.onednn.items() if not pin.machines}).items():
-            found += _onednn(tag, pin)
-    found += [git_commit("acl", tag, pin.commit, pin) for tag, pin in _acl(matrix, target) if pin.commit]
-    if target.tcmalloc and matrix.gperftools:
-        found.append(debian_source("tcmalloc", "gperftools", matrix.gperftools))
-    return DownloadList(target=target.id, source=version, downloads=_sorted(found))
-
-
-def download_files(root: Path, matrix: Matrix) -> dict[Path, str]:
-    """Return the generated files with the texts that they should have.
-
-    Args:
-        root: The project's folder.
-        matrix: The configuration.
-
-    Raises:
-        MatrixError: A lock cannot be read.
-    """
-    lists = [target_downloads(root, matrix, target) for target in matrix.targets if target.is_ready]
-    return {root / FOLDER / f"{one.target}.json": _rendered(one) for one in lists}
-
-
-def _rendered(one: DownloadList) -> str:
-    """Return a list as JSON, one download a line, so that a change of it can be reviewed."""
-    rows = ",\n  ".join(json.dumps(row.model_dump(exclude_defaults=True)) for row in one.downloads)
-    head = {"format": one.format, "target": one.target, "source": one.source}
-    return f'{json.dumps(head)[:-1]}, "downloads": [\n  {rows}\n]}}\n'
 
 
 def released_source(matrix: Matrix, version: str, sha256: str | None) -> Download:
@@ -160,6 +90,7 @@ def released_source(matrix: Matrix, version: str, sha256: str | None) -> Downloa
         uri=str(pypi("vllm", str(Version(version)), f"vllm-{Version(version)}.tar.gz")),
         digest={"sha256": digest},
         location=next((url for url in archive.urls if urlsplit(url).scheme in _REMOTE), "") if archive else "",
+        page="" if archive else f"{PYPI}/vllm/",
         size=archive.size if archive else None,
     )
 
@@ -238,33 +169,12 @@ def torch_wheel(version: str, sha256: str, pin: TorchPin, system: str) -> Downlo
         pin: Has the index.
         system: As ``platform.system()`` names it.
     """
-    uri = str(pypi("torch", version, repository=pin.index_for(system)))
-    return Download(stage="torch", name="torch", version=version, uri=uri, digest={"sha256": sha256})
-
-
-def _torch(root: Path, matrix: Matrix, target: Target, version: str) -> Iterator[Download]:
-    release = matrix.release(version)
-    if release is None or release.torch is None or release.torch not in matrix.torch:
-        return
-    pin = matrix.torch[release.torch]
-    label = f"{release.torch}+{pin.local}" if target.system == "Linux" else release.torch
-    for wheel in pin.wheels:
-        if wheel.machine == target.machine:
-            yield torch_wheel(label, wheel.sha256, pin, target.system)
-    if alternate := pin.alternate(target.machine):
-        yield from debian_packages(load_lock(root, alternate.root), "torch")
-
-
-def _onednn(tag: str, pin: OneDnnPin) -> Iterator[Download]:
-    if pin.commit:
-        yield git_commit("onednn", f"oneDNN {tag}" if tag != pin.commit else "oneDNN", pin.commit, pin)
-    yield from (debian_source("onednn", "oneDNN", source) for source in pin.alternates)
-
-
-def _acl(matrix: Matrix, target: Target) -> list[tuple[str, AclPin]]:
-    return [(f"Arm Compute Library {tag}", pin) for tag, pin in matrix.acl.items() if target.machine in pin.machines]
-
-
-def _sorted(found: Iterable[Download]) -> tuple[Download, ...]:
-    unique = {(one.stage, one.name, one.version, *sorted(one.digest.values())): one for one in found}
-    return tuple(unique[key] for key in sorted(unique))
+    index = pin.index_for(system)
+    return Download(
+        stage="torch",
+        name="torch",
+        version=version,
+        uri=str(pypi("torch", version, repository=index)),
+        digest={"sha256": sha256},
+        page=f"{index.rstrip('/')}/torch/",
+    )

@@ -35,7 +35,8 @@ class BuildOptions:
         toolchain: Which compilers may be used.
         memory: Cap as given, such as ``8G``; what the machine has when None.
         jobs: Upper bound for compilations at once, as given.
-        locked: Refuse fallbacks and anything not pinned by content.
+        locked: Refuse fallbacks and anything not pinned by content; nothing is fetched but what is listed.
+        allow_fallbacks: With ``locked``: use fallbacks that are pinned, where what comes first cannot be had.
         debug_symbols: Write separate ``.debug`` files.
         compiler_cache: Whether objects of other builds may be used.
         kernels_from: A wheel, a folder of wheels or an index whose kernels are used, if they are those of the source;
@@ -53,6 +54,7 @@ class BuildOptions:
     memory: str | None = None
     jobs: str | None = None
     locked: bool = False
+    allow_fallbacks: bool = False
     debug_symbols: bool = False
     compiler_cache: CacheChoice = "auto"
     kernels_from: str | None = None
@@ -75,6 +77,7 @@ class BuildOptions:
         }
         flags = {
             "--locked": self.locked,
+            "--allow-fallbacks": self.allow_fallbacks,
             "--debug-symbols": self.debug_symbols,
             "--allow-unsandboxed": self.allow_unsandboxed,
             "--upstream-kernels": self.upstream_kernels,
@@ -206,7 +209,8 @@ class NightlyOptions:
         level: How many cases of each operator are tested; the matrix's when None.
         hours: Time after which nothing more is begun.
         memory: Cap of the builds as given.
-        locked: Refuse fallbacks and anything not pinned by content.
+        locked: As for a build; a wheel that was built otherwise is not published then.
+        allow_fallbacks: As for a build.
         address: Where the users of the index reach it.
         commit: The one commit that is built; by its full hash.
         part: ``build`` builds and tests, and leaves wheels to be published; ``publish`` publishes what that left;
@@ -225,7 +229,8 @@ class NightlyOptions:
     level: Level | None = None
     hours: float | None = None
     memory: str | None = None
-    locked: bool = False
+    locked: bool = True
+    allow_fallbacks: bool = False
     address: str | None = None
     commit: str | None = None
     part: NightlyPart = "all"
@@ -240,6 +245,7 @@ class NightlyOptions:
             repo=None if self.release else self.repo,
             memory=self.memory,
             locked=self.locked,
+            allow_fallbacks=self.allow_fallbacks,
             allow_unsandboxed=self.allow_unsandboxed,
             sandbox_required=True,
         )

@@ -68,6 +68,10 @@ class TorchPin(Strict):
         """Return the index with CPU builds for a system, as ``platform.system()`` names it."""
         return self.index if system == "Linux" else self.plain_index
 
+    def wheels_for(self, machine: str) -> tuple[TorchWheel, ...]:
+        """Return the wheels for a machine that are pinned by content."""
+        return tuple(wheel for wheel in self.wheels if wheel.machine == machine)
+
     def alternate(self, machine: str) -> TorchAlternate | None:
         """Return the fallback for a machine, if there is one."""
         return next((alternate for alternate in self.alternates if alternate.machine == machine), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import threading
 from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed, wait
 from typing import TYPE_CHECKING, TypeVar
@@ -43,7 +44,7 @@ def run_parallel(tasks: Sequence[Callable[[], T]], at_once: int) -> list[T]:
             raise
 
     with ThreadPoolExecutor(at_once, thread_name_prefix="beside") as pool:
-        futures = [pool.submit(known, task) for task in tasks]
+        futures = [pool.submit(contextvars.copy_context().run, known, task) for task in tasks]
         try:
             for future in as_completed(futures):
                 future.result()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.downloads import TOOLS
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
@@ -12,6 +13,7 @@ from cpuwheels.environment.bytecode import compile_imported
 from cpuwheels.environment.sealed_env import is_sealed, read_environment, seal, seal_foreign
 from cpuwheels.environment.torch_index import torch_requirement
 from cpuwheels.environment.torch_install import install_torch, refuse_unpinned
+from cpuwheels.fetch.locked_wheels import wheels_place
 from cpuwheels.fetch.uv import found_interpreters, run_uv, site_packages
 
 if TYPE_CHECKING:
@@ -62,8 +64,8 @@ class EnvironmentRequest:
 
     def torch_digests(self, python: str) -> list[str]:
         """Return the sha256 digests that a torch wheel for one Python version may have; none if not pinned."""
-        wanted = (f"cp{python.replace('.', '')}", self.target.machine)
-        return [wheel.sha256 for wheel in self.pin.wheels if (wheel.python, wheel.machine) == wanted]
+        tag = f"cp{python.replace('.', '')}"
+        return [wheel.sha256 for wheel in self.pin.wheels_for(self.target.machine) if wheel.python == tag]
 
     def key(self, python: str) -> str:
         """Return the environment's key for one Python version."""
@@ -104,6 +106,11 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
             where="PATH and uv's Pythons",
             next_step=f"install Python {request.pythons[0]}, for example: uv python install {request.pythons[0]}",
         )
+    if request.locked and request.foreign is None:
+        pinned = {version: found for version, found in interpreters.items() if request.torch_digests(version)}
+        if not pinned:
+            raise refuse_unpinned(request.torch, request.pin, request.target, next(iter(interpreters)))
+        interpreters = pinned
     faults: list[str] = []
     for version, interpreter in interpreters.items():
         with store.lock("environments", request.key(version)):
@@ -136,7 +143,7 @@ def no_torch(request: EnvironmentRequest, pythons: Iterable[str], faults: Iterab
 
 def _allowed(environment: Environment, request: EnvironmentRequest) -> Environment:
     if request.locked and not environment.torch_pinned:
-        raise refuse_unpinned(f"torch {environment.torch_version}")
+        raise refuse_unpinned(request.torch, request.pin, request.target, environment.python_version)
     return environment
 
 
@@ -152,7 +159,9 @@ def _make(
         reporter.info(f"making a Python {version} environment with the locked build tools")
         run_uv(["venv", "--quiet", "--python", interpreter, folder], log)
         python = folder / "bin" / "python"
-        run_uv(["pip", "install", "--python", python, "--require-hashes", "-r", request.lock], log)
+        files = request.lock.with_name(TOOLS)
+        with wheels_place(files, version, store=context.store, reporter=reporter) as place:
+            run_uv(["pip", "install", "--python", python, *place, "--require-hashes", "-r", request.lock], log)
         if request.foreign is not None:
             # Only here: it brings what unpacks Debian's compiler, which takes as long to import as all the rest.
             from cpuwheels.environment.torch_cross import install_stub  # noqa: PLC0415
@@ -166,7 +175,7 @@ def _make(
             request.pin,
             python=python,
             digests=request.torch_digests(version),
-            locked=request.locked,
+            store=context.store,
             reporter=reporter,
             log=log,
         )

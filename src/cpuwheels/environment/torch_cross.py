@@ -25,6 +25,8 @@ from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
 from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
+from cpuwheels.environment.torch_pinned import place_options
+from cpuwheels.fetch.requests import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _LOG = "torch.log"
 _FACTS = "facts.json"
 _WANTED = ("torch/include/", "torch/lib/", "torch/version.py", "torch.libs/")
+_NOWHERE = "http://127.0.0.1:9"  # the port of a service that answers nothing (RFC 863)
 _OLDEST_GLIBC = 17
 _OLDEST_MACOS = 11
 
@@ -78,13 +81,13 @@ def foreign_torch(
     def make(folder: Path) -> None:
         _unpack_wheel(wanted, folder, environ)
 
+    if context.options.locked and not pin.wheels_for(context.target.machine):
+        return debian_torch(context, torch, pin, refuse_unpinned(torch, pin, context.target, context.matrix.python[0]))
     try:
         folder = context.store.get(KIND, key, make)
     except TorchError as error:
         return debian_torch(context, torch, pin, error)
     facts = json.loads((folder / _FACTS).read_text(encoding="utf-8"))
-    if context.options.locked and not facts["pinned"]:
-        raise refuse_unpinned(f"torch {facts['version']}")
     offer = facts.pop("offer", None)  # older versions did not note it
     return ForeignTorch(folder=folder / "torch", offer=offer and TorchOffer(**offer), **facts)
 
@@ -100,7 +103,7 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
             if wheel is None:
                 continue
             digest = file_digest(wheel)
-            known = {pinned.sha256 for pinned in request.pin.wheels if pinned.machine == target.machine}
+            known = {pinned.sha256 for pinned in request.pin.wheels_for(target.machine)}
             if known and digest not in known:
                 faults.append(f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}")
                 continue
@@ -136,8 +139,13 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
 
 def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, faults: list[str]) -> Path | None:
     """Let pip, which takes any platform's wheels, fetch torch from one place."""
-    place = ["--no-index", "--find-links", offer.location]
-    if offer.kind == "index":
+    context = request.context
+    digests = [wheel.sha256 for wheel in request.pin.wheels_for(context.target.machine)]
+    place, missing = place_options(offer, digests, store=context.store, reporter=context.reporter)
+    if missing:
+        faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+        return None
+    if place == ["--default-index", offer.location]:  # uv's name of it; pip has another
         place = ["--index-url", offer.location]
     command: list[str | Path] = [
         sys.executable,
@@ -145,6 +153,8 @@ def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, fa
         "pip",
         "--isolated",
         "--disable-pip-version-check",
+        # It reads the machine's pip.conf, which may name places on the network, and follows a page's links to them.
+        *(["--proxy", _NOWHERE] if is_locked() else []),
         "download",
         "--quiet",
         "--no-deps",

@@ -75,7 +75,7 @@ class ForeignTorch:
     offer: TorchOffer | None = None
 
 
-def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError) -> ForeignTorch:
+def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError | LockedError) -> ForeignTorch:
     """Return the torch of the Debian root that the matrix names for a target, fetching it if the store lacks it.
 
     Args:
@@ -86,18 +86,20 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
 
     Raises:
         TorchError: ``reason``, if no fallback is named; or the root lacks a part of torch.
-        LockedError: The run is locked.
+        LockedError: ``reason``, likewise; or the run is locked and takes no fallbacks.
         DownloadError: The root cannot be fetched.
     """
     alternate = pin.alternate(context.target.machine)
     if alternate is None:
         raise reason
-    if context.options.locked:
+    if context.options.locked and not context.options.allow_fallbacks:
+        if isinstance(reason, LockedError):
+            raise reason
         raise LockedError(
-            f"torch {torch} for {context.target.machine} cannot be reached and --locked refuses fallbacks",
+            f"{reason.what}, and --locked refuses its fallback",
             where=reason.where,
             output=reason.output,
-            next_step=f"make {pin.index} reachable, or build without --locked",
+            next_step=f"{reason.next_step}; or take the fallback with --allow-fallbacks, or build without --locked",
         ) from reason
     lock = load_lock(context.root, alternate.root)
     content = content_key(lock)
@@ -120,10 +122,9 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
         _lay_out(unpacked(), folder / "torch", alternate.root, context.logs / _LOG)
 
     folder = context.store.get(KIND, make_key(layout=LAYOUT, root=content), make)
-    note = (
-        f"no wheel of torch {torch} for {context.target.machine} can be reached; Debian's {alternate.version} is used "
-        "instead. The build record and the wheel's metadata say so."
-    )
+    unpinned = isinstance(reason, LockedError)
+    why = reason.what if unpinned else f"no wheel of torch {torch} for {context.target.machine} can be reached"
+    note = f"{why}; Debian's {alternate.version} is used instead. The build record and the wheel's metadata say so."
     if note not in context.reporter.announcements:
         context.reporter.announce(note)
     return ForeignTorch(

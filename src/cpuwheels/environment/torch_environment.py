@@ -17,33 +17,47 @@ from cpuwheels.environment.build_env import (
 from cpuwheels.environment.torch_cross import foreign_torch
 from cpuwheels.environment.torch_debian import debian_torch
 from cpuwheels.environment.torch_index import torch_pin, torch_requirement
-from cpuwheels.environment.torch_install import refused_offers
+from cpuwheels.environment.torch_install import refuse_unpinned, refused_offers
 from cpuwheels.fetch.uv import found_interpreters
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
+    from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.environment.sealed_env import Environment
 
 
 def check_torch(context: BuildContext, torch: str) -> None:
-    """Announce, before anything is fetched, that the matrix does not know a torch version.
+    """Announce, before anything else is fetched, that the matrix does not know a torch version.
 
     Raises:
-        LockedError: The matrix does not know it, and the run is locked.
+        LockedError: The run is locked, and the matrix does not know it, or pins no build of it that may be used.
     """
     known = context.matrix.torch
     if torch in known:
+        if context.options.locked and not context.options.allow_fallbacks:
+            require_pinned(context.matrix, torch, context.target)
         return
     if context.options.locked:
         raise LockedError(
-            f"the source pins torch {torch}, which the matrix does not know",
-            where="matrix.yaml: torch",
-            next_step=f"add it there, or build without --locked; known: {', '.join(known)}",
+            f"the source asks for torch {torch}, which matrix.yaml does not pin",
+            where="requirements/cpu.txt of the source",
+            next_step=f"add it to matrix.yaml (torch), or build without --locked; known: {', '.join(known)}",
         )
     context.reporter.announce(
         f"the source pins torch {torch}, which matrix.yaml does not know: any CPU build of it that can be found is "
         "used; the build record has its digest"
     )
+
+
+def require_pinned(matrix: Matrix, torch: str, target: Target) -> None:
+    """Refuse a torch version of which no wheel for a target is pinned by content.
+
+    Raises:
+        LockedError: None is.
+    """
+    pin = torch_pin(matrix, torch)
+    if not pin.wheels_for(target.machine):
+        raise refuse_unpinned(torch, pin, target, matrix.python[0])
 
 
 def torch_environment(context: BuildContext, torch: str) -> Environment:
@@ -97,7 +111,7 @@ def _own(context: BuildContext, request: EnvironmentRequest) -> Environment:
     """Return an environment of this kind of machine, with a wheel of torch or the fallback."""
     try:
         return _with_wheel(context, request)
-    except TorchError as error:
+    except (TorchError, LockedError) as error:
         torch = debian_torch(context, request.torch, request.pin, error)
     return replace(build_environment(context, replace(request, foreign=torch)), debian=torch.root)
 
@@ -105,7 +119,8 @@ def _own(context: BuildContext, request: EnvironmentRequest) -> Environment:
 def _with_wheel(context: BuildContext, request: EnvironmentRequest) -> Environment:
     alternate = request.pin.alternate(context.target.machine)
     # An environment is not made in vain where no place has a wheel.
-    if alternate and stored_environment(request, context.store) is None and (refused := _refusal(context, request)):
+    asked = alternate and not request.locked and stored_environment(request, context.store) is None
+    if asked and (refused := _refusal(context, request)):
         raise refused
     return build_environment(context, request)
 

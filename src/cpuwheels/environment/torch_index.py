@@ -50,6 +50,13 @@ class TorchOffer:
     location: str
     named_by: str
 
+    @property
+    def page(self) -> str:
+        """Page on the network that lists wheels of torch; empty for a place of this machine."""
+        if not self.location.startswith(("http://", "https://")):
+            return ""
+        return f"{self.location.rstrip('/')}/torch/" if self.kind == "index" else self.location
+
     def uv_options(self) -> list[str]:
         """Return the options that make uv look here and nowhere else for torch."""
         if self.kind == "find-links":
@@ -137,9 +144,8 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
         if page.is_dir():
             return sorted(path.name for path in page.glob("torch-*.whl"))
         return _names(page.read_text(encoding="utf-8")) if page.is_file() else []
-    page_url = f"{offer.location.rstrip('/')}/torch/" if offer.kind == "index" else offer.location
     try:
-        found = read_page(page_url, patience=replace(PAGE, answer=timeout))
+        found = read_page(offer.page or offer.location, patience=replace(PAGE, answer=timeout))
     except HttpFaultError as fault:
         raise OSError(str(fault)) from fault
     return _names(found.text) if found else []

@@ -14,15 +14,25 @@ from cpuwheels.core.digests import text_digest
 from cpuwheels.core.errors import LockedError, TorchError
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.process import run
-from cpuwheels.environment.torch_index import INDEX_VARIABLES, cuda_of, offered_files, pip_configs, torch_offers
+from cpuwheels.environment.torch_index import (
+    INDEX_VARIABLES,
+    cuda_of,
+    offered_files,
+    pip_configs,
+    torch_offers,
+    torch_requirement,
+)
+from cpuwheels.environment.torch_pinned import place_options
 from cpuwheels.fetch.uv import uv_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.console import Reporter
+    from cpuwheels.core.store import Store
     from cpuwheels.environment.torch_index import TorchOffer
 
 
@@ -31,17 +41,29 @@ def offer_environment() -> dict[str, str]:
     return {name: value for name, value in uv_environment().items() if name not in INDEX_VARIABLES}
 
 
-def refuse_unpinned(wanted: str) -> LockedError:
-    """Return the error for a torch wheel that ``--locked`` refuses."""
+def refuse_unpinned(torch: str, pin: TorchPin, target: Target, python: str) -> LockedError:
+    """Return the error for a torch wheel that ``--locked`` refuses.
+
+    Args:
+        torch: Version, without a local label.
+        pin: Its entry in the matrix.
+        target: Of which platform it is.
+        python: Version of the Python that it is for, such as ``3.11``.
+    """
+    tag = f"cp{python.replace('.', '')}"
+    fallback = pin.alternate(target.machine)
+    instead = f"take Debian's torch {fallback.version} with --allow-fallbacks, or " if fallback else ""
     return LockedError(
-        f"{wanted} is not pinned by content for this Python and machine",
+        f"torch {torch} for {target.machine} is not pinned by content",
         where="matrix.yaml: torch",
-        next_step="add the wheel's sha256 there, or build without --locked",
+        next_step=f'add {{python: {tag}, machine: {target.machine}, sha256: DIGEST}} to the wheels of "{torch}" there '
+        f"and run `nox -s schema`: {pin.index_for(target.system).rstrip('/')}/torch/ has the digest of "
+        f"{torch_requirement(torch, pin, target)}; or {instead}build without --locked",
     )
 
 
 def install_torch(
-    wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], locked: bool, reporter: Reporter, log: Path
+    wanted: str, pin: TorchPin, *, python: Path, digests: Sequence[str], store: Store, reporter: Reporter, log: Path
 ) -> tuple[TorchOffer | None, list[str]]:
     """Install the CPU build of torch of the first place that offers one.
 
@@ -52,7 +74,7 @@ def install_torch(
         pin: Names the index.
         python: Interpreter of the environment, which has torch's own requirements already.
         digests: sha256 digests that the wheel may have; any if there are none.
-        locked: Refuse a wheel that is not pinned by content.
+        store: Where a wheel is kept that is fetched without uv.
         reporter: Reports where torch comes from.
         log: uv's output.
 
@@ -60,7 +82,7 @@ def install_torch(
         The place it came from, or None; and why each place before it was refused.
 
     Raises:
-        LockedError: ``locked``, and the wheel is not pinned by content.
+        LockedError: The list of the run's downloads does not have the place, or the wheel.
         TorchError: A place served a CUDA build under a CPU build's name.
     """
     requirement = log.with_name("torch-requirement.txt")
@@ -69,14 +91,15 @@ def install_torch(
     env = offer_environment()
     faults: list[str] = []
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
-        options = offer.uv_options()
+        options, missing = place_options(offer, digests, store=store, reporter=reporter)
+        if missing:
+            faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+            continue
         plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
         if fault := judge_plan(plan.returncode, plan.output, wanted):
             faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
             continue
         if not digests:
-            if locked:
-                raise refuse_unpinned(wanted)
             reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
         reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
         done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=env, check=False)

@@ -18,6 +18,7 @@ from cpuwheels.core.filesystem import link_or_copy, make_folders, storage_errors
 from cpuwheels.core.limits import DOWNLOAD, FILE
 from cpuwheels.fetch.file_names import is_file_name, url_file_name
 from cpuwheels.fetch.http_stream import HttpFaultError, TooLargeError, http_answer
+from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -132,7 +133,10 @@ def download(
     Raises:
         DownloadError: No mirror could serve it, or what came was shorter than announced.
         DigestMismatchError: A mirror served other bytes than the pinned ones.
+        LockedError: The run is locked, and the list of its downloads does not have the file.
     """
+    if requests := current():
+        requests.file(pinned.name, pinned.sha256, pinned.urls[0])
     faults: list[str] = []
     mismatch: DigestMismatchError | None = None
     with storage_errors(target.parent):

@@ -12,6 +12,7 @@ from cpuwheels.core.process import run
 from cpuwheels.core.text import first_lines
 from cpuwheels.core.tree_faults import link_faults, name_faults
 from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -120,8 +121,11 @@ def get_commit(source: GitSource, commit: str, *, store: Store, reporter: Report
         logs: Folder for git's log.
 
     Raises:
+        LockedError: The run is locked, and the list of its downloads does not have the commit.
         CpuwheelsError: The source's own error: no repository has the commit, or git does not work.
     """
+    if requests := current():
+        requests.commit(f"{source.name} {source.tag}", commit)
 
     def export(folder: Path) -> None:
         with store.lock("git", source.kind):
@@ -190,6 +194,8 @@ class _Clone:
         """Yield the repositories that answer; the faults of the others are kept."""
         for repository in self._source.repositories:
             reporter.info(f"fetching {self._source.name} {self._source.tag} from {repository}")
+            if requests := current():
+                requests.repository(repository)
             status, output = self._git("ls-remote", "--quiet", "--", place_of(repository), "HEAD")
             if status == 0:
                 yield repository

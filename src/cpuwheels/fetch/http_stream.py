@@ -20,6 +20,7 @@ from cpuwheels.core.environ import use_true_clock
 from cpuwheels.core.limits import FILE
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
+from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
     import ssl
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     import httpx
 
     from cpuwheels.core.limits import Patience
+    from cpuwheels.fetch.requests import Requests
 
 _SECONDS, _CONNECT_SECONDS = 30, 15
 _REDIRECTS = 10
@@ -85,8 +87,11 @@ def http_answer(
 
     Raises:
         HttpFaultError: There is none, or, while reading, it is cut off, too slow or too large.
+        LockedError: The run is locked, and the list of its downloads does not have the address.
     """
-    request = _Request(url, headers or {})
+    if requests := current():
+        requests.get(url)
+    request = _Request(url, headers or {}, requests)
     try:
         head = request.head(patience)
         announced = head.headers.get("content-length", "0")
@@ -110,8 +115,8 @@ def _certificates(_file: str | None, _folder: str | None) -> ssl.SSLContext:
 class _Request:
     """A request that a thread makes; it ends soon after `stop`, even if the server goes on."""
 
-    def __init__(self, url: str, headers: Mapping[str, str]) -> None:
-        self._url, self._headers = url, headers
+    def __init__(self, url: str, headers: Mapping[str, str], requests: Requests | None) -> None:
+        self._url, self._headers, self._requests = url, headers, requests
         self._pieces: queue.Queue[Head | bytes | HttpFaultError | None] = queue.Queue(_PIECES)
         self._stopped = threading.Event()
         self._socket: socket.socket | None = None
@@ -208,4 +213,6 @@ class _Request:
             old, request = request.url, answer.next_request
             if request.url.scheme not in {"http", "https"} or (old.scheme, request.url.scheme) == ("https", "http"):
                 raise HttpFaultError(f"a redirect from {old.scheme} to {request.url}")
+            if self._requests and (fault := self._requests.redirected(str(request.url))):
+                raise HttpFaultError(fault)
         raise HttpFaultError(f"more than {_REDIRECTS} redirects")

@@ -13,6 +13,7 @@ from cpuwheels.core.limits import PAGE, PAGE_SIZE
 from cpuwheels.core.parse import parse_json
 from cpuwheels.fetch.file_names import is_file_name, url_file_name
 from cpuwheels.fetch.http_stream import HttpFaultError, http_answer
+from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
     from cpuwheels.core.limits import Patience
@@ -61,7 +62,7 @@ def index_files(page: str, *, setting: str, patience: Patience = PAGE) -> list[I
     """
     try:
         found = read_page(page, headers={"Accept": _FORMATS}, patience=patience)
-        return None if found is None else _files(found)
+        files = None if found is None else _files(found)
     except (HttpFaultError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         why = str(error) if isinstance(error, HttpFaultError) else f"{type(error).__name__}: {error}"
         raise DownloadError(
@@ -69,6 +70,9 @@ def index_files(page: str, *, setting: str, patience: Patience = PAGE) -> list[I
             where=page,
             next_step=f"check the network, or set {setting} to an index that can be reached",
         ) from error
+    if files and (requests := current()):
+        requests.learn((file.url, file.sha256) for file in files)
+    return files
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.process import run
+from cpuwheels.fetch.requests import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +36,7 @@ def uv_environment(*, project: bool = False) -> dict[str, str]:
     """Return the environment for uv: its own settings are the user's, but find-links are given explicitly.
 
     Without more uv would also read the ``uv.toml`` or ``pyproject.toml`` of the working folder and those above it. In a
-    checkout of vLLM a commit would name the package index.
+    checkout of vLLM a commit would name the package index. In a locked run uv gets no network.
 
     Args:
         project: The working folder has a ``pyproject.toml`` of this program's, which uv is to read.
@@ -48,7 +49,8 @@ def uv_environment(*, project: bool = False) -> dict[str, str]:
     if not project and not own.keys() & {"UV_CONFIG_FILE", "UV_NO_CONFIG"}:
         found = next((path for name in _CONFIGURATIONS if (path := Path(name).expanduser()).is_file()), None)
         own |= {"UV_CONFIG_FILE": str(found)} if found else {"UV_NO_CONFIG": "1"}
-    return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""}
+    offline = {"UV_OFFLINE": "1"} if is_locked() else {}
+    return closed_environment(own, network=True) | {"UV_NO_PROGRESS": "1", "VIRTUAL_ENV": ""} | offline
 
 
 def site_packages(folder: Path) -> Path:

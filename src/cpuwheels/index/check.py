@@ -178,7 +178,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
             return
     given = {
         *("uploaded", "parity", "tried", "gaps", "served", "speed"),
-        *("sandbox", "lock", "signed", "beside", "reproduced", "rebuilds"),
+        *("sandbox", "lock", "locked", "signed", "beside", "reproduced", "rebuilds"),
     } | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
         if (said := getattr(entry, field)) != value:

@@ -130,6 +130,8 @@ class Entry(Strict):
     """What rebuilders got; None if none was asked yet."""
     sandbox: Annotated[str, StringConstraints(pattern=r"^[A-Za-z ,-]*$", max_length=80)] = ""
     """What confined upstream's code, as the build record has it; empty if no record says it."""
+    locked: bool | None = None
+    """Whether nothing was fetched for it that is not listed with its digest; None if no record says it."""
     lock: Lock | None = None
     """None if none is published."""
     signed: Signed | None = None

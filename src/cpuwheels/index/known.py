@@ -73,6 +73,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         # The first report compares with the wheel that came before; now another wheel may seem to come before.
         "speed": known.speed or entry.speed,
         "sandbox": known.sandbox or entry.sandbox,
+        "locked": entry.locked if known.locked is None else known.locked,
         "reproduced": entry.reproduced or known.reproduced,
         "rebuilds": known.rebuilds,
     }

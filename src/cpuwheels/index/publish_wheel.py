@@ -38,6 +38,7 @@ def publish_wheel(
     nightly: bool = False,
     address: str | None = None,
     version: str | None = None,
+    locked: bool = False,
     signing: Signing | None = None,
     trust: Trust | None = None,
 ) -> Published:
@@ -55,6 +56,7 @@ def publish_wheel(
         address: Where the users of the index reach it, for the lock.
         version: What was asked to be built, without a label: of the commit, or of a release if no commit is given. A
             wheel that says something else is refused.
+        locked: Refuse a wheel whose build could fetch more than what is listed with its digest.
         signing: How its provenance is signed, after everything else about it was checked; not at all if not given.
         trust: Whose signatures count that are there already; one is published only if it was verified.
 
@@ -82,13 +84,15 @@ def publish_wheel(
             where=wheel.with_name(SERVE),
             next_step="read its serve.json; a wheel that does not serve is not published",
         )
+    if locked and not found.locked:
+        raise _unlocked(wheel, was_locked=found.locked)
     if signing:
         trust = _signed_now(wheel, signing)
     signed, provenance = companion_provenance(wheel, entry, found.files.get(RECORD), trust, address)
     before = wheel_before(bucket, entry)
     same = before is not None and before.kernels == entry.kernels != ""
     speed = Speed(against=before.filename) if before is not None and same else found.speed
-    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox", "reproduced")}
+    known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox", "reproduced", "locked")}
     known["gaps"] = entry.gaps if found.parity == "not run" else found.gaps
     known |= {"lock": lock, "signed": signed, "speed": speed}
     entry = _with_reports(entry, {**known, "beside": tuple(sorted(found.files))})
@@ -121,6 +125,17 @@ def _with_reports(entry: Entry, said: Mapping[str, object]) -> Entry:
             where=entry.filename,
             next_step="write the reports again with this version of cpuwheels",
         ) from error
+
+
+def _unlocked(wheel: Path, *, was_locked: bool | None) -> PublishError:
+    said = (
+        "was built without --locked" if was_locked is False else "has no record next to it that says how it was built"
+    )
+    return PublishError(
+        f"{wheel.name} {said}: not all that was fetched for it need be listed with a digest",
+        where=wheel.with_name(RECORD),
+        next_step="build it with --locked, or publish it with --no-locked; the index then says so",
+    )
 
 
 def _require_asked(entry: Entry, wheel: Path, commit: str | None, version: str) -> None:

@@ -52,6 +52,7 @@ class Reports:
         speed: The result of a comparison with another wheel.
         sandbox: What confined upstream's code when it was built; empty if no record says it.
         reproduced: What came of a second build.
+        locked: Whether its build could fetch only what is listed with its digest; None if no record says it.
     """
 
     files: dict[str, bytes]
@@ -62,6 +63,7 @@ class Reports:
     tried: str = ""
     gaps: tuple[str, ...] = ()
     reproduced: Reproduced | None = None
+    locked: bool | None = None
 
 
 def companion_reports(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Reports:
@@ -100,14 +102,14 @@ def companion_reports(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Rep
             if speed is None:
                 del files[SPEED]
         reproduced = _take_second_build(files, sha256)
-        sandbox = _take_record(files, sha256)
+        sandbox, locked = _take_record(files, sha256)
         if page := _page(wheel, files, also):
             files[PAGE] = page
     except (OSError, CpuwheelsError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise PublishError(
             f"a report of {wheel.name} cannot be read: {error}", where=wheel.parent, next_step="write it again"
         ) from error
-    return Reports(files, parity, served, speed, sandbox, tried, gaps, reproduced)
+    return Reports(files, parity, served, speed, sandbox, tried, gaps, reproduced, locked)
 
 
 def _take_second_build(files: dict[str, bytes], sha256: str) -> Reproduced | None:
@@ -165,16 +167,17 @@ def _page(wheel: Path, files: Mapping[str, bytes], also: Iterable[str]) -> bytes
         return None
 
 
-def _take_record(files: dict[str, bytes], sha256: str) -> str:
-    """Return what confined the build, or nothing; take out the record of another wheel, and what belongs to it."""
+def _take_record(files: dict[str, bytes], sha256: str) -> tuple[str, bool | None]:
+    """Return what confined the build, and whether it was locked; take out what is of another wheel."""
     if RECORD not in files:
-        return ""
+        return "", None
     record = parse_json(files[RECORD], RECORD)
     if record.get("wheel", {}).get("sha256", sha256) == sha256:
-        return str(record.get("sandbox", {}).get("mechanism", ""))
+        locked = (record.get("parameters") or {}).get("locked")
+        return str(record.get("sandbox", {}).get("mechanism", "")), locked if isinstance(locked, bool) else None
     for name in (RECORD, OPERATORS):
         files.pop(name, None)
-    return ""
+    return "", None
 
 
 def _speed(report: bytes, sha256: str) -> Speed | None:

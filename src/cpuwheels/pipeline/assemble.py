@@ -94,7 +94,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
     key = key if check else f"{key} not tested"
     output = context.paths.output(name, version)
     with context.store.lock("dist", f"{name}-{version}"):
-        if existing := find_built(output, key):
+        if existing := find_built(output, key, locked=context.options.locked):
             context.reporter.info("this wheel was built and checked before; nothing to do")
             return existing
         with (
@@ -145,6 +145,7 @@ def _parameters(context: BuildContext, assembly: Assembly, *, check: bool) -> Bu
         source=named,
         toolchain=options.toolchain,
         locked=options.locked,
+        allow_fallbacks=options.allow_fallbacks,
         debug_symbols=options.debug_symbols,
         upstream_kernels=options.upstream_kernels,
         kernels_from=taken.get("wheel", ""),

@@ -31,6 +31,7 @@ from cpuwheels.pipeline.dependencies import Used, dependencies
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
 from cpuwheels.pipeline.inventory import inventory, packing_tools
 from cpuwheels.pipeline.kernel_facts import kernel_facts
+from cpuwheels.pipeline.locked_run import watched_requests
 from cpuwheels.pipeline.provenance import provenance
 from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
@@ -101,11 +102,12 @@ def build(
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))
-    if plan:
-        assembly = _compiled(context, request, known, plan)
-    else:
-        assembly = _precompiled(context, request, known, str(options.kernels_from))
-    return assemble(context, assembly, check=check)
+    with watched_requests(context, request):
+        if plan:
+            assembly = _compiled(context, request, known, plan)
+        else:
+            assembly = _precompiled(context, request, known, str(options.kernels_from))
+        return assemble(context, assembly, check=check)
 
 
 def _compiled(

@@ -34,6 +34,12 @@ class _Jobs(Strict):
     compiled_in_this_run: bool
 
 
+class _Parameters(Strict):
+    model_config = ConfigDict(extra="ignore")
+
+    locked: bool = False
+
+
 class _Record(Strict):
     """The part of a build record that shows whether the wheel next to it is still the one to build."""
 
@@ -44,6 +50,7 @@ class _Record(Strict):
     beside: tuple[str, ...]
     notes: tuple[str, ...] = ()
     jobs: _Jobs
+    parameters: _Parameters | None = None
 
 
 class BuiltWheel(Strict):
@@ -63,6 +70,8 @@ class BuiltWheel(Strict):
     """Whether its kernels were compiled for it."""
     notes: tuple[str, ...]
     """What was announced when it was made."""
+    locked: bool = False
+    """Whether only what is listed could be fetched for it."""
 
 
 def wheel_key(provenance: Provenance, target: Target, tools: Path) -> str:
@@ -78,13 +87,19 @@ def wheel_key(provenance: Provenance, target: Target, tools: Path) -> str:
     return make_key(provenance=provenance, target=target, tools=file_digest(tools), code=code_digest())
 
 
-def find_built(output: Path, key: str) -> BuiltWheel | None:
-    """Return the wheel of a key if an output folder has it, whole and with all files that belong to it."""
+def find_built(output: Path, key: str, *, locked: bool = False) -> BuiltWheel | None:
+    """Return the wheel of a key if an output folder has it, whole and with all files that belong to it.
+
+    Args:
+        output: The folder.
+        key: See `wheel_key`.
+        locked: Whether one does not count that was built without ``--locked``.
+    """
     try:
         finished = read_built(output)
     except WheelError:
         return None
-    return finished if finished.key == key else None
+    return finished if finished.key == key and (finished.locked or not locked) else None
 
 
 def read_built(output: Path) -> BuiltWheel:
@@ -115,4 +130,5 @@ def read_built(output: Path) -> BuiltWheel:
         key=record.wheel_key,
         compiled=record.jobs.compiled_in_this_run,
         notes=record.notes,
+        locked=bool(record.parameters and record.parameters.locked),
     )

@@ -145,7 +145,7 @@ def _torch(context: BuildContext, environment: Environment) -> Iterator[Download
         return
     pin = context.matrix.torch.get(torch.partition("+")[0])
     tag = f"cp{environment.python_version.replace('.', '')}"
-    wheels = [wheel for wheel in pin.wheels if wheel.machine == target.machine] if pin else []
+    wheels = pin.wheels_for(target.machine) if pin else ()
     own = [wheel for wheel in wheels if wheel.python == tag]
     if pin and environment.torch_pinned and len(chosen := own or wheels) == 1:
         found = torch_wheel(torch, chosen[0].sha256, pin, target.system)

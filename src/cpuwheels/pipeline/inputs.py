@@ -11,6 +11,7 @@ from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.errors import OneDnnError
 from cpuwheels.environment.torch_environment import check_torch, torch_environment
 from cpuwheels.kernels.request import KernelInputs, KernelRequest
+from cpuwheels.pipeline.locked_run import require_listed
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.source.acl import NAME, choose_acl, get_acl
 from cpuwheels.source.onednn import choose_onednn, get_onednn, patch_onednn
@@ -93,6 +94,7 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
         prepared = prepare_source(context, source, series)
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))
         check_torch(context, pins.torch)
+        require_listed(context, pins, prepared.folder)
         return Upstream(
             source,
             prepared,

@@ -101,6 +101,8 @@ class BuildParameters(_Part):
     """A version, a full commit hash, or ``local tree``."""
     toolchain: str = "auto"
     locked: bool = False
+    allow_fallbacks: bool = False
+    """Whether a locked build could use fallbacks that are pinned."""
     debug_symbols: bool = False
     upstream_kernels: bool = False
     kernels_from: str = ""

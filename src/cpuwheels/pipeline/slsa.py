@@ -43,6 +43,7 @@ _KEY = "urn:cpuwheels:key:"
 """Before the digest of what was made of an input, where the bytes that were fetched are not known."""
 
 _NAMES = {
+    "allow_fallbacks": "allowFallbacks",
     "debug_symbols": "debugSymbols",
     "upstream_kernels": "upstreamKernels",
     "kernels_from": "kernelsFrom",

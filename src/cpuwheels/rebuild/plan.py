@@ -38,6 +38,7 @@ class Asked(Strict):
     source: Annotated[str, StringConstraints(max_length=128)]
     toolchain: Literal["auto", "host", "debian"] = "auto"
     locked: bool = False
+    allow_fallbacks: bool = False
     debug_symbols: bool = False
     upstream_kernels: bool = False
     kernels_from: Annotated[str, StringConstraints(max_length=255)] = ""
@@ -90,6 +91,7 @@ class RebuildPlan:
         given += ["--sha256", self.sdist] if self.sdist else []
         flags = {
             "--locked": self.locked,
+            "--allow-fallbacks": self.asked.allow_fallbacks,
             "--debug-symbols": self.asked.debug_symbols,
             "--upstream-kernels": self.asked.upstream_kernels,
         }

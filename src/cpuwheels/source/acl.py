@@ -67,11 +67,12 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
         environ: Where ``CPUWHEELS_ACL_REPO`` is looked up.
 
     Raises:
-        LockedError: The run is locked, and the commit is not known or cannot be fetched.
+        LockedError: The run is locked and takes no fallbacks, and the commit is not known or cannot be fetched.
     """
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
     source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
     reporter, locked = context.reporter, context.options.locked
+    strict = locked and not context.options.allow_fallbacks
     try:
         found = settle(
             source,
@@ -82,16 +83,20 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
             locked=locked,
             where="matrix.yaml: acl",
         )
-    except AclError as error:
-        if locked:
+    except (AclError, LockedError) as error:
+        if strict and isinstance(error, LockedError):
+            raise
+        if strict:
             raise LockedError(
                 f"{NAME} {tag} cannot be reached and --locked refuses to go without",
                 where=error.where,
                 output=error.output,
-                next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
+                next_step=f"name a clone in {REPOSITORY_VARIABLE}; or go without it with --allow-fallbacks, or build "
+                "without --locked",
             ) from error
+        why = "is not pinned by content" if isinstance(error, LockedError) else "cannot be reached"
         reporter.announce(
-            f"{NAME} {tag} cannot be reached; building without it: matrix products are oneDNN's own. "
+            f"{NAME} {tag} {why}; building without it: matrix products are oneDNN's own. "
             f"The build record and the wheel's metadata say so. A clone named in {REPOSITORY_VARIABLE} avoids it."
         )
         return Acl(None, tag, None, "absent", pin.options, pin.march)

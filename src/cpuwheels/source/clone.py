@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import SourceError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.git_settings import git_environment
 from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+from cpuwheels.fetch.requests import current, is_locked
 from cpuwheels.source.repository import Repository
 
 if TYPE_CHECKING:
@@ -69,7 +71,8 @@ def local_repository(folder: Path) -> Repository:
     Raises:
         SourceError: There is none.
     """
-    git = Git(folder)
+    # A partial clone would ask its own remote for what it lacks, which no list has.
+    git = Git(folder, git_environment() | ({"GIT_ALLOW_PROTOCOL": "file"} if is_locked() else {}))
     found = git.ask("rev-parse", "--git-dir")
     if not folder.is_dir() or found.returncode != 0:
         raise SourceError(
@@ -129,6 +132,8 @@ class _Clone:
 
     def update(self, wanted: Sequence[str], reporter: Reporter) -> str:
         """Fetch what is not there; return git's message if that fails."""
+        if requests := current():
+            requests.repository(self._address)  # at the latest for the content of files, when a commit is checked out
         if self.fetched() and all(map(self._is_settled, wanted)):
             return ""
         reporter.info(f"fetching {self._project}'s history from {self.repository.name}")

@@ -149,12 +149,13 @@ def onednn_pins(pins: Mapping[str, OneDnnPin], machine: str) -> dict[str, OneDnn
 def _alternate(context: BuildContext, tag: str, pin: OneDnnPin, reason: OneDnnError) -> OneDnn:
     if not pin.alternates:
         raise reason
-    if context.options.locked:
+    if context.options.locked and not context.options.allow_fallbacks:
         raise LockedError(
             f"oneDNN {tag} cannot be reached and --locked refuses fallbacks",
             where=reason.where,
             output=reason.output,
-            next_step=f"name a clone in {REPOSITORY_VARIABLE}, or build without --locked",
+            next_step=f"name a clone in {REPOSITORY_VARIABLE}; or take the fallback with --allow-fallbacks, or build "
+            "without --locked",
         ) from reason
     fault: CpuwheelsError = reason
     for alternate in pin.alternates:

@@ -7,16 +7,19 @@ list of what its C library exports; it signs what it links, which Apple silicon 
 from __future__ import annotations
 
 import platform
+import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from uv import find_uv_bin
 
+from cpuwheels.config.downloads import ZIG
 from cpuwheels.config.platform_policy import macos_floor
 from cpuwheels.core.capture import capture
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import CommandError, ToolchainError
 from cpuwheels.core.process import run
+from cpuwheels.fetch.locked_wheels import wheels_place
 from cpuwheels.fetch.uv import uv_environment
 from cpuwheels.toolchain import zig_wrappers
 from cpuwheels.toolchain.flags import Flags
@@ -81,7 +84,10 @@ def installed_zig(context: BuildContext, lock: Path) -> Zig:
 
     def make(folder: Path) -> None:
         context.reporter.info(f"installing zig from locks/{lock.name}")
-        _install(lock, folder / zig_wrappers.PACKAGES, log)
+        python = f"{sys.version_info.major}.{sys.version_info.minor}"
+        files = lock.with_name(ZIG)
+        with wheels_place(files, python, store=context.store, reporter=context.reporter) as place:
+            _install(lock, place, folder / zig_wrappers.PACKAGES, log)
         (folder / "bin").mkdir()
         for name, text in zig_wrappers.programs().items():
             program = folder / "bin" / name
@@ -131,7 +137,7 @@ def target_flags(target: Target) -> Flags:
     )
 
 
-def _install(lock: Path, folder: Path, log: Path) -> None:
+def _install(lock: Path, place: list[str | Path], folder: Path, log: Path) -> None:
     argv: list[str | Path] = [
         find_uv_bin(),
         "pip",
@@ -143,7 +149,7 @@ def _install(lock: Path, folder: Path, log: Path) -> None:
         "--no-deps",
     ]
     try:
-        run([*argv, "--link-mode", "copy", "--require-hashes", "-r", lock], log=log, env=uv_environment())
+        run([*argv, *place, "--link-mode", "copy", "--require-hashes", "-r", lock], log=log, env=uv_environment())
     except CommandError as error:
         raise ToolchainError(
             "zig cannot be installed",

@@ -33,7 +33,7 @@ def test_a_wheel_is_published_into_the_index_below_the_output(
     tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str], *, nightly: bool
 ) -> None:
     path = wheel(tmp_path)
-    words = ["publish", str(path), *(["--nightly"] if nightly else [])]
+    words = ["publish", str(path), "--no-locked", *(["--nightly"] if nightly else [])]
     assert run(tmp_path, project_root, *words) == 0
     index = tmp_path / "dist" / "index"
     assert (index / "latest" / "x86.json").is_file() == nightly
@@ -46,7 +46,7 @@ def test_a_wheel_is_published_into_the_index_below_the_output(
 
 def test_what_a_wheel_does_not_say_is_said_for_it(tmp_path: Path, project_root: Path, capsys) -> None:
     path = wheel(tmp_path, note_target="x86")
-    words = ["publish", str(path), "--index", str(tmp_path / "other")]
+    words = ["publish", str(path), "--no-locked", "--index", str(tmp_path / "other")]
     assert run(tmp_path, project_root, *words, "--target", "arm") == PublishError.exit_code
     assert run(tmp_path, project_root, *words, "--commit", "f" * 40) == PublishError.exit_code
     assert run(tmp_path, project_root, *words, "--target", "x86", "--commit", f"{1:040x}") == 0
@@ -113,7 +113,12 @@ def test_a_job_leaves_its_summary(nights: Nights, capsys: pytest.CaptureFixture[
 def test_options_reach_the_job(nights: Nights) -> None:
     words = "--target x86 --target arm --since v1 --release 2 --latest-release --branch side --repo here --level deep"
     index = str(nights.base / "other")
-    assert nights.run(*words.split(), "--hours", "1.5", "--memory", "8G", "--locked", "--index", index) == 0
+    assert (
+        nights.run(
+            *words.split(), "--hours", "1.5", "--memory", "8G", "--no-locked", "--allow-fallbacks", "--index", index
+        )
+        == 0
+    )
     expected = NightlyOptions(
         targets=("x86", "arm"),
         since="v1",
@@ -124,7 +129,8 @@ def test_options_reach_the_job(nights: Nights) -> None:
         level="deep",
         hours=1.5,
         memory="8G",
-        locked=True,
+        locked=False,
+        allow_fallbacks=True,
     )
     assert [(name, options) for _, name, options in nights.asked] == [(index, expected)]
 
@@ -188,7 +194,7 @@ def test_the_worst_wheel_decides_how_a_job_ends(
 @pytest.fixture
 def index(tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]) -> Path:
     """An index with a wheel."""
-    assert run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--nightly") == 0
+    assert run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--nightly", "--no-locked") == 0
     assert capsys.readouterr().out
     return tmp_path / "dist" / "index"
 

@@ -64,7 +64,7 @@ def test_locked_refuses_a_wheel_that_is_not_pinned(
     context: BuildContext, request_: EnvironmentRequest, links: Path, store: Store
 ) -> None:
     write_torch(links, "2.13.0+cpu")
-    with pytest.raises(LockedError, match=r"torch==2\.13\.0\+cpu.* is not pinned") as raised:
+    with pytest.raises(LockedError, match=r"torch 2\.13\.0 for \S+ is not pinned") as raised:
         build_environment(context, replace(request_, locked=True))
     assert "--locked" in raised.value.next_step
     assert left_in(store) == []
@@ -75,7 +75,7 @@ def test_locked_refuses_an_environment_in_the_store_whose_wheel_is_not_pinned(
 ) -> None:
     write_torch(links, "2.13.0+cpu")
     made = build_environment(context, request_)
-    with pytest.raises(LockedError, match=r"torch 2\.13\.0\+cpu is not pinned by content"):
+    with pytest.raises(LockedError, match=r"torch 2\.13\.0 for \S+ is not pinned by content"):
         build_environment(context, replace(request_, locked=True))
     assert build_environment(context, request_) == made
 

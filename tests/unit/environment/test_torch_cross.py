@@ -6,18 +6,21 @@ import hashlib
 import shutil
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 import pytest
 import yaml
 
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.pins import TorchAlternate, TorchPin
+from cpuwheels.config.pins import TorchAlternate, TorchPin, TorchWheel
 from cpuwheels.core.errors import CpuwheelsError, LockedError, MatrixError, TorchError
 from cpuwheels.environment.torch_cross import foreign_torch
 from cpuwheels.environment.torch_debian import ForeignTorch
+from cpuwheels.fetch.requests import FILE, Requests, listed, watched
 from deb_writer import Deb
-from loopback import DEAD
+from loopback import DEAD, Answer, Server
+from sample_source import sha256
 from torch_wheels import PYTHON, write_torch
 
 if TYPE_CHECKING:
@@ -149,10 +152,30 @@ def test_a_library_that_cannot_be_renamed_is_named(asked: Asked, tmp_path: Path,
     assert "no ELF file" in told(caught.value)
 
 
+def test_in_a_locked_run_pip_has_no_network(asked: Asked, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page on this machine may link to a file that is elsewhere."""
+    wheel = write_torch(tmp_path, "2.14.0+cpu")
+    name = "torch-2.14.0+cpu-py3-none-manylinux_2_28_s390x.whl"
+    pin = PIN.model_copy(update={"wheels": (TorchWheel(python="cp311", machine="s390x", sha256=sha256(wheel)),)})
+    with Server() as server:
+        url = server.serve(f"/{quote(name)}", Answer(wheel.read_bytes()))
+        (tmp_path / "page.html").write_text(f'<a href="{url}">{name}</a>')
+        monkeypatch.setenv("PIP_FIND_LINKS", (tmp_path / "page.html").as_uri())
+        with (
+            watched(Requests(tmp_path / FILE, listed("the list", [], pages=[f"{DEAD}/cpu/torch/"]))),
+            pytest.raises(TorchError),
+        ):
+            asked(pin, locked=True)
+        assert server.asked == []
+        assert asked(pin).pinned
+        assert server.asked == [f"/{quote(name)}"]
+
+
 def test_locked_refuses_an_alternate(asked: Asked) -> None:
-    with pytest.raises(LockedError, match="--locked refuses fallbacks") as caught:
+    with pytest.raises(LockedError, match="is not pinned by content") as caught:
         asked(with_alternate(), locked=True)
     assert "build without --locked" in told(caught.value)
+    assert "--allow-fallbacks" in told(caught.value)
 
 
 def test_an_alternate_whose_lock_is_not_there(asked: Asked) -> None:

@@ -54,8 +54,8 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     return made
 
 
-def run(folder: Path, *, locked: bool = False) -> BuildContext:
-    options, mirror = BuildOptions(locked=locked), (folder / "mirror").as_uri()
+def run(folder: Path, *, locked: bool = False, allow_fallbacks: bool = False) -> BuildContext:
+    options, mirror = BuildOptions(locked=locked, allow_fallbacks=allow_fallbacks), (folder / "mirror").as_uri()
     return build_context(folder, root=folder, options=options, mirrors=(mirror,))
 
 
@@ -100,9 +100,16 @@ def test_it_is_announced_once(tmp_path: Path) -> None:
 
 
 def test_locked_refuses_it(tmp_path: Path, compiled: list[Path]) -> None:
-    with pytest.raises(LockedError, match="--locked refuses fallbacks"):
+    with pytest.raises(LockedError, match=f"{REASON.what}, and --locked refuses its fallback") as caught:
         get(run(tmp_path, locked=True))
+    assert "--allow-fallbacks" in caught.value.next_step
     assert compiled == []
+
+
+def test_locked_takes_it_if_fallbacks_are_allowed(tmp_path: Path, compiled: list[Path]) -> None:
+    found = get(run(tmp_path, locked=True, allow_fallbacks=True))
+    assert (found.version, found.alternate) == ("2.14.1", True)
+    assert compiled
 
 
 def test_without_one_the_reason_stays(tmp_path: Path) -> None:

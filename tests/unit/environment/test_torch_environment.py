@@ -49,8 +49,26 @@ def test_the_newest_torch_is_by_number_not_by_text(tmp_path: Path) -> None:
 def test_a_torch_that_the_matrix_does_not_know_is_refused_if_locked(tmp_path: Path) -> None:
     run = replace(build_context(tmp_path), options=BuildOptions(locked=True))
     check_torch(run, "2.13.0")
-    with pytest.raises(LockedError, match=r"torch 2\.99\.0, which the matrix does not know"):
+    with pytest.raises(LockedError, match=r"torch 2\.99\.0, which matrix\.yaml does not pin") as caught:
         check_torch(run, "2.99.0")
+    assert caught.value.where == "requirements/cpu.txt of the source"
+
+
+def test_a_torch_without_a_pinned_wheel_is_refused_at_once_if_locked_with_the_line_to_add(tmp_path: Path) -> None:
+    run = replace(build_context(tmp_path), options=BuildOptions(locked=True))
+    with pytest.raises(LockedError, match=r"^torch 2\.14\.0 for x86_64 is not pinned by content") as caught:
+        check_torch(run, "2.14.0")
+    assert caught.value.next_step == (
+        'add {python: cp311, machine: x86_64, sha256: DIGEST} to the wheels of "2.14.0" there and run `nox -s schema`: '
+        "https://download.pytorch.org/whl/cpu/torch/ has the digest of torch==2.14.0+cpu; or take Debian's torch "
+        "2.14.1 with --allow-fallbacks, or build without --locked"
+    )
+    check_torch(replace(run, options=BuildOptions(locked=True, allow_fallbacks=True)), "2.14.0")
+    macos = replace(run, target=run.matrix.target("macos"))
+    check_torch(macos, "2.14.0")
+    with pytest.raises(LockedError, match=r"torch 2\.13\.0 for arm64") as caught:
+        check_torch(macos, "2.13.0")
+    assert "https://pypi.org/simple/torch/ has the digest of torch==2.13.0; or build without" in caught.value.next_step
 
 
 ALTERNATE = TorchAlternate(machine="x86_64", version="2.14.1", root="root")
@@ -66,8 +84,8 @@ def own(tmp_path: Path, store: Store, request_: EnvironmentRequest, monkeypatch:
     (tmp_path / "debian" / "torch" / "lib").mkdir(parents=True)
     monkeypatch.setattr(module, "is_foreign", lambda _: False)
 
-    def debian(_context: BuildContext, torch: str, pin: TorchPin, reason: TorchError) -> ForeignTorch:
-        if not pin.alternates:
+    def debian(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError | LockedError) -> ForeignTorch:
+        if not pin.alternates or (context.options.locked and not context.options.allow_fallbacks):
             raise reason
         root = DebianRoot(tmp_path / "debian", tmp_path / "debian/usr/bin/python3.99", "2.14.1+debian")
         return ForeignTorch("2.14.1", tmp_path / "debian/torch", f"of {torch}", "root", True, True, root)
@@ -111,6 +129,17 @@ def test_without_a_wheel_and_a_fallback_each_place_is_named(own: BuildContext, l
         torch_environment(own, "2.13.0")
     assert f"{links} (PIP_FIND_LINKS)" in caught.value.output
     assert f"{DEAD}/cpu (matrix.yaml)" in caught.value.output
+
+
+def test_a_locked_run_takes_debians_torch_only_if_fallbacks_are_allowed(own: BuildContext, links: Path) -> None:
+    """A wheel that could be had, but is not pinned for a Python that is here, is no alternative."""
+    write_torch(links, "2.14.0+cpu")
+    locked = replace(own, options=BuildOptions(locked=True))
+    with pytest.raises(LockedError, match=r"torch 2\.14\.0 for x86_64 is not pinned by content"):
+        torch_environment(locked, "2.14.0")
+    allowed = replace(own, options=BuildOptions(locked=True, allow_fallbacks=True))
+    assert torch_environment(allowed, "2.14.0").torch_alternate
+    assert not torch_environment(own, "2.14.0").torch_alternate
 
 
 def test_a_stored_environment_needs_no_place(own: BuildContext, links: Path) -> None:

@@ -332,6 +332,27 @@ class TestByHand:
         path.with_name("record.json").unlink()
         assert publish_wheel(Folder(tmp_path / "index"), path, matrix).entry.sandbox == said, "it stays"
 
+    @pytest.mark.parametrize(
+        ("parameters", "said"), [({"locked": True}, True), ({"locked": False}, False), ({}, None), (None, None)]
+    )
+    def test_a_wheel_that_was_not_built_locked_is_published_only_if_that_is_asked_for(
+        self, tmp_path: Path, matrix: Matrix, parameters: dict[str, bool] | None, said: bool | None
+    ) -> None:
+        path, index = wheel(tmp_path / "dist"), Folder(tmp_path / "index")
+        record: dict[str, Any] = {"wheel": {"sha256": file_digest(path)}}
+        record |= {} if parameters is None else {"parameters": parameters}
+        path.with_name("record.json").write_text(json.dumps(record))
+        if said:
+            assert publish_wheel(index, path, matrix, locked=True).entry.locked is True
+        else:
+            words = "was built without --locked" if said is False else "has no record next to it"
+            with pytest.raises(PublishError, match=words) as caught:
+                publish_wheel(index, path, matrix, locked=True)
+            assert "--no-locked" in caught.value.next_step
+            assert not list((tmp_path / "index").rglob("*.whl"))
+        assert publish_wheel(index, path, matrix).entry.locked is said
+        assert check_index(index) == []
+
     def test_a_wheel_that_does_not_serve_is_not_published(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")
         self.serve(path, right=False)

@@ -122,6 +122,18 @@ def test_the_root_leads_to_what_came_of_a_second_build(state: str, shown: str) -
     assert "verify.json" not in page
 
 
+def test_a_page_says_whether_a_build_was_locked() -> None:
+    words = "Only what is listed with its digest was fetched"
+    for locked, shown in (
+        (True, '<span class="passed">yes</span>'),
+        (False, '<span class="not-run">not enforced</span>'),
+    ):
+        ((_, page),) = view_page("v", [entry(locked=locked)]).items()
+        assert f"{words}: {shown}" in page
+    ((_, page),) = view_page("v", [entry()]).items()
+    assert words not in page
+
+
 def test_what_confined_the_build() -> None:
     ((_, page),) = view_page("v", [entry(sandbox="not sandboxed")]).items()
     assert 'Built in a sandbox: <span class="failed">no</span>' in page

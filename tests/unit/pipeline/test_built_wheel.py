@@ -51,6 +51,16 @@ def test_another_key_is_another_wheel(output: Path) -> None:
     assert find_built(output, "other") is None
 
 
+def test_one_that_was_built_without_locked_is_no_locked_one(output: Path) -> None:
+    assert find_built(output, "key", locked=True) is None
+    record = json.loads((output / "record.json").read_text())
+    for locked in (False, True):
+        record["parameters"] = {"locked": locked, "more": 1}
+        (output / "record.json").write_text(json.dumps(record))
+        assert (find_built(output, "key", locked=True) is not None) is locked
+        assert find_built(output, "key") is not None
+
+
 def changed(output: Path) -> None:
     (output / WHEEL).write_bytes(b"whale")
 

@@ -13,7 +13,8 @@ from contexts import build_context
 from cpuwheels.config import paths as places
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.downloads import Download, target_downloads
+from cpuwheels.config.download_lists import target_downloads
+from cpuwheels.config.downloads import Download
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter

@@ -81,6 +81,8 @@ def test_what_is_not_pinned_is_rebuilt_without_locked_and_told() -> None:
     assert "--locked" not in found.arguments()
     assert any("torch" in remark for remark in found.remarks)
     assert "--locked" in plan({"locked": True}).arguments()
+    assert "--allow-fallbacks" in plan({"locked": True, "allowFallbacks": True}).arguments()
+    assert "--allow-fallbacks" not in plan({"locked": True}).arguments()
     assert "--locked" not in plan(alternates=("torch of Debian",)).arguments()
 
 

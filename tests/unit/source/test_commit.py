@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.core.errors import SourceError
+from cpuwheels.core.errors import LockedError, SourceError
 from cpuwheels.core.sealed_entry import check_entry, sealed_digests
 from cpuwheels.core.store import Store
+from cpuwheels.fetch.requests import FILE, Requests, listed, watched
 from cpuwheels.source.commit import CommitRequest
 from cpuwheels.source.repository import Repository
 from cpuwheels.source.worktree import TreeRequest
-from loopback import DEAD
+from loopback import DEAD, Server
 from sample_source import EPOCH, clone_of_two, commit, git, write_tree
 
 if TYPE_CHECKING:
@@ -167,6 +168,34 @@ def test_no_remote_answers(get: Get, tmp_path: Path) -> None:
     assert f"{DEAD}/vllm.git: " in raised.value.output
     assert f"{tmp_path / 'gone'}: " in raised.value.output
     assert "CPUWHEELS_VLLM_REPO" in raised.value.next_step
+
+
+def test_in_a_locked_run_no_other_repository_is_asked(get: Get, clone: Path, tmp_path: Path) -> None:
+    with Server() as server:
+        address = server.url("/vllm.git")
+        with watched(Requests(tmp_path / FILE, listed("the list", []))), pytest.raises(LockedError, match="is no repo"):
+            get("main", None, address, clone.as_uri())
+        assert server.asked == []
+        own = Requests(tmp_path / FILE, listed("the list", [], repositories=[address]))
+        with watched(own):
+            assert get("main", None, address, clone.as_uri()).version.startswith("0.32.1.dev1+g")
+        assert server.asked
+    assert (tmp_path / FILE).read_text() == f"git {address}\n"
+
+
+def test_in_a_locked_run_a_partial_clone_of_this_machine_does_not_ask_its_remote(
+    get: Get, clone: Path, tmp_path: Path
+) -> None:
+    partial = tmp_path / "partial"
+    git(clone, "clone", "--quiet", "--bare", "--filter=blob:none", clone.as_uri(), str(partial))
+    with Server() as server:
+        git(partial, "config", "remote.origin.url", server.url("/vllm.git"))
+        with watched(Requests(tmp_path / FILE, listed("the list", []))), pytest.raises(SourceError):
+            get("main", partial)
+        assert server.asked == []
+        with pytest.raises(SourceError):
+            get("main", partial)
+        assert server.asked
 
 
 def test_git_is_missing(get: Get, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -205,7 +205,8 @@ def _check_dates(suite: str, date: datetime, until: datetime | None, *, at: date
         raise SignatureError(
             f"the list of Debian suite {suite} was valid until {until:%Y-%m-%d %H:%M} UTC: the mirror is out of date",
             where=where,
-            next_step=f"{_NEXT}, or the snapshot of a day: https://snapshot.debian.org/archive/debian/YYYYMMDDT000000Z",
+            next_step=f"{_NEXT}, or a day's snapshot: https://snapshot.debian.org/archive/debian/YYYYMMDDT000000Z; "
+            f"if a list of that age is wanted, nox -s lock -- --as-of {date:%Y-%m-%dT%H:%M}",
         )
 
 

@@ -59,19 +59,52 @@ def relock(path: Path, mirrors: Sequence[str], *, keyring: Path = KEYRING, now: 
         StoreError: The file cannot be written.
     """
     old = load_yaml(path, DebianLock)
-    now = now or datetime.now(UTC)
-    find_gpgv(keyring)
-    packages: dict[str, DebianPackage] = {}
-    with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
-        for suite, roots in old.suites.items():
-            index = fetch_index(suite, old.architecture, mirrors, Path(folder), keyring, now)
-            taken = closure(index, roots, leave_out=old.leave_out, dependencies=old.dependencies)
-            # Where two suites have a package, the one named first in the lock wins.
-            packages = {package.name: package for package in taken} | packages
-    new = old.model_copy(update={"packages": tuple(packages[name] for name in sorted(packages))})
+    new = Indexes(mirrors, keyring, now or datetime.now(UTC)).resolve(old)
     with storage_errors(path):
         write_atomic(path, lock_text(new))
     return new
+
+
+class Indexes:
+    """The indexes of suites, each fetched once, and locks resolved against them.
+
+    Args:
+        mirrors: Debian mirrors in order.
+        keyring: Debian's archive keys.
+        now: The time.
+        as_of: An earlier time; a list that is not valid now is accepted if it was valid then.
+    """
+
+    def __init__(self, mirrors: Sequence[str], keyring: Path, now: datetime, as_of: datetime | None = None) -> None:
+        self._mirrors, self._keyring = mirrors, keyring
+        self._times = (now, as_of) if as_of else (now,)
+        self._known: dict[tuple[str, str], Index] = {}
+        self.dates: dict[str, datetime] = {}
+        """When the list of each suite was made."""
+
+    def resolve(self, old: DebianLock) -> DebianLock:
+        """Return a lock with the packages that its suites have now.
+
+        Raises:
+            CpuwheelsError: As `relock`.
+        """
+        packages: dict[str, DebianPackage] = {}
+        for suite, roots in old.suites.items():
+            index = self._index(suite, old.architecture)
+            taken = closure(index, roots, leave_out=old.leave_out, dependencies=old.dependencies)
+            # Where two suites have a package, the one named first in the lock wins.
+            packages = {package.name: package for package in taken} | packages
+        return old.model_copy(update={"packages": tuple(packages[name] for name in sorted(packages))})
+
+    def _index(self, suite: str, architecture: str) -> Index:
+        key = (suite, architecture)
+        if key not in self._known:
+            find_gpgv(self._keyring)
+            with storage_errors(Path(tempfile.gettempdir())), tempfile.TemporaryDirectory() as folder:
+                index, date = fetch_index(suite, architecture, self._mirrors, Path(folder), self._keyring, self._times)
+            self._known[key] = index
+            self.dates[suite] = date
+        return self._known[key]
 
 
 def lock_text(lock: DebianLock) -> str:
@@ -82,16 +115,16 @@ def lock_text(lock: DebianLock) -> str:
 
 
 def fetch_index(
-    suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
-) -> Index:
-    """Fetch a suite's index of one architecture and check it against the suite's signed list.
+    suite: str, architecture: str, mirrors: Sequence[str], folder: Path, keyring: Path, times: Sequence[datetime]
+) -> tuple[Index, datetime]:
+    """Fetch a suite's index of one architecture, check it against the suite's signed list, and tell its list's date.
 
     Raises:
         DownloadError: No mirror serves it.
         SignatureError: No mirror has a list that is signed, the suite's and up to date.
         DigestMismatchError: It is not what the suite announces.
     """
-    mirror, found = _fetch_list(suite, mirrors, folder, keyring, now)
+    mirror, found = _fetch_list(suite, mirrors, folder, keyring, times)
     name = f"{_COMPONENT}/binary-{architecture}/Packages"
     packed, unpacked = found.files.get(f"{name}.xz"), found.files.get(name)
     if packed is None or unpacked is None:
@@ -104,7 +137,7 @@ def fetch_index(
     urls = mirrored(f"dists/{suite}/{name}.xz", [mirror, *(other for other in mirrors if other != mirror)])
     what = f"the index of Debian suite {suite}"
     download(Pinned(what, urls, packed.sha256, packed.size), index)
-    return read_index(suite, unpack_index(index, unpacked, what, urls[0]))
+    return read_index(suite, unpack_index(index, unpacked, what, urls[0])), found.date
 
 
 def unpack_index(path: Path, listed: Listed, what: str, where: str) -> str:
@@ -134,7 +167,7 @@ def unpack_index(path: Path, listed: Listed, what: str, where: str) -> str:
 
 
 def _fetch_list(
-    suite: str, mirrors: Sequence[str], folder: Path, keyring: Path, now: datetime
+    suite: str, mirrors: Sequence[str], folder: Path, keyring: Path, times: Sequence[datetime]
 ) -> tuple[str, SuiteList]:
     """Return the first list that passes every check, and its mirror."""
     refused: SignatureError | None = None
@@ -144,7 +177,7 @@ def _fetch_list(
         urls = mirrored(f"dists/{suite}/InRelease", [mirror])
         try:
             download(Pinned(f"the list of Debian suite {suite}", urls, None), release)
-            found = read_list(release, suite, mirror, keyring=keyring, now=now)
+            found = _read_valid(release, suite, mirror, keyring, times)
         except DownloadError as error:
             faults.append(error)
         except SignatureError as error:
@@ -161,3 +194,15 @@ def _fetch_list(
         output="\n".join(fault.output for fault in faults),
         next_step="check the network, or name a mirror (docs/mirrors.md)",
     )
+
+
+def _read_valid(release: Path, suite: str, mirror: str, keyring: Path, times: Sequence[datetime]) -> SuiteList:
+    """Return what a list states if it passes every check at one of some times; the first one's error counts."""
+    refused: SignatureError | None = None
+    for now in times:
+        try:
+            return read_list(release, suite, mirror, keyring=keyring, now=now)
+        except SignatureError as error:
+            refused = refused or error
+    assert refused is not None  # noqa: S101  (there is always a time)
+    raise refused

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextvars
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
@@ -185,7 +186,9 @@ class _Downloads:
         self._guard = threading.Lock()
         self._pool = ThreadPoolExecutor(_DOWNLOADS_AT_ONCE, thread_name_prefix="debian")
         self._files: list[tuple[DebianPackage, Future[Path]]] = [
-            (package, self._pool.submit(self._fetch, package)) for package in lock.packages
+            # Each with the context of this thread, which says what may be fetched.
+            (package, self._pool.submit(contextvars.copy_context().run, self._fetch, package))
+            for package in lock.packages
         ]
 
     def __enter__(self) -> Self:

@@ -8,12 +8,16 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from packaging.version import Version
+
 from cpuwheels.config.host import check_host
 from cpuwheels.core.budget import Budget
-from cpuwheels.core.errors import CpuwheelsError, UsageError
+from cpuwheels.core.errors import CpuwheelsError, LockedError, UsageError
 from cpuwheels.core.filesystem import free_bytes, make_folders, storage_errors
 from cpuwheels.core.step_limits import finish_by
 from cpuwheels.core.store import Store
+from cpuwheels.environment.torch_index import torch_pin
+from cpuwheels.environment.torch_install import refuse_unpinned
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
@@ -73,8 +77,9 @@ def run_nightly(
     own = replace(paths, dist=paths.dist / FOLDER)
     with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
         make_folders(own.dist)
-    sources = _sources(paths, matrix, options, reporter, now)
     targets = _targets(paths, matrix, options, reporter)
+    _require_torch(matrix, options, targets)
+    sources = _sources(paths, matrix, options, reporter, now)
     plan = plan_jobs(sources.moments, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
     reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
     deadline = began + options.hours * 3600 if options.hours else None
@@ -189,6 +194,30 @@ def _sources(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Re
             f"{matrix.nightly.keep_days} days"
         )
     return _Sources(young, repository)
+
+
+def _require_torch(matrix: Matrix, options: NightlyOptions, targets: Sequence[str]) -> None:
+    """Refuse a locked job that could build no commit of a branch: no torch is pinned that they may ask for.
+
+    They ask for that of the release that is built by default, or for a newer one.
+
+    Raises:
+        LockedError: None is pinned for any target.
+    """
+    named = options.commit or options.release or options.latest_release
+    if named or options.part == "publish" or options.allow_fallbacks or not options.locked:
+        return
+    refused: list[LockedError] = []
+    for target in map(matrix.target, targets):
+        release = matrix.release(matrix.source_of(target))
+        least = (release and release.torch) or max(matrix.torch, key=Version)
+        coming = [pin for torch, pin in matrix.torch.items() if Version(torch) >= Version(least)]
+        if any(pin.wheels_for(target.machine) for pin in coming):
+            return
+        refused.append(refuse_unpinned(least, torch_pin(matrix, least), target, matrix.python[0]))
+    if refused:
+        refused[0].next_step += ", which is --no-locked here"
+        raise refused[0]
 
 
 def _targets(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:

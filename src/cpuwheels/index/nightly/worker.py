@@ -157,6 +157,7 @@ class WheelMaker:
             nightly=True,
             address=self._address,
             version=self._version_of(job.source) if self._version_of else None,
+            locked=self._options.locked,
             signing=self._signing,
         )
         return Made(published.entry.filename)

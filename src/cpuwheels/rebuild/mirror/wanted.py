@@ -13,7 +13,7 @@ from urllib.parse import unquote, urlsplit
 from packaging.utils import canonicalize_name
 
 from cpuwheels.config.debian_lock import load_lock
-from cpuwheels.config.downloads import target_downloads
+from cpuwheels.config.download_lists import target_downloads
 from cpuwheels.config.package_urls import DEBIAN
 from cpuwheels.config.python_lock import locked_files, pinned_digests
 from cpuwheels.core.errors import CpuwheelsError

@@ -8,10 +8,12 @@ import pytest
 from rich.console import Console
 
 from cpuwheels.config.debian_lock import DebianLock, DebianPackage
+from cpuwheels.config.downloads import debian_packages
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import DownloadError, MatrixError, UnsafeArchiveError
+from cpuwheels.core.errors import DownloadError, LockedError, MatrixError, UnsafeArchiveError
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.debian.root import content_key, merge_links, unpacked_root
+from cpuwheels.fetch.requests import FILE, Requests, listed, watched
 from deb_writer import Deb
 
 if TYPE_CHECKING:
@@ -69,6 +71,18 @@ def test_finish_sees_the_files_and_their_later_place(tmp_path: Path, reporter: R
         finish=finish,
     )
     assert seen == [root]
+
+
+def test_a_locked_run_fetches_no_package_that_is_not_listed_on_any_of_its_threads(
+    tmp_path: Path, reporter: Reporter
+) -> None:
+    lock = make_lock(tmp_path / "mirror", a=Deb(files={"usr/a": ""}), b=Deb(files={"usr/b": ""}))
+    store, mirrors = Store(tmp_path / "store"), [(tmp_path / "mirror").as_uri()]
+    rows = list(debian_packages(lock, "sysroot"))
+    with watched(Requests(tmp_path / FILE, listed("the list", rows[:1]))), pytest.raises(LockedError, match="b 1"):
+        unpacked_root(lock, "roots", mirrors=mirrors, store=store, reporter=reporter)
+    with watched(Requests(tmp_path / FILE, listed("the list", rows))):
+        assert (unpacked_root(lock, "roots", mirrors=mirrors, store=store, reporter=reporter) / "usr/b").is_file()
 
 
 def test_a_version_that_is_gone_says_what_to_do(tmp_path: Path, reporter: Reporter) -> None:

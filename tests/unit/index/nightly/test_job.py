@@ -16,9 +16,10 @@ import pytest
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions, NightlyOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.config.pins import TorchWheel
 from cpuwheels.core.budget import Budget
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import StoreError, UnknownTargetError, UsageError
+from cpuwheels.core.errors import LockedError, StoreError, UnknownTargetError, UsageError
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly import job as module
 from cpuwheels.index.nightly.job import run_nightly
@@ -77,7 +78,7 @@ class Night:
 
     def run(self, **options: Any) -> Summary:
         paths = Paths(self.base, self.base / "cache", self.base / "dist")
-        given = {"targets": ("x86",), "repo": self.tree} | options
+        given = {"targets": ("x86",), "repo": self.tree, "locked": False} | options
         return run_nightly(paths, self.matrix, Folder(self.index), NightlyOptions(**given), self.reporter)
 
     @property
@@ -187,6 +188,10 @@ def test_hours_disk_and_attempts_are_limited(night: Night, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("level", [None, "smoke"])
 def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | None) -> None:
+    pin = night.matrix.torch["2.14.0"]
+    wheel = TorchWheel(python="cp311", machine="x86_64", sha256="0" * 64)
+    torch = {"2.14.0": pin.model_copy(update={"wheels": (wheel,)})}
+    night.matrix = night.matrix.model_copy(update={"torch": torch})
     night.run(level=level, memory="8G", locked=True, address="https://a.org/")
     paths, _, bucket, options, used, _, address = night.maker
     assert address == "https://a.org/"
@@ -194,6 +199,21 @@ def test_wheels_are_made_in_a_folder_of_the_jobs_own(night: Night, level: str | 
     assert bucket.name == str(night.index)
     assert options == BuildOptions(repo=night.tree, memory="8G", locked=True, sandbox_required=True)
     assert used == (level or night.matrix.nightly.parity)
+
+
+def test_a_locked_job_for_which_no_torch_is_pinned_is_refused_before_it_begins(night: Night) -> None:
+    with pytest.raises(LockedError, match=r"torch 2\.14\.0 for x86_64 is not pinned by content") as caught:
+        night.run(locked=True)
+    assert night.jobs == []
+    assert "add {python: cp311, machine: x86_64, sha256: DIGEST}" in caught.value.next_step
+    assert "--allow-fallbacks" in caught.value.next_step
+    assert caught.value.next_step.endswith("or build without --locked, which is --no-locked here")
+    # What is named may ask for another torch; what may be unpinned, or is there, needs none.
+    for others in ({"release": "0.32.0"}, {"commit": night.commits[0]}, {"allow_fallbacks": True}, {"part": "publish"}):
+        night.run(locked=True, **others)
+    macos = night.matrix.target("macos")
+    night.run(locked=True, targets=("x86", macos.id))
+    assert {job.target for job in night.jobs} == {"x86", "macos"}
 
 
 def test_without_a_choice_all_targets_that_are_ready_and_can_be_built_here(
