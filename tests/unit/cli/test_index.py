@@ -233,7 +233,7 @@ def test_an_index_is_served_where_it_is_asked_for(
 def test_rebuilders_are_asked_checked_and_required(
     tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run(tmp_path, project_root, "publish", str(wheel(tmp_path)))
+    run(tmp_path, project_root, "publish", str(wheel(tmp_path)), "--no-locked")
     (published,) = listed_wheels(Folder(tmp_path / "dist" / "index")).values()
     one, two, liar = (Rebuilder(name, tmp_path / name) for name in ("one", "two", "liar"))
     for each in (one, two, liar):
