@@ -42,7 +42,7 @@ ROWS = (17, 2, 0, 17, 1, 4)
 CACHED = 32
 """How many primitives a handler keeps; vLLM's choice."""
 TIMES = 8 if platform.machine() == "s390x" else 24
-"""How often memory is taken and given back. Without code of oneDNN for the machine packing is slow, emulated even more."""
+"""How often memory is taken and given back; packing is slow where oneDNN has no code for the machine, or emulated."""
 PLAIN = ("onednn_mm", "create_onednn_mm_handler", "release_dnnl_matmul_handler")
 SCALED = ("onednn_scaled_mm", "create_onednn_scaled_mm_handler", "release_dnnl_matmul_handler")
 
