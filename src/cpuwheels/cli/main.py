@@ -16,7 +16,7 @@ from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
-from cpuwheels.cli.index import check_index, nightly, publish, serve_index
+from cpuwheels.cli.index import check_index, nightly, publish, pylock, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
@@ -67,6 +67,7 @@ for _command in (
     image,
     bisect,
     nightly,
+    pylock,
     publish,
     check_index,
     serve_index,
