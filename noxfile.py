@@ -223,6 +223,7 @@ _command("compare", "Compare two builds: files, symbols, flags, times", "compare
 _command("bisect", "Find the commit that made a wheel bad", "bisect", tags=["bisect"])
 _command("nightly", "Build, test and publish the newest wheels", "nightly", tags=["index"])
 _command("matrix", "Show the targets of the nightly job; -- --github for GitHub Actions", "matrix", tags=["index"])
+_command("pylock", "Write the lock of a wheel next to it; -- TARGET WHEEL", "pylock", tags=["index"])
 _command("publish", "Add a wheel to the index by hand", "publish", tags=["index"])
 _command("make-key", "Make a key that signs wheels; -- FILE", "make-key", tags=["index"])
 _command("sign", "Sign the provenance of a wheel; -- WHEEL --key FILE", "sign", tags=["index"])

@@ -21,12 +21,15 @@ def write_wheel(
     *needs: str,
     tag: str = "py3-none-any",
     sbom: bool = False,
+    python: str = "",
 ) -> Path:
     """Write a wheel, by default for any machine and without a bill of materials."""
     folder.mkdir(parents=True, exist_ok=True)
     info = f"{name}-{version}.dist-info"
     pure = "true" if tag.endswith("-any") else "false"
     metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    if python:
+        metadata += f"Requires-Python: {python}\n"
     members = dict(files or {}) | {
         f"{info}/METADATA": metadata + "".join(f"Requires-Dist: {need}\n" for need in needs),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: {pure}\nTag: {tag}\n",

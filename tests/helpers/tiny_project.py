@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import os
 import shutil
 import subprocess
@@ -10,7 +11,9 @@ import sys
 import tarfile
 from pathlib import Path
 
+from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.trust import Trust
+from layout import ROOT
 
 EPOCH = 1_700_000_000
 
@@ -66,6 +69,16 @@ class Tiny:
         for name, text in files.items():
             (folder / "csrc" / "cpu" / f"{name}.cpp").write_text(text)
         return folder
+
+
+def pin_torch(root: Path) -> str:
+    """Pin the torch of a tiny project by content, as the real matrix does, and return its digest."""
+    (wheel,) = load_matrix(ROOT).torch["2.13.0"].wheels
+    matrix, place = root / "matrix.yaml", "    index: https://download.pytorch.org/whl/cpu\n"
+    text = matrix.read_text()
+    assert place in text
+    matrix.write_text(text.replace(place, f"{place}    wheels: {json.dumps([wheel.model_dump()])}\n"))
+    return wheel.sha256
 
 
 def forget(cache: Path, *kinds: str) -> None:

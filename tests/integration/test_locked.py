@@ -10,12 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.config.matrix import load_matrix
 from fence import run_fenced
-from layout import ROOT
 from listed_requests import expected
 from noting_proxy import noting_proxy
-from tiny_project import Tiny
+from tiny_project import Tiny, pin_torch
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]  # everything is fetched and unpacked
 
@@ -57,12 +55,7 @@ def cold(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
     """The tiny project with its torch pinned by content, and empty stores."""
     base = tmp_path_factory.mktemp("locked")
     shutil.copytree(tiny.root, base / "project")
-    (wheel,) = load_matrix(ROOT).torch["2.13.0"].wheels
-    pin = json.dumps([wheel.model_dump()])
-    matrix, place = base / "project" / "matrix.yaml", "    index: https://download.pytorch.org/whl/cpu\n"
-    text = matrix.read_text()
-    assert place in text
-    matrix.write_text(text.replace(place, f"{place}    wheels: {pin}\n"))
+    pin_torch(base / "project")
     return dataclasses.replace(tiny, root=base / "project", dist=base / "dist", cache=base / "cache")
 
 

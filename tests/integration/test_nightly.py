@@ -6,14 +6,16 @@ import dataclasses
 import json
 import os
 import shutil
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cpuwheels.core.digests import file_digest
 from hostile_commit import PLACES, PLANTED, SECRET, make_hostile
 from raw_server import noting_server
-from tiny_project import Tiny, commit_all, forget
+from tiny_project import Tiny, commit_all, forget, pin_torch
 
 pytestmark = pytest.mark.slow
 
@@ -158,6 +160,36 @@ def test_one_wheel_is_built_a_second_time(nightly: Nightly) -> None:
     done = nightly.tiny.run("check-index", "--index", nightly.index)
     assert done.returncode == 0, done.stderr
     assert list((nightly.tiny.dist / "nightly").glob("x86-*")) == []
+
+
+def test_a_locked_wheel_is_locked_after_its_build_and_published_with_the_lock(nightly: Nightly) -> None:
+    sha256 = pin_torch(nightly.tiny.root)
+    newest = commit(nightly, "one")
+    code, summary, said = nightly.run("--locked", "--build")
+    assert code == 0, said
+    assert [each["state"] for each in summary["outcomes"]] == ["built"]
+    ready = nightly.tiny.dist / "nightly" / "ready" / f"x86-{newest}"
+    record = json.loads((ready / "record.json").read_text())
+    assert record["parameters"]["locked"] is True
+    assert [note for note in record["notes"] if "pylock" in note] == []
+    assert (ready / "pylock.toml").is_file(), said
+    code, summary, said = nightly.run("--locked", "--publish", "--address", "https://wheels.example.org")
+    assert code == 0, said
+    latest = json.loads((nightly.index / "latest" / "x86.json").read_text())
+    assert latest["locked"] is True
+    (published,) = nightly.index.glob("files/*/pylock.toml")
+    assert latest["lock"]["sha256"] == file_digest(published)
+    found = {package["name"]: package for package in tomllib.loads(published.read_text())["packages"]}
+    (torch,) = found["torch"]["wheels"]
+    assert torch["hashes"]["sha256"] == sha256
+    assert torch["url"].startswith("https://download.pytorch.org/whl/cpu/torch-2.13.0%2Bcpu-cp311-")
+    (own,) = found["vllm"]["wheels"]
+    assert own["url"].startswith("https://wheels.example.org/files/")
+    assert own["hashes"]["sha256"] == latest["sha256"]
+    assert {"numpy", "sympy"} <= found.keys(), "what torch requires, too"
+    assert "pylock.toml" in (nightly.index / newest / "index.html").read_text()
+    done = nightly.tiny.run("check-index", "--index", nightly.index)
+    assert done.returncode == 0, done.stderr
 
 
 def test_the_newest_release_in_place_of_the_newest_commit(nightly: Nightly) -> None:

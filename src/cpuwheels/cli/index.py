@@ -41,6 +41,24 @@ _ADDRESS = click.option("--address", help="URL at which users reach the index; l
 
 
 @click.command()
+@click.argument("target")
+@click.argument("wheel", type=_PATH)
+@pass_paths
+def pylock(paths: Paths, target: str, wheel: Path) -> None:
+    """Resolve what WHEEL of TARGET requires, and write its pylock.toml next to it, as a locked build does not."""
+    from cpuwheels.config.matrix import load_matrix
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import BuildEnvironmentError
+    from cpuwheels.pipeline.lock_wheel import lock_wheel
+
+    reporter = Reporter(target)
+    written = lock_wheel(paths, load_matrix(paths.matrix), target, wheel, reporter)
+    if written is None:
+        raise BuildEnvironmentError(reporter.announcements[-1], where=wheel, next_step="make the indexes reachable")
+    print(written)
+
+
+@click.command()
 @click.argument("wheel", type=_PATH)
 @INDEX
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")

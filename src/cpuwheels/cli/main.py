@@ -17,7 +17,7 @@ from cpuwheels.cli.check_index import check_index, collect_rebuilds
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
-from cpuwheels.cli.index import nightly, publish, serve_index
+from cpuwheels.cli.index import nightly, publish, pylock, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
@@ -68,6 +68,7 @@ for _command in (
     image,
     bisect,
     nightly,
+    pylock,
     publish,
     collect_rebuilds,
     check_index,

@@ -89,12 +89,7 @@ def settle(
     """
     known = pinned or (source.tag if FULL_HASH.fullmatch(source.tag) else None)
     if locked and known is None:
-        raise LockedError(
-            f"{source.name} {source.tag} is pinned by its tag alone and --locked refuses that",
-            where=where,
-            next_step=f"run `git rev-parse '{source.tag}^{{commit}}'` in a clone and write the result there, or build "
-            "without --locked",
-        )
+        raise refuse_tag(source.name, source.tag, where)
     commit = known or learn_commit(source, store=store, reporter=reporter, logs=logs)
     folder = get_commit(source, commit, store=store, reporter=reporter, logs=logs)
     if known is None:
@@ -103,6 +98,23 @@ def settle(
             "matrix.yaml"
         )
     return Settled(folder, commit, "pinned" if known else "tag")
+
+
+def refuse_tag(name: str, tag: str, where: str, instead: str = "") -> LockedError:
+    """Return the error for a project of which only a tag is known, which ``--locked`` refuses.
+
+    Args:
+        name: Of the project.
+        tag: What upstream asks for.
+        where: Where the commit should be listed.
+        instead: What can be done as well, with a comma at its end.
+    """
+    return LockedError(
+        f"{name} {tag} is pinned by its tag alone and --locked refuses that",
+        where=where,
+        next_step=f"run `git rev-parse '{tag}^{{commit}}'` in a clone and write the result there, {instead}or build "
+        "without --locked",
+    )
 
 
 def commit_key(commit: str) -> str:

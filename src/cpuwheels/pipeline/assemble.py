@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.provenance import Provenance
     from cpuwheels.pipeline.test_environment import InstallEnvironment
     from cpuwheels.wheel.components import Components
-    from cpuwheels.wheel.core_metadata import Project
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,11 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
             staging(context.paths, name, version) as staged,
             _installation(context, assembly, work) if check else nullcontext() as installation,
         ):
-            built, project = _packed(context, assembly, work, staged)
+            built = _packed(context, assembly, work, staged)
             tried = _checked(context, assembly, built, installation) if check else []
             assembly.write_beside(staged)
             if check:
-                write_pylock(context, project, assembly.inputs.environment, built, staged)
+                write_pylock(context, built.path)
             write_record(
                 staged / RECORD,
                 provenance=assembly.provenance,
@@ -164,7 +163,7 @@ def _byproducts(staged: Path, wheel: Path, logs: Path) -> dict[str, str]:
     return {name: file_digest(each) for name, each in sorted(found.items()) if each.is_file() and not each.is_symlink()}
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> tuple[PackagedWheel, Project]:
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
     inputs = assembly.inputs
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
         package = upstream_package(
@@ -200,7 +199,7 @@ def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path)
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"
             )
-    return built, parts.project
+    return built
 
 
 @contextmanager

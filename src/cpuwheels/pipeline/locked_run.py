@@ -19,6 +19,7 @@ from cpuwheels.core.parse import parse_toml
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.environment.torch_index import pip_configs, torch_offers
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
+from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.fetch.locked_wheels import INDEX_VARIABLE
 from cpuwheels.fetch.requests import FILE, Listed, Requests, listed, watched
@@ -102,7 +103,8 @@ def require_listed(context: BuildContext, pins: SourcePins, source: Path) -> Non
         source: Its folder.
 
     Raises:
-        LockedError: It asks for another oneDNN or Arm Compute Library, or for other build tools.
+        LockedError: It asks for another oneDNN or Arm Compute Library, or for other build tools; or the commit of the
+            library is not known, and it takes no fallbacks.
     """
     if not context.options.locked:
         return
@@ -112,6 +114,14 @@ def require_listed(context: BuildContext, pins: SourcePins, source: Path) -> Non
     own = {tag for tag, pin in matrix.acl.items() if machine in pin.machines}
     if own and pins.acl and not set(pins.acl) & own:
         raise _refusal("Arm Compute Library", ", ".join(pins.acl), _CMAKE, "pin the commit in matrix.yaml (acl)")
+    chosen = acl.choose_acl(pins.acl, matrix.acl, machine)
+    if (
+        chosen
+        and chosen[1].commit is None
+        and not FULL_HASH.fullmatch(chosen[0])
+        and not context.options.allow_fallbacks
+    ):
+        raise acl.refuse_unpinned(chosen[0])
     _require_tools(context, source)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.core.errors import AclError, LockedError
-from cpuwheels.fetch.git_archive import GitSource, repositories_of, settle
+from cpuwheels.fetch.git_archive import GitSource, refuse_tag, repositories_of, settle
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +52,11 @@ def choose_acl(tags: Sequence[str], pins: Mapping[str, AclPin], machine: str) ->
         return None
     newest = next(reversed(meant.values())).model_copy(update={"commit": None})
     return next(((tag, meant[tag]) for tag in tags if tag in meant), (tags[0], newest))
+
+
+def refuse_unpinned(tag: str) -> LockedError:
+    """Return the error for a version of which ``--locked`` knows no commit."""
+    return refuse_tag(NAME, tag, "matrix.yaml: acl", "go without it with --allow-fallbacks, ")
 
 
 def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[str, str] = os.environ) -> Acl:

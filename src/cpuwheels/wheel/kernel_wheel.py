@@ -109,7 +109,7 @@ def read_wheel(path: Path, target: Target, markers: Mapping[str, str], option: s
             next_step="give a wheel with CPU kernels; one for another device, or of Python code alone, has none",
         )
     requires = metadata.get_all("Requires-Dist", [])
-    torch = _torch(path, requires, markers)
+    torch = exact_torch(path, requires, markers)
     return KernelWheel(
         path=path,
         sha256=file_digest(path),
@@ -132,7 +132,17 @@ def _libraries(names: Iterable[str], target: Target) -> dict[str, str]:
     return found
 
 
-def _torch(path: Path, requirements: list[str], markers: Mapping[str, str]) -> str:
+def exact_torch(path: Path, requirements: Iterable[str], markers: Mapping[str, str]) -> str:
+    """Return the version of torch that a wheel requires, without local label.
+
+    Args:
+        path: The wheel, for messages.
+        requirements: Its ``Requires-Dist``.
+        markers: Environment markers of the machine that it is for.
+
+    Raises:
+        UnusableWheelError: It does not require exactly one version.
+    """
     for text in requirements:
         requirement = Requirement(text)
         applies = requirement.marker is None or requirement.marker.evaluate(dict(markers) | {"extra": ""})

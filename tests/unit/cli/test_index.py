@@ -11,13 +11,22 @@ import pytest
 from commit_wheels import wheel
 from cpuwheels.attestation.sign import Signing
 from cpuwheels.cli import main
+from cpuwheels.config.context import BuildContext
 from cpuwheels.config.options import NightlyOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import MatrixError, NightlyError, PostponedError, PublishError, UsageError
+from cpuwheels.core.errors import (
+    BuildEnvironmentError,
+    MatrixError,
+    NightlyError,
+    PostponedError,
+    PublishError,
+    UsageError,
+)
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, State, Summary
 from cpuwheels.index.rebuilders.collect import listed_wheels
 from rebuilder_sites import MADE_UP, Rebuilder, rebuilders_file, serving
+from small_wheels import write_wheel
 
 A, B = "a" * 40, "b" * 40
 
@@ -52,6 +61,41 @@ def test_what_a_wheel_does_not_say_is_said_for_it(tmp_path: Path, project_root: 
     assert run(tmp_path, project_root, *words, "--target", "x86", "--commit", f"{1:040x}") == 0
     assert (tmp_path / "other" / "index.json").is_file()
     assert capsys.readouterr().out
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_a_wheel_is_locked_when_it_is_there(
+    tmp_path: Path,
+    project_root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    *,
+    written: bool,
+) -> None:
+    asked: list[tuple[str, Path]] = []
+
+    def write(context: BuildContext, path: Path) -> Path | None:
+        asked.append((context.target.id, path))
+        if written:
+            return path.with_name("pylock.toml")
+        context.reporter.announce("the wheel has no pylock.toml next to it: no index answers")
+        return None
+
+    monkeypatch.setattr("cpuwheels.pipeline.lock_wheel.write_pylock", write)
+    path = write_wheel(
+        tmp_path,
+        "vllm",
+        "0.32.0+cpu",
+        {"vllm/_C.abi3.so": ""},
+        "torch==2.13.0+cpu",
+        tag="cp38-abi3-manylinux_2_28_x86_64",
+    )
+    words = ["--cache", str(tmp_path / "cache"), "pylock", "x86", str(path)]
+    assert run(tmp_path, project_root, *words) == (0 if written else BuildEnvironmentError.exit_code)
+    assert asked == [("x86", path)]
+    told = capsys.readouterr()
+    assert told.out == (f"{path.with_name('pylock.toml')}\n" if written else "")
+    assert ("no index answers" in told.err) != written
 
 
 class Nights:

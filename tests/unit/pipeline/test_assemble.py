@@ -108,11 +108,8 @@ class Steps:
             (MovedRequirement("a @ https://a", "a==1", "x"),),
         )
 
-    def _lock(
-        self, _context: object, project: object, _environment: object, wheel: PackagedWheel, folder: Path
-    ) -> None:
-        assert (project, wheel.path.parent) == ("vllm", folder)
-        (folder / "pylock.toml").write_text(wheel.sha256)
+    def _lock(self, _context: object, wheel: Path) -> None:
+        wheel.with_name("pylock.toml").write_text(sha256(wheel))
 
     def _check(self, wheel: Path, **given: Any) -> Any:
         assert self.loader.open

@@ -23,6 +23,8 @@ from cpuwheels.source.upstream_pins import SourcePins
 def context(tmp_path: Path, project_root: Path) -> BuildContext:
     matrix = load_matrix(project_root)
     found = build_context(tmp_path, root=project_root, logs=tmp_path)
+    pin = matrix.acl["v52.6.0"].model_copy(update={"commit": "a" * 40})
+    matrix = matrix.model_copy(update={"acl": matrix.acl | {"v52.6.0": pin}})
     return replace(found, matrix=matrix, target=matrix.target("arm"), options=BuildOptions(locked=True))
 
 
@@ -93,6 +95,29 @@ def test_a_source_that_asks_for_something_else_is_refused_with_the_file_that_doe
         assert caught.value.where == where
         assert "build without --locked" in caught.value.next_step
     require_listed(replace(context, options=BuildOptions()), pins, source)
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "refused"),
+    [
+        ("arm", BuildOptions(locked=True), True),
+        ("arm", BuildOptions(locked=True, allow_fallbacks=True), False),
+        ("arm", BuildOptions(), False),
+        ("x86", BuildOptions(locked=True), False),
+    ],
+)
+def test_a_library_whose_commit_is_not_known_is_refused_with_the_source(
+    context: BuildContext, tmp_path: Path, target: str, options: BuildOptions, *, refused: bool
+) -> None:
+    pin = context.matrix.acl["v52.6.0"].model_copy(update={"commit": None})
+    context.matrix.acl["v52.6.0"] = pin
+    context = replace(context, target=context.matrix.target(target), options=options)
+    words = r"Arm Compute Library v52\.6\.0 is pinned by its tag alone"
+    with pytest.raises(LockedError, match=words) if refused else nullcontext() as caught:
+        require_listed(context, KNOWN, tmp_path)
+    if caught is not None:
+        assert caught.value.where == "matrix.yaml: acl"
+        assert "--allow-fallbacks" in caught.value.next_step
 
 
 def test_a_source_without_requirements_is_not_refused(context: BuildContext, tmp_path: Path) -> None:

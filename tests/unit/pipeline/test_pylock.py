@@ -2,48 +2,46 @@
 
 from __future__ import annotations
 
+import io
 import os
 import platform
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from packaging.markers import Marker
 from packaging.pylock import Pylock
+from rich.console import Console
 from uv import find_uv_bin
 
 from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.host import markers
 from cpuwheels.config.options import BuildOptions
-from cpuwheels.config.pins import TorchWheel
+from cpuwheels.config.pins import TorchPin, TorchWheel
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BuildEnvironmentError
-from cpuwheels.environment.torch_index import TorchOffer
+from cpuwheels.core.store import Store
+from cpuwheels.environment.torch_index import INDEX_VARIABLES
 from cpuwheels.fetch.uv import found_interpreters, uv_environment
 from cpuwheels.pipeline.pylock import covered_pythons, write_lock, write_pylock
-from cpuwheels.wheel.core_metadata import Project, read_project
 from loopback import Answer, Server
 from sample_source import sha256
 from small_wheels import write_wheel
 
 PYTHONS = ("3.11", "3.12", "3.13")
 TORCH = "2.13.0+cpu"
-METADATA = b"""\
-Metadata-Version: 2.4
-Name: demo
-Version: 1.0+cpu
-Requires-Python: <3.15,>=3.11
-Requires-Dist: torch==2.13.0+cpu; platform_machine == "x86_64"
-Requires-Dist: helper>=1
-Requires-Dist: older; python_version < "3.12"
-Requires-Dist: elsewhere; platform_machine == "s390x"
-"""
+NEEDS = (
+    'torch==2.13.0+cpu; platform_machine == "x86_64"',
+    "helper>=1",
+    'older; python_version < "3.12"',
+    'elsewhere; platform_machine == "s390x"',
+)
 
 pytestmark = pytest.mark.skipif(platform.machine() != "x86_64", reason="installs wheels for x86-64")
 
@@ -56,13 +54,15 @@ class Place:
     server: Server
     wheel: Path
 
-    @property
-    def project(self) -> Project:
-        return read_project(METADATA)
-
     def context(self, **options: Any) -> BuildContext:
+        """A run for which PyTorch's index is that of this machine."""
         (self.folder / "logs").mkdir(exist_ok=True)
-        return build_context(self.folder, "x86", options=BuildOptions(**options))
+        context = build_context(self.folder, "x86", options=BuildOptions(**options))
+        context.matrix.torch["2.13.0"] = self.pinned(context)
+        return context
+
+    def pinned(self, context: BuildContext, *wheels: TorchWheel) -> TorchPin:
+        return context.matrix.torch["2.13.0"].model_copy(update={"index": self.server.url("/torch"), "wheels": wheels})
 
     def torch(self, *pythons: str) -> None:
         tags = [f"cp{python.replace('.', '')}" for python in pythons]
@@ -82,22 +82,21 @@ class Place:
     def write(self, name: str, version: str, tag: str = "py3-none-any", *needs: str) -> Path:
         return write_wheel(self.folder / "wheels", name, version, {f"{name}.py": ""}, *needs, tag=tag)
 
-    def lock(self, context: BuildContext, offer: TorchOffer | None = None, digest: str = "t") -> Path | None:
-        found = offer or TorchOffer("index", self.server.url("/torch"), "a test")
-        environment: Any = SimpleNamespace(torch_version=TORCH, torch_digest=digest, offer=lambda: found)
-        wheel: Any = SimpleNamespace(path=self.wheel, size=self.wheel.stat().st_size, sha256=sha256(self.wheel))
-        return write_pylock(context, self.project, environment, wheel, self.wheel.parent)
+    def lock(self, context: BuildContext) -> Path | None:
+        return write_pylock(context, self.wheel)
 
 
 @pytest.fixture
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Place]:
     with Server() as server:
+        for name in ("PIP_FIND_LINKS", "UV_FIND_LINKS", *INDEX_VARIABLES):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
         monkeypatch.setenv("UV_DEFAULT_INDEX", server.url("/pypi"))
         monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "uv-cache"))
         # A server that has no torch would be asked again and again.
         monkeypatch.setenv("UV_HTTP_RETRIES", "0")
-        needs = ('torch==2.13.0+cpu; platform_machine == "x86_64"', "helper>=1", 'older; python_version < "3.12"')
-        wheel = write_wheel(tmp_path / "dist", "demo", "1.0+cpu", {"demo.py": ""}, *needs)
+        wheel = write_wheel(tmp_path / "dist", "demo", "1.0+cpu", {"demo.py": ""}, *NEEDS, python="<3.15,>=3.11")
         made = Place(tmp_path, server, wheel)
         for name in ("helper", "older", "torchaudio", "torchcodec", "torchvision"):
             made.serve("pypi", name, made.write(name, "1.5"))
@@ -210,22 +209,50 @@ def test_a_second_wheel_needs_no_network(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    ("offered", "options", "words"),
+    ("needs", "words"),
     [
-        ((), {}, "lists no torch 2.13.0+cpu for x86_64"),
-        (PYTHONS, {"locked": True}, "with --locked nothing is resolved"),
+        ([], "no place lists a torch 2.13.0+cpu for x86_64"),
+        (["torch>=2.13.0"], "does not require one version of torch"),
+        (["torch==2.13.0", "a b"], "requirement"),
     ],
 )
-def test_that_there_is_none_is_announced(
-    place: Place, offered: tuple[str, ...], options: dict[str, Any], words: str
-) -> None:
-    place.torch(*offered)
-    context = place.context(**options)
+def test_that_there_is_none_is_announced(place: Place, needs: list[str], words: str) -> None:
+    place.torch()
+    if needs:
+        place.wheel = write_wheel(place.folder / "dist", "demo", "1.0+cpu", {}, *needs)
+    context = place.context()
     assert place.lock(context) is None
     (note,) = context.reporter.announcements
     assert note.startswith("the wheel has no pylock.toml next to it: ")
     assert words in note
     assert not place.wheel.with_name("pylock.toml").exists()
+
+
+def test_a_locked_run_asks_for_nothing_and_says_what_does(place: Place) -> None:
+    place.torch(*PYTHONS)
+    context = place.context(locked=True)
+    said = io.StringIO()
+    context = replace(context, reporter=Reporter("x86", Console(file=said, width=1000)))
+    assert place.lock(context) is None
+    assert place.server.asked == []
+    assert context.reporter.announcements == [], "the record of the build would keep it after there is a lock"
+    assert "`nox -s pylock -- x86 WHEEL`" in said.getvalue()
+    assert not place.wheel.with_name("pylock.toml").exists()
+
+
+def test_where_one_place_is_silent_the_next_is_asked(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.torch("3.11")
+    monkeypatch.setenv("UV_INDEX", place.server.url("/broken"))
+    place.server.serve("/broken/torch/", Answer(status=500))
+    lock = place.lock(place.context())
+    assert lock is not None
+    assert "torch" in packages(lock)
+    place.server.serve("/torch/torch/", Answer(status=500))
+    context = replace(place.context(), store=Store(place.folder / "empty"))
+    assert place.lock(context) is None
+    (note,) = context.reporter.announcements
+    assert "/broken" in note
+    assert "500" in note
 
 
 def test_a_package_that_cannot_be_had_is_announced(place: Place) -> None:
@@ -236,16 +263,17 @@ def test_a_package_that_cannot_be_had_is_announced(place: Place) -> None:
     assert "cannot be resolved" in context.reporter.announcements[0]
 
 
-def test_a_torch_of_a_folder_is_that_of_the_index_if_it_is_pinned(place: Place) -> None:
+def test_a_torch_of_a_folder_is_that_of_the_index_if_it_is_pinned(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
     wheel = place.write("torch", TORCH, "cp311-cp311-manylinux_2_28_x86_64")
-    offer = TorchOffer("find-links", str(wheel.parent), "a test")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(wheel.parent))
     context = place.context()
-    assert place.lock(context, offer) is None
+    assert place.lock(context) is None
     assert "not one that matrix.yaml pins" in context.reporter.announcements[0]
-    pin = context.matrix.torch["2.13.0"]
-    known = pin.model_copy(update={"wheels": (TorchWheel(python="cp311", machine="x86_64", sha256=sha256(wheel)),)})
-    context.matrix.torch["2.13.0"] = known
-    lock = place.lock(context, offer)
+    pin = place.pinned(context, TorchWheel(python="cp311", machine="x86_64", sha256=sha256(wheel)))
+    context.matrix.torch["2.13.0"] = pin
+    lock = place.lock(context)
     assert lock is not None
     (torch,) = packages(lock)["torch"]["wheels"]
     assert torch["url"] == f"{pin.index}/torch-2.13.0%2Bcpu-cp311-cp311-manylinux_2_28_x86_64.whl"

@@ -56,11 +56,13 @@ class DebianOutcome:
         held: Lock that stays as it is → why.
         dates: When the list of each suite was made.
         renewed: Names of the locks that changed.
+        names: Of all packages that were resolved, those of locks that stay, too.
     """
 
     held: dict[str, str] = field(default_factory=dict)
     dates: dict[str, datetime] = field(default_factory=dict)
     renewed: list[str] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
 
 
 def snapshot_of(moment: datetime) -> str:
@@ -96,6 +98,7 @@ def resolve_all(root: Path, rules: DebianRules) -> DebianOutcome:
     for path in sorted((root / "locks").glob("*.yaml")):
         old = load_yaml(path, DebianLock)
         new = indexes.resolve(old)
+        outcome.names |= {package.name for package in new.packages}
         if new == old:
             continue
         if why := _too_young(lock_changes(old, new), rules, indexes.dates):

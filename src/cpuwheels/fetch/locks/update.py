@@ -16,6 +16,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.filesystem import make_folders, storage_errors, write_atomic
 from cpuwheels.fetch.debian.mirrors import VARIABLE, mirrors
 from cpuwheels.fetch.debian.release import KEYRING
+from cpuwheels.fetch.locks.allowed import OPTION, locked_names, require_matched, unmatched
 from cpuwheels.fetch.locks.changes import debian_changes, python_changes
 from cpuwheels.fetch.locks.debian_facts import same_copyright
 from cpuwheels.fetch.locks.debian_locks import (
@@ -97,13 +98,18 @@ def update_locks(
         keyring: Debian's archive keys.
 
     Raises:
-        CpuwheelsError: A lock cannot be resolved; nothing was changed then.
+        UsageError: A name is allowed that no package has; nothing was changed then.
+        CpuwheelsError: A lock cannot be resolved; likewise.
     """
     now = datetime.now(UTC)
     outcome = Outcome()
     with store.scratch("locks") as work:
         copy = work / "project"
         before = _copy(root, copy)
+        names = _names(copy, options)
+        for name, near in unmatched(options.allowed, names).items():
+            hint = f"; the nearest names are {', '.join(near)}" if near else ""
+            reporter.announce(f"{OPTION} {name}: no lock has that package by now{hint}")
         if options.python:
             _python(copy, options, now, outcome, reporter, logs)
         rules = _rules(root, options, now, keyring, outcome)
@@ -113,6 +119,7 @@ def update_locks(
             debian = resolve_all(copy, rules)
             outcome.held = debian.held
             _move_snapshot(copy, rules, debian, outcome)
+        require_matched(options.allowed, names | _names(copy, options) | debian.names)
         for path, text in download_files(copy, load_matrix(copy / MATRIX)).items():
             make_folders(path.parent)
             write_atomic(path, text)
@@ -152,6 +159,10 @@ def put_in_place(copy: Path, root: Path, before: Mapping[str, bytes]) -> list[st
                 write_atomic(root / name, old)
         raise
     return list(changed)
+
+
+def _names(root: Path, options: UpdateOptions) -> set[str]:
+    return locked_names(root, python=options.python, debian=options.debian)
 
 
 def _copy(root: Path, copy: Path) -> dict[str, bytes]:

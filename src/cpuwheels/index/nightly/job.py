@@ -32,6 +32,7 @@ from cpuwheels.index.nightly.worker import WheelMaker
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.retention import remove_old
 from cpuwheels.pipeline.variation.axes import DEFAULT, axes_of
+from cpuwheels.source import acl
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
 from cpuwheels.source.version import describe, newest_release
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.attestation.sign import Signing
-    from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.options import NightlyOptions
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
@@ -78,7 +79,7 @@ def run_nightly(
     with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
         make_folders(own.dist)
     targets = _targets(paths, matrix, options, reporter)
-    _require_torch(matrix, options, targets)
+    _require_pins(matrix, options, targets)
     sources = _sources(paths, matrix, options, reporter, now)
     plan = plan_jobs(sources.moments, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
     reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
@@ -196,28 +197,41 @@ def _sources(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Re
     return _Sources(young, repository)
 
 
-def _require_torch(matrix: Matrix, options: NightlyOptions, targets: Sequence[str]) -> None:
-    """Refuse a locked job that could build no commit of a branch: no torch is pinned that they may ask for.
-
-    They ask for that of the release that is built by default, or for a newer one.
+def _require_pins(matrix: Matrix, options: NightlyOptions, targets: Sequence[str]) -> None:
+    """Refuse a locked job that could build no commit of a branch: what they may ask for is not pinned.
 
     Raises:
-        LockedError: None is pinned for any target.
+        LockedError: It is pinned for no target.
     """
     named = options.commit or options.release or options.latest_release
     if named or options.part == "publish" or options.allow_fallbacks or not options.locked:
         return
     refused: list[LockedError] = []
     for target in map(matrix.target, targets):
-        release = matrix.release(matrix.source_of(target))
-        least = (release and release.torch) or max(matrix.torch, key=Version)
-        coming = [pin for torch, pin in matrix.torch.items() if Version(torch) >= Version(least)]
-        if any(pin.wheels_for(target.machine) for pin in coming):
+        fault = _unpinned(matrix, target)
+        if fault is None:
             return
-        refused.append(refuse_unpinned(least, torch_pin(matrix, least), target, matrix.python[0]))
+        refused.append(fault)
     if refused:
         refused[0].next_step += ", which is --no-locked here"
         raise refused[0]
+
+
+def _unpinned(matrix: Matrix, target: Target) -> LockedError | None:
+    """Return what commits of a branch ask for that is not pinned for a target.
+
+    They ask for the torch of the release that is built by default, or for a newer one, and some for one version of Arm
+    Compute Library.
+    """
+    release = matrix.release(matrix.source_of(target))
+    least = (release and release.torch) or max(matrix.torch, key=Version)
+    coming = [pin for torch, pin in matrix.torch.items() if Version(torch) >= Version(least)]
+    if not any(pin.wheels_for(target.machine) for pin in coming):
+        return refuse_unpinned(least, torch_pin(matrix, least), target, matrix.python[0])
+    libraries = {tag: pin for tag, pin in matrix.acl.items() if target.machine in pin.machines}
+    if libraries and not any(pin.commit for pin in libraries.values()):
+        return acl.refuse_unpinned(next(reversed(libraries)))
+    return None
 
 
 def _targets(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:

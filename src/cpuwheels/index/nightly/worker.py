@@ -22,7 +22,8 @@ from cpuwheels.index.nightly.queue import WRONG, Made
 from cpuwheels.index.nightly.second_build import build_again
 from cpuwheels.index.publish import note_missing, wheel_before
 from cpuwheels.index.publish_wheel import publish_wheel
-from cpuwheels.pipeline import build, serve_wheel, test_wheel
+from cpuwheels.pipeline import build, lock_wheel, serve_wheel, test_wheel
+from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.pipeline.report.write import refresh_if_built
 from cpuwheels.verification.benchmark.result import SPEED
 from cpuwheels.verification.parity.reports import write_files, write_reports
@@ -122,7 +123,7 @@ class WheelMaker:
         self._publish(job, wheel)
 
     def _tested(self, job: Job) -> Path:
-        """Build and test a wheel, and return it.
+        """Build, test and lock a wheel, and return it; one whose requirements cannot be resolved has no lock.
 
         Raises:
             ParityError: A result is wrong; the reports are next to the wheel.
@@ -140,6 +141,9 @@ class WheelMaker:
             require_parity(parity, reports)
         self._serve(finished.path, paths, target, reporter)
         self._time(finished.path, paths, target, reporter)
+        if not finished.path.with_name(LOCK).exists():
+            # A locked build fetches only what is listed. The lock is no part of the wheel, but for its users.
+            lock_wheel.lock_wheel(paths, self._matrix, target.id, finished.path, reporter)
         return finished.path
 
     def _publish(self, job: Job, wheel: Path) -> Made:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import BuildEnvironmentError, DownloadError
+from cpuwheels.core.errors import BuildEnvironmentError, DownloadError, UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.locks import update
 from cpuwheels.fetch.locks.debian_locks import DebianOutcome, DebianRules
@@ -151,6 +151,39 @@ def test_the_cooldown_is_a_snapshot_where_there_is_one(project: Path, monkeypatc
     assert "snapshot.debian.org" not in asked[-1].mirrors[0]
     renew(project, python=False)
     assert asked[-1].cooldown is None
+
+
+@pytest.mark.parametrize("kind", ["python", "debian"])
+def test_a_name_that_no_lock_has_changes_nothing(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    monkeypatch.setattr(update, "resolve", bump_python)
+    monkeypatch.setattr(update, "resolve_all", bump_debian)
+    before = content(project)
+    name, near = ("packagin", "packaging") if kind == "python" else ("binutil", "binutils")
+    options = {"update": True, "python": kind == "python", "debian": kind == "debian"}
+    with pytest.raises(UsageError, match=rf"no lock has a package {name}, before or now") as raised:
+        renew(project, allowed=(name,), **options)
+    assert near in raised.value.next_step
+    assert f"--allow {name}: no lock has that package by now" in capsys.readouterr().err, "before it is resolved"
+    assert content(project) == before
+    other = "binutils" if kind == "python" else "packaging"
+    with pytest.raises(UsageError, match=f"no lock has a package {other}"):
+        renew(project, allowed=(other,), **options)
+
+
+def test_a_name_may_be_new(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def grown(root: Path, name: str, _rules: Rules, _log: Path) -> None:
+        lock = root / "locks" / f"{name}.txt"
+        lock.write_text(f"{lock.read_text()}brand-new==1.0\n")
+
+    def held(_root: Path, _rules: DebianRules) -> DebianOutcome:
+        return DebianOutcome(held={"gcc-15-amd64.yaml": "g++-15 is 2 days old"}, names={"libnew1"})
+
+    monkeypatch.setattr(update, "resolve", grown)
+    monkeypatch.setattr(update, "resolve_all", held)
+    found = renew(project, update=True, allowed=("Brand_New", "libnew1"))
+    assert {one.name for one in found.changes} == {"brand-new"}
 
 
 def test_a_fix_is_taken_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

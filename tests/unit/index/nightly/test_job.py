@@ -216,6 +216,20 @@ def test_a_locked_job_for_which_no_torch_is_pinned_is_refused_before_it_begins(n
     assert {job.target for job in night.jobs} == {"x86", "macos"}
 
 
+def test_a_locked_job_for_which_no_commit_of_a_library_is_pinned_is_refused_likewise(night: Night) -> None:
+    torch = night.matrix.torch["2.14.0"]
+    wheel = TorchWheel(python="cp311", machine="aarch64", sha256="0" * 64)
+    night.matrix.torch["2.14.0"] = torch.model_copy(update={"wheels": (wheel,)})
+    with pytest.raises(LockedError, match=r"Arm Compute Library v52\.6\.0 is pinned by its tag alone") as caught:
+        night.run(locked=True, targets=("arm",))
+    assert night.jobs == []
+    assert caught.value.next_step.endswith("or build without --locked, which is --no-locked here")
+    night.run(locked=True, targets=("arm",), allow_fallbacks=True)
+    night.matrix.acl["v52.6.0"] = night.matrix.acl["v52.6.0"].model_copy(update={"commit": "a" * 40})
+    night.run(locked=True, targets=("arm",))
+    assert {job.target for job in night.jobs} == {"arm"}
+
+
 def test_without_a_choice_all_targets_that_are_ready_and_can_be_built_here(
     night: Night, monkeypatch: pytest.MonkeyPatch, story: io.StringIO
 ) -> None:

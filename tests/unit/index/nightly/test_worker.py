@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import tomli_w
 
 from attested_wheels import attested_wheel
 from commit_wheels import wheel
@@ -33,6 +34,7 @@ from cpuwheels.core.errors import (
     ServeError,
     UsageError,
 )
+from cpuwheels.fetch.requests import current
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.check import check_index
 from cpuwheels.index.nightly import worker as module
@@ -79,6 +81,9 @@ class Night:
         monkeypatch.setattr("cpuwheels.pipeline.test_wheel.compare_speed", self._time)
         monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", self._serve)
         monkeypatch.setattr("cpuwheels.pipeline.verify.verify_wheel", self._verify)
+        monkeypatch.setattr("cpuwheels.pipeline.lock_wheel.lock_wheel", self._lock)
+        self.locks: list[tuple[str, bool]] = []
+        self.resolvable = True
         self.verified: list[tuple[Any, ...]] = []
         self.verify_error: Exception | None = None
         self.differing: tuple[str, ...] = ()
@@ -115,6 +120,16 @@ class Night:
         self.served.append(options)
         return serving(answered(right=self.answer_right), wheel=path.name, sha256=file_digest(path)), path.parent
 
+    def _lock(self, _paths: object, _matrix: object, name: str, path: Path, _: object) -> Path | None:
+        self.locks.append((name, current() is not None))
+        if not self.resolvable:
+            return None
+        lock = path.with_name("pylock.toml")
+        own = {"name": path.name, "path": path.name, "hashes": {"sha256": file_digest(path)}}
+        package = {"name": "vllm", "version": path.name.split("-")[1], "wheels": [own]}
+        lock.write_text(tomli_w.dumps({"lock-version": "1.0", "created-by": "a test", "packages": [package]}))
+        return lock
+
     def _time(self, paths: Paths, _matrix: object, _name: str, path: Path, options: Any, *_: object) -> SpeedResult:
         assert options.against.is_relative_to(paths.dist)
         self.timed.append((options.against.read_bytes(), options.rounds))
@@ -148,6 +163,30 @@ def test_a_wheel_is_built_tested_and_published_and_nothing_else_stays(night: Nig
     assert (latest["parity"], latest["served"]) == ("passed in part", "passed")
     assert {"parity.json", "serve.json"} < set(latest["beside"])
     assert list(night.paths.dist.iterdir()) == []
+
+
+@pytest.mark.parametrize("resolvable", [True, False])
+def test_a_wheel_is_locked_after_its_build(night: Night, *, resolvable: bool) -> None:
+    night.resolvable = resolvable
+    night.maker.make(job())
+    assert night.locks == [("x86", False)], "outside of what the build may ask for"
+    assert (night.latest()["lock"] is not None) == resolvable
+    assert len(list(night.index.glob("files/*/pylock.toml"))) == resolvable
+    assert check_index(Folder(night.index)) == []
+
+
+def test_a_lock_that_the_build_wrote_stays(night: Night) -> None:
+    built = night.builds.wheel
+
+    def with_lock(paths: Paths, options: BuildOptions) -> Path:
+        path = built(paths, options)
+        night._lock(None, None, "build", path, None)
+        return path
+
+    night.builds.wheel = with_lock
+    night.maker.make(job())
+    assert [name for name, _ in night.locks] == ["build"]
+    assert night.latest()["lock"] is not None
 
 
 def test_a_wheel_with_wrong_results_is_not_published(night: Night) -> None:
@@ -420,15 +459,17 @@ class TestInTwoProcesses:
         made = self.builder(night).make(job())
         assert (made.state, list(night.index.iterdir())) == ("built", [])
         assert [path.name for path in night.paths.dist.iterdir()] == ["ready"]
-        assert {path.name for path in ready.iterdir()} >= {made.wheel, "parity.json", "serve.json", "record.json"}
+        left = {path.name for path in ready.iterdir()}
+        assert left >= {made.wheel, "parity.json", "serve.json", "record.json", "pylock.toml"}
 
         def fail(*_: object) -> None:
             raise AssertionError("a publisher builds and tests nothing")
 
-        for name in ("build.build", "test_wheel.check_wheel", "serve_wheel.serve_wheel"):
+        for name in ("build.build", "test_wheel.check_wheel", "serve_wheel.serve_wheel", "lock_wheel.lock_wheel"):
             monkeypatch.setattr(f"cpuwheels.pipeline.{name}", fail)
         assert self.publisher(night).make(job()).wheel == made.wheel
         assert (night.latest()["parity"], night.latest()["commit"]) == ("passed in part", f"{1:040x}")
+        assert night.latest()["lock"] is not None
         assert not ready.exists()
 
     def test_what_came_of_a_second_build_is_left_with_the_wheel(self, night: Night, ready: Path) -> None:
