@@ -62,12 +62,37 @@ function(cpuwheels_tune_onednn directory)
       set_target_properties(${_target} PROPERTIES SOURCES "${_sources}" LINKER_LANGUAGE CXX)
       target_compile_definitions(${_target} PRIVATE ${CPUWHEELS_SHARED_DEFINES})
       cpuwheels_precompile_headers(${_target})
+      cpuwheels_set_onednn_apart(${_target})
     endif()
   endforeach()
   get_property(_directories DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
   foreach(_directory IN LISTS _directories)
     cpuwheels_tune_onednn("${_directory}")
   endforeach()
+endfunction()
+
+# Makes the object files of a target independent of upstream's sources, so that a compiler cache has them for another
+# vLLM, too: oneDNN includes nothing of upstream's, whose headers come first where upstream has its folders for all.
+# CPUWHEELS_ONEDNN_LAUNCHER is the compilers' launcher for them, if there is such a cache.
+function(cpuwheels_set_onednn_apart target)
+  get_target_property(_folders ${target} INCLUDE_DIRECTORIES)
+  if(_folders)
+    set(_own "")
+    foreach(_folder IN LISTS _folders)
+      cmake_path(IS_PREFIX CMAKE_SOURCE_DIR "${_folder}" NORMALIZE _of_upstream)
+      if(NOT _of_upstream)
+        list(APPEND _own "${_folder}")
+      endif()
+    endforeach()
+    set_target_properties(${target} PROPERTIES INCLUDE_DIRECTORIES "${_own}")
+  endif()
+  if(NOT "${CPUWHEELS_ONEDNN_LAUNCHER}" STREQUAL "")
+    set_target_properties(
+      ${target}
+      PROPERTIES C_COMPILER_LAUNCHER "${CPUWHEELS_ONEDNN_LAUNCHER}"
+                 CXX_COMPILER_LAUNCHER "${CPUWHEELS_ONEDNN_LAUNCHER}"
+    )
+  endif()
 endfunction()
 
 # Compiles for size what oneDNN runs only to write machine code, once for each new shape: calls of an assembler, by the

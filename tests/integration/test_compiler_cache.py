@@ -132,13 +132,15 @@ def test_another_commit(cached: Tiny, first: Built, tmp_path: Path) -> None:
     assert second.hits == first.compiled - second.compiled
 
 
-def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tmp_path: Path) -> None:
-    """ccache itself looks only at the files that were read; this one was not there."""
+@pytest.mark.parametrize("place", ["csrc/cpu", "csrc"])
+def test_a_header_that_is_found_first_from_now_on(cached: Tiny, first: Built, tmp_path: Path, place: str) -> None:
+    """ccache itself looks only at the files that were read; this one was not there. oneDNN does not look there."""
     tree = with_header(cached, tmp_path / "hiding", 1)
     hiding = "float tiny_multiply(float a, float b);\n#define tiny_multiply(a, b) (1 + tiny_multiply(a, b))\n"
-    (tree / "csrc" / "cpu" / "tiny_dnnl.h").write_text(hiding)
+    (tree / place / "tiny_dnnl.h").write_text(hiding)
     second = build(cached, tree)
     assert {name for name in first.compiled if "helper.cpp" in name} <= second.compiled
+    assert second.hits == {name for name in first.compiled if "onednn-build" in name} != set()
     assert second.digest != first.digest
     assert second.digest == build(cached, tree, "--compiler-cache", "off").digest
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.kernels.ccache.header_shadowing import shadows_digest
-from cpuwheels.kernels.ccache.settings import NOTE
+from cpuwheels.kernels.ccache.settings import NOTE, checked
 from cpuwheels.sandbox.confine import Confined
 
 if TYPE_CHECKING:
@@ -27,19 +27,25 @@ class Launchers:
     Attributes:
         compiler: Before compilers.
         linker: Before linkers.
+        onednn: Before compilers of oneDNN's files, if that is another command.
         environment: Variables for both.
         confinement: Confines CMake and ninja, which start both; they run as they are if there is none.
     """
 
     compiler: Sequence[str] = ()
     linker: Sequence[str] = ()
+    onednn: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     confinement: Confinement | None = None
 
     @classmethod
     def of(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, request: KernelRequest) -> Self:
         """Return the launchers of one kernel build."""
-        return cls.behind(gate, ledger, cache, object_identity(request) if cache else "")
+        found = cls.behind(gate, ledger, cache, object_identity(request) if cache else "")
+        if cache is None or request.onednn is None:
+            return found
+        # ccache takes settings of one call before the compiler (its manual, "Usage").
+        return replace(found, onednn=[*found.compiler, f"compiler_check={checked(onednn_identity(request))}"])
 
     @classmethod
     def behind(cls, gate: GateFolder, ledger: Path, cache: CompilerCache | None, identity: str) -> Self:
@@ -85,6 +91,8 @@ class Launchers:
         for language in ("C", "CXX"):
             found[f"CMAKE_{language}_COMPILER_LAUNCHER"] = ";".join(["exec", *self.compiler])
             found[f"CMAKE_{language}_LINKER_LAUNCHER"] = ";".join(self.linker)
+        if self.onednn:
+            found["CPUWHEELS_ONEDNN_LAUNCHER"] = ";".join(["exec", *self.onednn])
         return found
 
 
@@ -106,4 +114,16 @@ def object_identity(request: KernelRequest) -> str:
         onednn=request.onednn and request.onednn.digest,
         acl=request.acl.commit if request.acl else None,
         shadows=shadows_digest(request.source.folder / "csrc", folders),
+    )
+
+
+def onednn_identity(request: KernelRequest) -> str:
+    """Return the same for object files of oneDNN, which another vLLM or another torch leaves as they are.
+
+    No file of theirs can be read for one of its own: ``cmake/steer/onednn.cmake`` takes their folders out.
+    """
+    return make_key(
+        toolchain=request.toolchain.digest,
+        onednn=request.onednn and request.onednn.digest,
+        acl=request.acl.commit if request.acl else None,
     )

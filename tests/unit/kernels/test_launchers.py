@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.kernels.ccache.settings import CompilerCache
-from cpuwheels.kernels.launchers import Launchers, object_identity
+from cpuwheels.kernels.launchers import Launchers, object_identity, onednn_identity
 from cpuwheels.kernels.memory.memgate import GateFolder
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
@@ -30,6 +31,16 @@ def test_memgate_stands_before_the_cache(tmp_path: Path) -> None:
     for language in ("C", "CXX"):
         assert found.variables()[f"CMAKE_{language}_COMPILER_LAUNCHER"] == ";".join(["exec", *found.compiler])
         assert found.variables()[f"CMAKE_{language}_LINKER_LAUNCHER"] == ";".join(found.linker)
+
+
+def test_objects_of_onednn_are_looked_up_by_another_name(tmp_path: Path) -> None:
+    cache, request = CompilerCache(Path("/bin/ccache"), tmp_path), kernel_request(tmp_path)
+    found = Launchers.of(GATE, Path("/work/jobs"), cache, request)
+    assert found.onednn == [*found.compiler, f"compiler_check=string:{onednn_identity(request)}"]
+    assert found.environment["CCACHE_COMPILERCHECK"] == f"string:{object_identity(request)}"
+    assert found.variables()["CPUWHEELS_ONEDNN_LAUNCHER"] == ";".join(["exec", *found.onednn])
+    without = Launchers.of(GATE, Path("/work/jobs"), cache, replace(request, onednn=None))
+    assert "CPUWHEELS_ONEDNN_LAUNCHER" not in without.variables()
 
 
 def test_without_a_cache(tmp_path: Path) -> None:
@@ -55,6 +66,26 @@ def test_objects_of_other_compilers_and_headers_have_another_identity(tmp_path: 
     known = object_identity(kernel_request(tmp_path / "a"))
     assert object_identity(kernel_request(tmp_path / "b")) == known
     assert object_identity(kernel_request(tmp_path / "c", **changes)) != known
+
+
+@pytest.mark.parametrize(
+    ("changes", "same"),
+    [
+        ({"environment": environment(torch_digest="other")}, True),
+        ({"toolchain": toolchain(digest="other")}, False),
+        ({"onednn": OneDnn(Path("/onednn"), "v3.13", "d" * 40, "d" * 40, "pinned")}, False),
+        ({"acl": Acl(Path("/acl"), "v52.6.0", "e" * 40, "pinned", {})}, False),
+    ],
+)
+def test_objects_of_onednn_have_nothing_to_do_with_vllm_and_torch(
+    tmp_path: Path, changes: dict[str, Any], *, same: bool
+) -> None:
+    request = kernel_request(tmp_path / "a")
+    known = onednn_identity(request)
+    (request.source.folder / "csrc" / "cpu" / "hidden.h").write_text("")
+    (request.onednn.folder / "hidden.h").write_text("")
+    assert onednn_identity(request) == known
+    assert (onednn_identity(kernel_request(tmp_path / "b", **changes)) == known) is same
 
 
 def test_a_header_that_could_hide_another_changes_the_identity(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ class CompilerCache:
             # Nobody's own ccache.conf.
             "CONFIGPATH": os.devnull,
             "MAXSIZE": self.size,
-            "COMPILERCHECK": f"string:{identity}",
+            "COMPILERCHECK": checked(identity),
             # No preprocessing before a miss. Object and dependencies are remembered with the digests of all files
             # that the compiler names as read, its precompiled header among them.
             "DEPEND": "1",
@@ -89,6 +89,11 @@ class CompilerCache:
             # Compressing a precompiled header takes as much memory as making it, and a quarter more time.
             settings["NOCOMPRESS"] = "1"
         return {f"CCACHE_{name}": value for name, value in settings.items()}
+
+
+def checked(identity: str) -> str:
+    """Return ccache's setting ``compiler_check`` for what decides about an object besides the files that are read."""
+    return f"string:{identity}"
 
 
 def compiler_cache(
