@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from harness.case import Call, refusal
+from harness.case import Call, refusal, refused
 from harness.draw import Draw
 from harness.expected import Exact, Near
 from oracles import attention
@@ -77,10 +77,10 @@ def has_kernel(library: Any, isa: str, size: int, dtype: torch.dtype, cache: str
 
 def _plan_one(
     library: Any, isa: str, size: int, dtype: torch.dtype, cache: str, flags: torch.Tensor | None = None
-) -> None:
+) -> torch.Tensor:
     """Plan the work of a request of one token; flags say for each request whether it is causal."""
     one, start = torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
-    library.get_scheduler_metadata(1, 1, 1, size, one, dtype, start, flags is None, -1, isa, False, flags, cache)
+    return library.get_scheduler_metadata(1, 1, 1, size, one, dtype, start, flags is None, -1, isa, False, flags, cache)
 
 
 def kernel(library: Any, batch: Batch) -> str:
@@ -206,6 +206,21 @@ def _flags(library: Any, isa: str, batch: Batch) -> torch.dtype:
     return flags.dtype
 
 
+def _takes_float32_sinks(library: Any) -> bool:
+    """Return whether sinks may be in float32, as since vLLM 0.31."""
+    query, one, start = torch.zeros(1, 1, 64), torch.ones(1, dtype=torch.int32), torch.tensor([0, 1], dtype=torch.int32)
+    keys, values = torch.zeros(1, 1, 64, 64).chunk(2, 2)
+    plan, table = _plan_one(library, "vec", 64, torch.float32, "auto"), torch.zeros(1, 1, dtype=torch.int32)
+    of_one = (query, keys, values, torch.empty_like(query), start, one, 1.0, True, None, -1, table, 0.0, plan)
+    try:
+        library.cpu_attention_with_kv_cache(*of_one, torch.zeros(1), None)
+    except RuntimeError as error:
+        if "expected scalar type BFloat16" not in str(error):
+            raise
+        return False
+    return True
+
+
 def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
     """Write the cache, plan the work, and attend; the library must have the kernel."""
     isa = kernel(library, batch)
@@ -255,6 +270,8 @@ def attention_call(library: Any, draw: Draw, batch: Batch) -> Call:
         )
         return {name: out}
 
+    if batch.sinks == torch.float32 and not _takes_float32_sinks(library):
+        return refused(run)
     return Call(run, lambda: {name: _expected(tensors, batch, scale, roundings)})
 
 
