@@ -6,14 +6,12 @@ import logging
 import re
 import tarfile
 from dataclasses import dataclass, field
-from email import policy
-from email.parser import BytesHeaderParser
 from typing import TYPE_CHECKING, Any
 
 from packaging.licenses import InvalidLicenseExpression, canonicalize_license_expression
 from packaging.utils import canonicalize_name
 
-from cpuwheels.core.text import printable
+from cpuwheels.core.text import parse_headers, printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -61,7 +59,7 @@ def licences_in(layers: Iterable[Path]) -> Licences:
 
 
 def _of_copyright(content: bytes) -> tuple[str, ...]:
-    # Only here: Windows and macOS have it not, and it takes long to import.
+    # Only here: it takes long to import.
     from debian.copyright import Copyright, MachineReadableFormatError, NotMachineReadableError  # noqa: PLC0415
 
     logging.getLogger("debian.copyright").setLevel(logging.CRITICAL)  # it warns of each file's small faults
@@ -74,7 +72,7 @@ def _of_copyright(content: bytes) -> tuple[str, ...]:
 
 
 def _add_metadata(found: Licences, content: bytes) -> None:
-    headers = BytesHeaderParser(policy=policy.compat32).parsebytes(content)
+    headers = parse_headers(content)
     package = (canonicalize_name(str(headers["Name"])), str(headers["Version"]))
     try:
         found.expressions[package] = str(canonicalize_license_expression(str(headers["License-Expression"] or "")))
