@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from cpuwheels.config.package_urls import library, pypi
+from cpuwheels.core.digests import SHA256
 from cpuwheels.core.errors import MalformedDataError
 from cpuwheels.core.models import parse_as
 from cpuwheels.core.text import parse_headers
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 LIBRARY = re.compile(r".*\.(?:so|dylib)(?:\.[0-9]+)*")
 """File names of extension modules and libraries."""
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _TORCH = "torch"
 
 
@@ -168,7 +168,7 @@ def _sha256(component: Mapping[str, Any]) -> str:
 
 def _digest(component: Mapping[str, Any], wanted: str) -> str:
     """Return a component's digest in the form of the wanted one: a hash, a commit, or a property of ours."""
-    if _SHA256.fullmatch(wanted) and component.get("hashes"):
+    if SHA256.fullmatch(wanted) and component.get("hashes"):
         return _sha256(component)
     commits = [str(one.get("uid")) for one in component.get("pedigree", {}).get("commits", [])]
     keys = [str(one.get("value")) for one in component.get("properties", []) if one["name"] == "cpuwheels:digest"]

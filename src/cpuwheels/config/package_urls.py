@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
-
 from packageurl import PackageURL
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
+from cpuwheels.core.digests import COMMIT
+
 _REPOSITORIES = {"oneDNN": "uxlfoundation/oneDNN", "Arm Compute Library": "ARM-software/ComputeLibrary"}
 """Where the commits of a library are."""
 
@@ -84,6 +83,6 @@ def library(
         return debian(package, version)
     if archived:
         return archive(name, version, archived, digest)
-    if _COMMIT.fullmatch(digest) and name in _REPOSITORIES:
+    if COMMIT.fullmatch(digest) and name in _REPOSITORIES:
         return github(_REPOSITORIES[name], digest)
     return generic(name, version)

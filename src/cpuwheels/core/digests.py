@@ -6,6 +6,7 @@ import functools
 import hashlib
 import json
 import os
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePath
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
 
 KEY_LENGTH = 24
 """Hex digits of a key: 96 bits, far from any collision among the entries of one store."""
+
+SHA256 = re.compile(r"[0-9a-f]{64}")
+"""A sha256 as it is written."""
+
+COMMIT = re.compile(r"[0-9a-f]{40}")
+"""The hash of a commit as git writes it with SHA-1."""
 
 _CHUNK = 1 << 20
 _CODE = ("*.py", "*.j2")

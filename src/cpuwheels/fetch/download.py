@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 import time
 import urllib.parse
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.digests import file_digest, text_digest
+from cpuwheels.core.digests import SHA256, file_digest, text_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError
 from cpuwheels.core.filesystem import link_or_copy, make_folders, storage_errors, sync_folder
 from cpuwheels.core.limits import DOWNLOAD, FILE
@@ -30,7 +29,6 @@ ATTEMPTS = 3
 """Attempts per mirror for faults that may pass: time-outs, broken connections, 5xx answers."""
 
 _KIND = "downloads"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHUNK = 1 << 20
 _OK, _SERVER_ERROR = 200, 500
 
@@ -80,7 +78,7 @@ def fetch(
     """
     if pinned.sha256 is None:
         raise ValueError(f"{pinned.name} has no digest to file it under")
-    if not _SHA256.fullmatch(pinned.sha256):
+    if not SHA256.fullmatch(pinned.sha256):
         raise ValueError(f"{pinned.name} has a digest that is no sha256")
     file_name = _file_name(pinned)
 

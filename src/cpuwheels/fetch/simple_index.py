@@ -8,6 +8,7 @@ from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin, urlsplit
 
+from cpuwheels.core.digests import SHA256
 from cpuwheels.core.errors import DownloadError
 from cpuwheels.core.limits import PAGE, PAGE_SIZE
 from cpuwheels.core.parse import parse_json
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 _FORMATS = "application/vnd.pypi.simple.v1+json, text/html;q=0.2"
 _FRAGMENT = re.compile(r"sha256=(?P<digest>[0-9a-f]{64})")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _CHARSET = re.compile(r";\s*charset\s*=\s*\"?(?P<name>[^\s\";]+)", re.IGNORECASE)
 _CHARSETS = {"iso-8859-1": "latin-1", "latin-1": "latin-1", "latin1": "latin-1", "us-ascii": "ascii", "ascii": "ascii"}
 """What a page may be in besides UTF-8; Python would also take names of codecs that are none for text."""
@@ -140,7 +140,7 @@ def _file(page: Page, name: Any, url: Any, sha256: Any) -> IndexFile:  # noqa: A
     if urlsplit(where).scheme not in _SCHEMES:
         raise ValueError(f"{name} is at {where[:200]!r}, which is no http(s) URL")
     digest = sha256.lower() if isinstance(sha256, str) else ""
-    return IndexFile(name, where, digest if _SHA256.fullmatch(digest) else None)
+    return IndexFile(name, where, digest if SHA256.fullmatch(digest) else None)
 
 
 def fragment_digest(url: str) -> str | None:

@@ -5,13 +5,13 @@ So a wheel with kernels of another one has the same as one that compiled them, a
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cyclonedx.model.component import Commit, Component, ComponentType, Patch, Pedigree
 
 from cpuwheels.config.package_urls import debian, generic, github, library, pypi
+from cpuwheels.core.digests import COMMIT
 from cpuwheels.source.acl import NAME as ACL
 from cpuwheels.wheel.sbom import licences
 from cpuwheels.wheel.sbom.document import Document, Formulation
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.provenance import ComponentFacts, PackageFacts, PatchFacts, WheelNote
 
 _VLLM = "vllm-project/vllm"
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _APPLIED = "applied"
 _COMPILERS = {"GNU": "gcc", "AppleClang": "clang"}
 """Names of compilers by CMake's."""
@@ -102,7 +101,7 @@ def _upstream(note: WheelNote) -> Component:
 
 def _library(facts: ComponentFacts, note: WheelNote, files: Mapping[str, str]) -> Component:
     onednn = note.onednn if facts.name == "oneDNN" else None
-    commit = facts.digest if _COMMIT.fullmatch(facts.digest) else None
+    commit = facts.digest if COMMIT.fullmatch(facts.digest) else None
     pedigree = Pedigree(commits=_commits(commit), patches=_patches(onednn.patches) if onednn else ())
     purl = library(facts.name, facts.version, facts.digest, package=facts.package, archived=facts.archive)
     return component(

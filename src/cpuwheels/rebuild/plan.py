@@ -6,7 +6,6 @@ option, and what they say twice has to be the same.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -14,6 +13,7 @@ from packaging.version import InvalidVersion, Version
 from pydantic import ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
+from cpuwheels.core.digests import COMMIT, SHA256
 from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.models import Identifier, Strict
 from cpuwheels.pipeline.recorded_build import LOCAL_TREE
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.in_toto import ProvenanceStatement, ResourceDescriptor
     from cpuwheels.pipeline.provenance import WheelNote
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _LATEST = 1 << 33
 """Seconds since 1970 that a file system can write: the year 2242."""
 
@@ -169,9 +167,9 @@ def _check_source(asked: Asked, note: WheelNote, where: str) -> None:
             next_step="rebuild a wheel of a release or of a commit",
         )
     if note.source.sdist:
-        if not _SHA256.fullmatch(note.source.digest):
+        if not SHA256.fullmatch(note.source.digest):
             raise _refused(f"its {NOTE} names the sdist by {note.source.digest!r:.100}, which is no sha256", where)
-    elif not _COMMIT.fullmatch(asked.source):
+    elif not COMMIT.fullmatch(asked.source):
         raise _refused(f"its source {asked.source!r:.100} is no full hash", where)
     if not 0 <= note.source.epoch < _LATEST:
         raise _refused(f"its {NOTE} has a source of {note.source.epoch} seconds after 1970", where)
@@ -188,7 +186,7 @@ def _program(dependencies: tuple[ResourceDescriptor, ...], commit: str | None, w
             next_step="leave --cpuwheels out",
         )
     known = said or commit or ""
-    if not _COMMIT.fullmatch(known):
+    if not COMMIT.fullmatch(known):
         raise RebuildError(
             f"nothing says which commit of cpuwheels built the wheel{': it was a changed checkout' if program else ''}",
             where=where,

@@ -11,7 +11,7 @@ from urllib.parse import quote, urldefrag, urlsplit
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from cpuwheels.attestation.files import ENVELOPE, LARGEST, PROVENANCE, About, about
-from cpuwheels.core.digests import file_digest
+from cpuwheels.core.digests import COMMIT, file_digest
 from cpuwheels.core.errors import RebuildError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.plain_file import open_plain
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.fetch.simple_index import IndexFile
 
-_COMMIT = re.compile(r"[0-9a-f]{40}")
 _VERSION = re.compile(r"[0-9][0-9A-Za-z.+_-]{0,99}")
 _SCHEMES = frozenset({"http", "https"})
 _LARGEST = 2 << 30
@@ -85,7 +84,7 @@ def _page(text: str, index: str) -> str:
         raise UsageError(
             f"{index!r:.200} is no address", where="--index", next_step="give one that begins with https://"
         )
-    if not (_COMMIT.fullmatch(text) or _VERSION.fullmatch(text)):
+    if not (COMMIT.fullmatch(text) or _VERSION.fullmatch(text)):
         raise UsageError(
             f"{text!r:.200} is neither a version nor a commit's full hash",
             where="--index",

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
-from cpuwheels.core.digests import make_key, tree_names
+from cpuwheels.core.digests import SHA256, make_key, tree_names
 from cpuwheels.core.errors import DownloadError, SourceError
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.trust import Trust
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
 
 PROJECT = "vllm"
 DEFAULT_INDEX = "https://pypi.org/simple"
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _EPOCH_FILE = ".cpuwheels-epoch"
 
 
@@ -121,7 +119,7 @@ def check_sha256(text: str) -> str:
         SourceError: It is not 64 hex digits.
     """
     digest = text.strip().lower().removeprefix("sha256:")
-    if not _SHA256.fullmatch(digest):
+    if not SHA256.fullmatch(digest):
         raise SourceError(
             f"{text!r} is not a sha256: 64 hex digits are needed, got {len(digest)} characters",
             where="--sha256",

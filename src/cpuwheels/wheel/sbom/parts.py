@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from cyclonedx.model import HashAlgorithm, HashType, Property, XsUri
@@ -10,13 +9,14 @@ from cyclonedx.model.component import Component, ComponentType, Diff, Patch, Pat
 from cyclonedx.model.issue import IssueClassification, IssueType
 from cyclonedx.model.license import DisjunctiveLicense, LicenseExpression
 
+from cpuwheels.core.digests import SHA256
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from cyclonedx.model.component import Pedigree
     from packageurl import PackageURL
 
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 
 PREFIX = "cpuwheels"
 """Of the names of properties that are this project's own."""
@@ -61,7 +61,7 @@ def component(
         type=kind,
         bom_ref=f"{within}:{named}" if within else named,
         purl=purl,
-        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)] if _SHA256.fullmatch(digest) else [],
+        hashes=[HashType(alg=HashAlgorithm.SHA_256, content=digest)] if SHA256.fullmatch(digest) else [],
         licenses=[LicenseExpression(expression)] if expression else map(_named, licences),
         components=parts,
         pedigree=pedigree,
