@@ -120,7 +120,8 @@ def run_tests(
         checkout = work / "checkout"
         checkout.mkdir()
         shutil.copytree(source / "tests", checkout / "tests")
-        shutil.copyfile(source / "pyproject.toml", checkout / "pyproject.toml")
+        for name in ("pyproject.toml", "setup.py"):
+            shutil.copyfile(source / name, checkout / name)
         readable = [work / "venv", *torch.places]
         confine = sandbox.confine(environment.python, readable)
         # One worker, which is replaced if a test ends it.

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from cases.pools import offsets, pool
+from cases.pools import offsets, only_float32, pool
 from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact, Expected, Near
@@ -190,13 +190,17 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
     pooled, gaps = pool(draw, draw.normal((batch + 2, heads[1], *sizes), state), gap)
     slots = draw.permutation(batch + 2)[:batch].to(torch.int32)
     suffix = "_whole" if gate == "whole" else ""
+    ends = offsets((1,) * batch)
+
+    def update(states: torch.Tensor) -> torch.Tensor:
+        parts = (layer.query[None], layer.key[None], layer.value[None], layer.a, layer.b, states, slots, ends)
+        out: torch.Tensor = library.fused_sigmoid_gating_delta_rule_update_cpu(
+            layer.rate, layer.bias, *parts, normalise
+        )
+        return out
 
     def run() -> dict[str, torch.Tensor]:
-        parts = (layer.query[None], layer.key[None], layer.value[None], layer.a, layer.b)
-        out = library.fused_sigmoid_gating_delta_rule_update_cpu(
-            layer.rate, layer.bias, *parts, pooled, slots, offsets((1,) * batch), normalise
-        )
-        return {f"out{suffix}": out, f"state{suffix}": pooled, "gaps": gaps}
+        return {f"out{suffix}": update(pooled), f"state{suffix}": pooled, "gaps": gaps}
 
     def expected() -> Mapping[str, Expected]:
         after, wanted = unchanged(pooled), []
@@ -212,7 +216,7 @@ def fused_sigmoid_gating_delta_rule_update_cpu(
             "gaps": Exact(gaps.clone()),
         }
 
-    return Call(run, expected)
+    return refused(run) if only_float32(update, pooled) else Call(run, expected)
 
 
 @cases(
@@ -270,13 +274,16 @@ def fused_sigmoid_gating_delta_rule_update_cpu_poisoned(
     layer.value[1, 2, 5] = float(poison)
     pooled = draw.guarded(draw.normal((2, heads[1], *sizes), state))
 
-    def run() -> dict[str, torch.Tensor]:
-        parts = (layer.query[None], layer.key[None], layer.value[None], layer.a, layer.b)
+    def update(states: torch.Tensor) -> torch.Tensor:
+        parts = (layer.query[None], layer.key[None], layer.value[None], layer.a, layer.b, states)
         ends, slots = offsets((1, 1)), torch.arange(2, dtype=torch.int32)
-        out = library.fused_sigmoid_gating_delta_rule_update_cpu(
-            layer.rate, layer.bias, *parts, pooled, slots, ends, True
+        out: torch.Tensor = library.fused_sigmoid_gating_delta_rule_update_cpu(
+            layer.rate, layer.bias, *parts, slots, ends, True
         )
-        return {"out_whole": out[:, 0], "state_whole": pooled}
+        return out
+
+    def run() -> dict[str, torch.Tensor]:
+        return {"out_whole": update(pooled)[:, 0], "state_whole": pooled}
 
     def expected() -> Mapping[str, Expected]:
         rows = [layer.expected(row, row + 1, pooled[row], normalise=True)[0] for row in range(2)]
@@ -285,4 +292,6 @@ def fused_sigmoid_gating_delta_rule_update_cpu_poisoned(
             "state_whole": together([new for _, new in rows], sizes[0]),
         }
 
+    if only_float32(update, pooled):
+        return refused(run)
     return Call(run, expected, formats={"out_whole": torch.bfloat16})

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from cases.delta_rule import DTYPES, STATES, draw_layer, put, together, unchanged
-from cases.pools import offsets, pool
+from cases.pools import offsets, only_float32, pool
 from harness.case import Call, cases, refused
 from harness.draw import Draw
 from harness.expected import Exact, Expected, Near
@@ -57,12 +57,15 @@ def fused_sigmoid_gating_delta_rule_update_spec_cpu(
     accepted = draw.integers([count], 0, drafts + 1, torch.int32)
     ends, length = offsets(lengths), max(lengths) * sizes[0]
 
-    def run() -> dict[str, torch.Tensor]:
-        parts = (layer.query, layer.key, layer.value, layer.a, layer.b)
-        out = library.fused_sigmoid_gating_delta_rule_update_spec_cpu(
-            layer.rate, layer.bias, *parts, pooled, slots, accepted, ends, normalise
+    def update(states: torch.Tensor) -> torch.Tensor:
+        parts = (layer.query, layer.key, layer.value, layer.a, layer.b, states, slots, accepted, ends)
+        out: torch.Tensor = library.fused_sigmoid_gating_delta_rule_update_spec_cpu(
+            layer.rate, layer.bias, *parts, normalise
         )
-        return {"out": out, "state": pooled, "gaps": gaps}
+        return out
+
+    def run() -> dict[str, torch.Tensor]:
+        return {"out": update(pooled), "state": pooled, "gaps": gaps}
 
     def expected() -> Mapping[str, Expected]:
         after, wanted = unchanged(pooled), []
@@ -84,6 +87,8 @@ def fused_sigmoid_gating_delta_rule_update_spec_cpu(
             "gaps": Exact(gaps.clone()),
         }
 
+    if only_float32(update, pooled):
+        return refused(run)
     return Call(run, expected, formats={"out": inputs})
 
 
@@ -106,7 +111,7 @@ def fused_sigmoid_gating_delta_rule_update_spec_cpu_sizes(library: Any, draw: Dr
 
 @cases(
     "fused_sigmoid_gating_delta_rule_update_spec_cpu",
-    problem=["float32", "state", "ends", "slots", "slots' format", "heads", "shape"],
+    problem=["float32", "state", "ends", "slots", "slots' format", "heads", "shape", "packed"],
 )
 def fused_sigmoid_gating_delta_rule_update_spec_cpu_unsupported(library: Any, draw: Draw, *, problem: str) -> Call:
     """What kernels check for."""
@@ -116,8 +121,10 @@ def fused_sigmoid_gating_delta_rule_update_spec_cpu_unsupported(library: Any, dr
         8,
         layer.value.shape[1],
         *((16, 8) if problem == "shape" else (8, 16)),
-        dtype=torch.float64 if problem == "state" else dtype,
+        dtype=torch.float64 if problem == "state" else torch.float32,
     )
+    if problem == "packed":
+        pooled = draw.strided(pooled)
     arguments = (
         pooled,
         torch.arange(2 if problem == "slots" else 8).reshape(2, -1).to(torch.int64 if "'" in problem else torch.int32),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 
 from harness.draw import Draw
@@ -19,3 +21,17 @@ def pool(draw: Draw, values: torch.Tensor, gap: int) -> tuple[torch.Tensor, torc
 def offsets(lengths: tuple[int, ...]) -> torch.Tensor:
     """Return where each sequence begins, and the end of the last one; int32."""
     return torch.tensor([0, *lengths]).cumsum(0).to(torch.int32)
+
+
+def only_float32(update: Callable[[torch.Tensor], object], states: torch.Tensor) -> bool:
+    """Return whether the operator refuses states because they are not in float32, as before vLLM 0.29.
+
+    What it says of states in float64, which no version takes, tells which version it is.
+    """
+    if states.dtype == torch.float32:
+        return False
+    try:
+        update(states.double())
+    except RuntimeError as error:
+        return "dtype mismatch" in str(error)
+    return False
