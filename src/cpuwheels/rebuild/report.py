@@ -114,7 +114,7 @@ def terminal_lines(result: Result) -> Iterator[str]:
     who = ", ".join(result.provenance) or "nobody who is trusted: it was believed as it is"
     yield f"  what said how to build it was signed by {who}"
     yield from (f"  note: {remark}" for remark in details.remarks)
-    yield f"  the statement is {f'signed by key {result.signed}' if result.signed else 'not signed'}"
+    yield f"  the statement is {f'signed by key {result.signed}' if result.signed else 'not signed by this run'}"
 
 
 def difference_text(result: Result) -> str:
