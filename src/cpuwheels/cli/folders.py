@@ -53,12 +53,16 @@ class Folders:
 
 
 def pass_paths(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Pass the folders of a run to a command, as its first argument."""
+    """Pass the folders of a run to a command, as its first argument; nothing is cleaned out of its stores meanwhile."""
 
     @click.pass_obj
     @functools.wraps(command)
     def run(folders: Folders, /, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401  (whatever the command takes)
-        return command(folders.paths(), *arguments, **options)
+        from cpuwheels.core.filesystem import sharing
+
+        paths = folders.paths()
+        with sharing(paths.cache):
+            return command(paths, *arguments, **options)
 
     return run
 

@@ -14,6 +14,7 @@ import click
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.check_index import check_index, collect_rebuilds
+from cpuwheels.cli.clean import clean
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
@@ -78,6 +79,7 @@ for _command in (
     verify_provenance,
     matrix,
     doctor,
+    clean,
     schema,
     lock,
 ):

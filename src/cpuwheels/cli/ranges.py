@@ -1,4 +1,4 @@
-"""Ranges of numbers on the command line."""
+"""Numbers on the command line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from click import Context, Parameter
 
 
-class TimeLimit(click.FloatRange):
+class NumberRange(click.FloatRange):
+    """A range of numbers, which NaN is not in."""
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:  # noqa: ANN401  (as click has it)
+        """Return the number; no comparison says that NaN is out of range."""
+        number = float(super().convert(value, param, ctx))
+        if math.isnan(number):
+            self.fail(f"{value} is not a number.", param, ctx)
+        return number
+
+
+class TimeLimit(NumberRange):
     """A time limit: above 0, and no longer than `MOST_HOURS`.
 
     Args:
@@ -23,9 +34,17 @@ class TimeLimit(click.FloatRange):
     def __init__(self, hour: float) -> None:
         super().__init__(min=0, max=MOST_HOURS * hour, min_open=True)
 
-    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> float:  # noqa: ANN401  (as click has it)
-        """Return the number; NaN is in no range, though no comparison says so."""
-        number = float(super().convert(value, param, ctx))
-        if math.isnan(number):
-            self.fail(f"{value} is not a number.", param, ctx)
-        return number
+
+class Size(click.ParamType[int]):
+    """A number of bytes, as `parse_size` takes it."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> int:  # noqa: ANN401
+        """Return the bytes."""
+        from cpuwheels.core.units import parse_size
+
+        try:
+            return parse_size(value)
+        except ValueError as error:
+            self.fail(f"{error}.", param, ctx)

@@ -185,6 +185,20 @@ def holding(path: Path) -> Iterator[bool]:
         os.close(handle)
 
 
+@contextlib.contextmanager
+def sharing(folder: Path) -> Iterator[None]:
+    """Keep others from `holding` a folder while the block runs, after whoever holds it now; many may share it.
+
+    Nothing is kept from anybody if it is not there, or where the file system has no locks.
+    """
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):
+            handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, handle)
+            fcntl.flock(handle, fcntl.LOCK_SH)
+        yield
+
+
 def link_or_copy(source: str, target: str) -> None:
     """Give a file a second name where the file system allows it, else copy it; nobody may write to either."""
     try:

@@ -39,7 +39,26 @@ if TYPE_CHECKING:
 STALE_DAYS = 14
 """Age at which an interrupted build no longer counts as one that will be resumed."""
 
+_MARKS = (MANIFEST, "pyvenv.cfg")
+"""Files of which one is in each entry, and whose time of reading says when it was used."""
+
 log = logging.getLogger(__name__)
+
+
+def mark_used(entry: Path) -> None:
+    """Note that an entry is used now, for `cpuwheels.core.cleaning`; stores that cannot be written stay as they are."""
+    for path in (entry / name for name in _MARKS):
+        with contextlib.suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+
+
+def used_at(entry: Path) -> float:
+    """Return when an entry was used last, as a Unix time; 0 if nothing says."""
+    latest = 0.0
+    for path in (entry / name for name in _MARKS):
+        with contextlib.suppress(OSError):
+            latest = max(latest, path.stat().st_atime)
+    return latest
 
 
 def default_root() -> Path:
@@ -153,6 +172,7 @@ class Store:
         places = [folder / key for folder in self.folders(kind)]
         for entry in places:
             if entry.is_dir() and (entry in self._whole or not self._faults(kind, entry, of)):
+                mark_used(entry)
                 return entry
         if not any(entry.is_dir() for entry in places):
             return None
@@ -166,6 +186,7 @@ class Store:
             if not entry.is_dir():
                 continue
             if entry in self._whole or not (faults := self._faults(kind, entry, of)):
+                mark_used(entry)
                 return entry
             log.warning("store entry %s is damaged (%s); making it again", entry, faults[0])
             self._discard(entry)

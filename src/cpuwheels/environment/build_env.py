@@ -9,6 +9,7 @@ from cpuwheels.config.downloads import TOOLS
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.store import mark_used
 from cpuwheels.environment.bytecode import compile_imported
 from cpuwheels.environment.sealed_env import is_sealed, read_environment, seal, seal_foreign
 from cpuwheels.environment.torch_index import torch_requirement
@@ -116,6 +117,7 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
         with store.lock("environments", request.key(version)):
             folder = store.path("environments", request.key(version))
             if is_sealed(folder):
+                mark_used(folder)
                 return _allowed(read_environment(folder), request)
             made, refused = _make(context, request, version, interpreter, folder)
             if made is not None:
