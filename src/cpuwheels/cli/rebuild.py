@@ -199,7 +199,8 @@ def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpa
     place = folder.expanduser().resolve()
     kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
     size = format_size(sum(one.size for one in kept.files))
-    reporter.info(f"{len(kept.files)} files, {size}, for {len(kept.wheels)} wheels")
+    count = len(kept.wheels)
+    reporter.info(f"{len(kept.files)} files, {size}, for {count} {'wheel' if count == 1 else 'wheels'}")
     print(place)
 
 
