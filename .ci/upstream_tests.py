@@ -119,7 +119,8 @@ def run_tests(
         # Without the package next to them: the wheel's has to be found.
         checkout = work / "checkout"
         checkout.mkdir()
-        shutil.copytree(source / "tests", checkout / "tests")
+        for name in ("tests", "requirements"):
+            shutil.copytree(source / name, checkout / name)
         for name in ("pyproject.toml", "setup.py"):
             shutil.copyfile(source / name, checkout / name)
         readable = [work / "venv", *torch.places]
