@@ -11,12 +11,15 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
 from bisections import FOUND, LEFT, outcome
+from cpuwheels.bisect.issue import issue_text
 from cpuwheels.bisect.report import probe_table, result_page, write_bisection
 from cpuwheels.bisect.result import is_kernel_file
 from cpuwheels.bisect.search import Verdict
+from html_anchors import links
 from sample_source import git
 
 if TYPE_CHECKING:
@@ -115,3 +118,32 @@ def test_the_table_has_every_probe(tmp_path: Path) -> None:
     rows = [line for line in screen.getvalue().splitlines() if "change" in line or "release" in line]
     assert len(rows) == 4
     assert all("1:01" in row for row in rows)
+
+
+def test_the_page_leads_to_commits_and_issues_of_the_clones_origin(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND, origin="https://me:secret@github.com/vllm-project/vllm.git")
+    site = "https://github.com/vllm-project/vllm"
+    assert result.found is not None
+    assert result.address == f"{site}.git"
+    page = result_page(result)
+    good, bad = result.state.question.good, result.state.question.bad
+    assert {
+        *(f"{site}/commit/{commit}" for commit in (good, bad, result.last_good, result.found.commit)),
+        f"{site}/compare/{good}...{bad}",
+        f"{site}/compare/{result.last_good}...{result.found.commit}",
+        *(f"{site}/issues/{number}23" for number in (4, 5, 8)),
+    } == {link for link in links(page) if link.startswith("http")}
+    assert "secret" not in page
+
+
+def test_the_page_has_both_ends_and_the_text_for_an_issue(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND)
+    page = result_page(result)
+    ends = re.findall(r'<th scope="row">([a-z ]+)</th><td data-label="Hash"><code>(\w+)</code>', page)
+    tree = tmp_path / "vllm"
+    assert ends == [
+        (what, git(tree, "rev-parse", f"main~{8 - number}"))
+        for what, number in (("good end", 0), ("last good", 4), ("first bad", 5), ("bad end", 8))
+    ]
+    assert escape(issue_text(result)) in page
+    assert 'tabindex="0" role="region" aria-label="Table: The commits that were tested"' in page
