@@ -149,7 +149,7 @@ def test_what_was_taken_stays_when_a_site_is_gone_or_forgets(scene: Scene) -> No
     states = {one.name: one for one in found.sites.sites}
     assert states["one"].fault.startswith("no connection")
     assert states["one"].reached == "2026-11-26T00:00:00Z"  # the last time
-    assert '<span class="failed">not reachable</span> (no connection' in scene.page("index.html")
+    assert '<span class="failed">✗ not reachable</span> (no connection' in scene.page("index.html")
     assert ", reached last on 2026-11-26" in scene.page("index.html")
     assert scene.faults() == []
 
@@ -170,7 +170,7 @@ def test_a_site_that_has_more_than_one_run_takes(scene: Scene, monkeypatch: pyte
     scene.collect(scene.one, text=text)
     assert "one: not read to its end: there is more than one run takes" in text.getvalue()
     page = scene.page("index.html")
-    assert '<span class="failed">not read to its end</span> (there is more' in page
+    assert '<span class="failed">✗ not read to its end</span> (there is more' in page
     assert "reached last" not in page
 
 
