@@ -22,8 +22,9 @@ from cpuwheels.index.address import open_bucket
 from cpuwheels.index.bucket import Bucket, Folder
 from cpuwheels.index.commit_pages import NEWEST, Commits, Day, day_of, row_of
 from cpuwheels.index.entry import Entry, stamp
-from cpuwheels.index.html import root_page, view_page
-from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY, day_path
+from cpuwheels.index.html import view_page
+from cpuwheels.index.layout import COMMITS, FORMAT_FILE, NIGHTLY
+from cpuwheels.index.overview import day_pages, root_page
 from cpuwheels.index.publish import Publication, publish
 from cpuwheels.index.reading import Format
 from cpuwheels.index.simple_pages import page_text, view_pages
@@ -111,7 +112,7 @@ def fill(bucket: Bucket, commits: int) -> None:
             day = day.with_row(row_of(entry))
         view = str(entries[0].commit)
         pages = view_pages(view, entries) | view_page(view, entries)
-        pages[day_path(day_of(entries[0]))] = page_text(day)
+        pages |= day_pages(day_of(entries[0]), day)
         bucket.write_pages(pages)
         if commits - number <= NEWEST:
             for entry in entries:

@@ -11,7 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.bisect.git_log import git_log
+from cpuwheels.bisect.issue import issue_text
 from cpuwheels.bisect.result import SHOWN, is_kernel_file
+from cpuwheels.bisect.web_links import web_links
 from cpuwheels.core.console import clock
 from cpuwheels.core.templates import templates
 from cpuwheels.verification.parity.reports import write_files
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 
 _LONGEST = 80
 """Characters of a reason in the table; the other reports have all of it."""
+
+MARKS = {"good": "✓", "bad": "✗", "skip": "○"}
+"""Shapes of the verdicts, which do not depend on colour."""
 
 _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 
@@ -68,6 +73,9 @@ def result_page(outcome: Outcome) -> str:
     environment.tests |= {"kernel_file": is_kernel_file}
     return environment.get_template("result.html.j2").render(
         outcome=outcome,
+        links=web_links(outcome.address),
+        marks=MARKS,
+        issue=issue_text(outcome),
         found=outcome.found,
         question=outcome.state.question,
         probes=outcome.state.probes,

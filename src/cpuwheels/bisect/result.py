@@ -6,8 +6,10 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import FORMAT
 from cpuwheels.config.installation import command_line
+from cpuwheels.core.urls import without_userinfo
 from cpuwheels.kernels.fingerprint import PARTS
 
 if TYPE_CHECKING:
@@ -53,6 +55,7 @@ class Outcome:
         subjects: First lines of the messages of all commits that were tested.
         folder: Where its file, its logs and its wheels are.
         clone: The clone that was used, if it is on this machine.
+        address: Where git fetches the repository from; empty if that is not known.
     """
 
     history: History
@@ -61,11 +64,21 @@ class Outcome:
     subjects: dict[str, str]
     folder: Path
     clone: Path | None
+    address: str = ""
 
     @property
     def found(self) -> Suspect | None:
         """The first bad commit, if it was found."""
         return self.suspects[0] if len(self.suspects) == 1 else None
+
+    @property
+    def last_good(self) -> str:
+        """The commit before the first bad one, if that was found and this one tested good; else empty."""
+        if self.found is None:
+            return ""
+        parents = next((one.parents for one in self.history.commits if one.name == self.found.commit), ())
+        before = parents[0] if parents else self.history.base
+        return before if self.state.verdicts.get(before) == Verdict.GOOD else ""
 
     @property
     def seconds(self) -> float:
@@ -137,7 +150,8 @@ def outcome_of(repository: Repository, history: History, state: State, left: Lef
     )
     subjects = {probe.commit: repository.subject(probe.commit) for probe in state.probes}
     clone = repository.git.folder if repository.name == str(repository.git.folder) else None
-    return Outcome(history, state, suspects, subjects, folder, clone)
+    origin = repository.git.ask("config", "--get", "remote.origin.url").output.strip() if clone else repository.name
+    return Outcome(history, state, suspects, subjects, folder, clone, without_userinfo(origin))
 
 
 def is_kernel_file(name: str) -> bool:

@@ -63,6 +63,7 @@ def pylock(paths: Paths, target: str, wheel: Path) -> None:
 @INDEX
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
+@click.option("--subject", default="", help="First line of the commit's message, for the index's pages.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
 @_LOCKED
 @_ADDRESS
@@ -74,6 +75,7 @@ def publish(
     index: str | None,
     commit: str | None,
     target: str | None,
+    subject: str,
     nightly: bool,
     locked: bool,
     address: str | None,
@@ -92,6 +94,7 @@ def publish(
         load_matrix(paths.matrix),
         commit=commit,
         target=target,
+        subject=subject,
         nightly=nightly,
         locked=locked,
         address=address,

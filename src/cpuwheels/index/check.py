@@ -13,7 +13,7 @@ from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import PublishError
 from cpuwheels.index.commit_pages import Commits, Day, Row, day_of, read_page, rows_of
 from cpuwheels.index.entry import VARIANT, read_entry
-from cpuwheels.index.html import root_page, view_page
+from cpuwheels.index.html import view_page
 from cpuwheels.index.layout import (
     COMMITS,
     DAYS,
@@ -25,11 +25,11 @@ from cpuwheels.index.layout import (
     REMOVAL,
     SITES,
     companion_path,
-    day_path,
     files_of,
     latest_path,
     wheel_path,
 )
+from cpuwheels.index.overview import day_pages, root_page
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
 from cpuwheels.index.rebuilders.check import bundle_faults
@@ -138,14 +138,16 @@ def _faults(bucket: Bucket, names: Iterable[str]) -> list[Fault]:
     if any(fault.remedy is Remedy.PAGE for fault in faults):
         return faults  # without that one, the right text of the other pages is not known
     known = {wheel_path(one): one for view, of in views.items() if view != NIGHTLY for one in of}.values()
-    days = {name: bucket.read(name) for name in sorted(names) if name.startswith(DAYS)}
+    listed_days = sorted(name for name in names if name.startswith(DAYS))
+    days = {name: bucket.read(name) for name in listed_days if name.endswith(".json")}
     pages, commits = _commit_pages([*rows_of(known), *_missing_rows(days)])
     sites = read_sites(bucket)
     root = root_page(commits, views.get(NIGHTLY, []), sites) if commits.newest else {}
     faults += _page_faults(bucket, pages | root)
     if sites is None and SITES in names:
         faults.append(Fault(f"{SITES} is damaged", Remedy.COLLECT))
-    faults += [Fault(f"{name} lists no wheel that is there", Remedy.REPAIR, name) for name in days if name not in pages]
+    gone = (name for name in listed_days if name not in pages)
+    faults += [Fault(f"{name} lists no wheel that is there", Remedy.REPAIR, name) for name in gone]
     faults += _page_faults(bucket, {latest_path(one.target): page_text(one) for one in views.get(NIGHTLY, [])})
     expected = {path for entry in entries.values() for path in files_of(entry)}
     unlisted = sorted(name for name in names if name.startswith(FILES) and name not in expected)
@@ -177,7 +179,7 @@ def _wheel_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
             yield Fault(f"{wheel_path(entry)}: {error.what}", Remedy.PUBLISH)
             return
     given = {
-        *("uploaded", "parity", "tried", "gaps", "served", "speed"),
+        *("subject", "uploaded", "parity", "tried", "gaps", "served", "speed"),
         *("sandbox", "lock", "locked", "signed", "beside", "reproduced", "rebuilds"),
     } | ({"made"} if found.made == found.uploaded else set())
     for field, value in found.model_dump(exclude=given).items():
@@ -241,5 +243,5 @@ def _commit_pages(rows: Iterable[Row]) -> tuple[dict[str, str], Commits]:
     for row in rows:
         day = day_of(row)
         days[day], commits = days.get(day, Day()).with_row(row), commits.with_row(row)
-    pages = {day_path(day): page_text(page) for day, page in days.items()}
+    pages = {path: text for day, page in days.items() for path, text in day_pages(day, page).items()}
     return pages | ({COMMITS: page_text(commits)} if days else {}), commits

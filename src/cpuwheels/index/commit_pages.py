@@ -17,6 +17,7 @@ from cpuwheels.index.agreement import Agreement
 from cpuwheels.index.entry import (
     Entry,
     FileName,
+    Line,
     ParityResult,
     Reproduced,
     Speed,
@@ -71,6 +72,8 @@ class Row(Strict):
     commit: Commit | None
     version: VersionText | Literal[""]
     """Empty if it has no wheel."""
+    subject: Line = ""
+    """First line of the commit's message; empty if it is not known."""
     made: Moment
     """When the commit was made: ISO 8601, UTC."""
     wheels: dict[Target, Wheel] = Field(default_factory=dict)
@@ -90,6 +93,7 @@ class Row(Strict):
         return Row(
             commit=self.commit,
             version=max(self.version, other.version),
+            subject=other.subject or self.subject,
             made=min(made),
             wheels=dict(sorted(wheels.items())),
             missing=dict(sorted(missing.items())),
@@ -163,7 +167,9 @@ def row_of(entry: Entry) -> Row:
         rebuilds=entry.rebuilds,
         beside=entry.beside,
     )
-    return Row(commit=entry.commit, version=entry.version, made=entry.made, wheels={entry.target: wheel})
+    return Row(
+        commit=entry.commit, version=entry.version, subject=entry.subject, made=entry.made, wheels={entry.target: wheel}
+    )
 
 
 def rows_of(entries: Iterable[Entry]) -> list[Row]:
@@ -180,8 +186,8 @@ def merged(rows: Iterable[Row], row: Row) -> tuple[Row, ...]:
 
 
 def changed(rows: Iterable[Row], names: Collection[str], new: Iterable[Row]) -> tuple[Row, ...]:
-    """Return rows; those of some names have exactly the wheels of the new rows, and keep what is missing."""
-    bare = (row.model_copy(update={"wheels": {}}) if row.name in names else row for row in rows)
+    """Return rows; those of some names have just the wheels and subjects of the new rows and keep what is missing."""
+    bare = (row.model_copy(update={"wheels": {}, "subject": ""}) if row.name in names else row for row in rows)
     found = tuple(row for row in bare if row.wheels or row.missing)
     for row in new:
         found = merged(found, row)

@@ -13,6 +13,7 @@ from cpuwheels.audit.policy import untried_lines
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Commit, Moment, Sha256, Strict
+from cpuwheels.core.text import printable
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.agreement import Agreement  # noqa: TC001  (pydantic reads the annotations)
 from cpuwheels.index.wheel_file import PLAIN, read_wheel
@@ -34,6 +35,9 @@ ParityResult = Literal["passed", "passed in part", "failed", "not run"]
 """In part: what was tried is right, but not all of the wheel was tried, or its kernels have known faults."""
 
 Line = Annotated[str, StringConstraints(max_length=400)]
+
+_SUBJECT = 200
+"""Characters of a commit's subject."""
 
 
 class Speed(Strict):
@@ -106,6 +110,8 @@ class Entry(Strict):
     target: Target
     commit: Commit | None = None
     """Full hash of the source, if that is known."""
+    subject: Line = ""
+    """First line of the commit's message; empty if it is not known. Whoever made the commit wrote it."""
     kernels: str = ""
     """Key of its kernels."""
     fixed_faults: int | None = Field(default=None, ge=0)
@@ -188,6 +194,11 @@ def read_entry(
 
 def _fixed_faults(note: WheelNote | None) -> int | None:
     return len(note.fixed_faults) if note and (note.fixed_faults or note.upstream_kernels) else None
+
+
+def subject_line(text: str) -> str:
+    """Return the first line of a commit's message as an index keeps it: with nothing that a terminal would obey."""
+    return printable(text.partition("\n")[0].strip())[:_SUBJECT]
 
 
 def stamp(moment: datetime) -> str:

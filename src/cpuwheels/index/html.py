@@ -1,4 +1,4 @@
-"""The pages for people: the index's root, and one of each view. They load nothing from other servers."""
+"""The pages for people about wheels: one of each view. They load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -6,32 +6,25 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.templates import templates
 from cpuwheels.index.agreement import agreement_words
-from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
+from cpuwheels.index.installs import installs_of, locked_installs
 from cpuwheels.index.layout import (
     BUNDLE,
     HTML,
     NIGHTLY,
     SIGNED,
-    SITES,
-    companion,
     companion_path,
     lasting_view,
     link,
+    target_order,
     wheel_path,
 )
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.sandbox.mechanism import Mechanism
-from cpuwheels.verification.benchmark.result import SPEED
-from cpuwheels.verification.parity.reports import HTML as PARITY
-from cpuwheels.verification.serving.result import SERVE
-from cpuwheels.verification.verified import VERIFY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cpuwheels.index.commit_pages import Commits, Wheel
     from cpuwheels.index.entry import Entry, ParityResult, Reproduced, Speed, TestResult
-    from cpuwheels.index.sites import Sites
 
 MARKS: dict[ParityResult, str] = {"passed": "✓", "passed in part": "◐", "failed": "✗", "not run": "○"}
 WORDS: dict[ParityResult, str] = {
@@ -50,39 +43,6 @@ PROVENANCE_WORDS = {
     "envelope": "signed statement (DSSE)",
     "provenance": "attestations (PEP 740)",
 }
-FAULTS: dict[str, str] = {"failed": "not built", "wrong": "wrong results"}
-
-
-def root_page(commits: Commits, newest: Sequence[Entry], sites: Sites | None = None) -> dict[str, str]:
-    """Return the root page by its path: targets and the newest commits.
-
-    Args:
-        commits: The page of the newest commits.
-        newest: The wheels of the newest view.
-        sites: What the sites of rebuilders answered; None if none was asked.
-    """
-    targets = sorted({target for row in commits.newest for target in (*row.wheels, *row.missing)})
-    text = (
-        templates("cpuwheels.index")
-        .get_template("root.html.j2")
-        .render(
-            installs=newest_installs(commits, newest),
-            newest=f"{NIGHTLY}/" if newest else "",
-            rows=commits.newest,
-            sites=sites,
-            sites_file=SITES,
-            targets=targets,
-            days=commits.days,
-            marks=MARKS,
-            faults=FAULTS,
-            report=_report,
-            parity_report=PARITY,
-            speed_report=SPEED,
-            serve_report=SERVE,
-            verify_report=VERIFY,
-        )
-    )
-    return {HTML: text}
 
 
 def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
@@ -92,7 +52,7 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
         view: Its folder.
         entries: Its wheels; at least one.
     """
-    listed = sorted(entries, key=lambda entry: (entry.target, entry.filename))
+    listed = sorted(entries, key=lambda entry: (target_order(entry.target), entry.filename))
     first, newest = listed[0], view == NIGHTLY
     text = (
         templates("cpuwheels.index")
@@ -108,6 +68,9 @@ def view_page(view: str, entries: Sequence[Entry]) -> dict[str, str]:
             entries=listed,
             lock=LOCK,
             locked=locked_installs,
+            parts=[(f"target-{target}", target) for target in dict.fromkeys(entry.target for entry in listed)],
+            subject=first.subject,
+            marks=MARKS,
             words=WORDS,
             served=SERVED,
             link=lambda entry: link(view, wheel_path(entry)),
@@ -142,8 +105,3 @@ def reproduced_words(found: Reproduced | None) -> str:
     varied = f"with other {', '.join(found.varied)}" if found.varied else "with nothing different"
     left = f"; could not be varied there: {', '.join(found.not_varied)}" if found.not_varied else ""
     return f"{result}, on {found.moment[:10]}, {varied}{left}"
-
-
-def _report(wheel: Wheel, name: str) -> str | None:
-    """Return the link from the root to a wheel's report; None if it has none of that name."""
-    return link("", companion(wheel.path, name)) if name in wheel.beside else None

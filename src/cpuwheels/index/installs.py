@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from packaging.utils import parse_wheel_filename
 
 from cpuwheels.index.entry import VARIANT
-from cpuwheels.index.layout import lasting_view, wheel_path
+from cpuwheels.index.layout import lasting_view, target_order, wheel_path
 from cpuwheels.pipeline.pylock import FILE as LOCK
 from cpuwheels.wheel.install_commands import locked_commands, pip_command, uv_command
 
@@ -73,7 +73,7 @@ def newest_installs(commits: Commits, newest: Sequence[Entry]) -> list[Install]:
 def _installs(wheels: Iterable[tuple[str, str, str]]) -> list[Install]:
     """Return how wheels are installed: each a target, a version and a view."""
     targets: dict[tuple[str, str], list[str]] = {}
-    for target, version, view in sorted(wheels):
+    for target, version, view in sorted(wheels, key=lambda one: (target_order(one[0]), *one[1:])):
         targets.setdefault((version, f"{ADDRESS}/{view}/{VARIANT}"), []).append(target)
     return [
         Install(tuple(dict.fromkeys(of)), {"uv": uv_command(url, version), "pip": pip_command(url, version)})

@@ -65,6 +65,7 @@ def with_known(bucket: Bucket, entry: Entry, known: Entry) -> Entry:
         # A wheel that does not contain its age is as old as its first publication.
         "made": known.made if entry.made == entry.uploaded else entry.made,
         "commit": entry.commit or known.commit,
+        "subject": entry.subject or known.subject,
         "beside": tuple(sorted({*kept, *entry.beside})),
         **{name: getattr(known if entry.parity == "not run" else entry, name) for name in ("parity", "tried", "gaps")},
         "lock": _lock(bucket, entry, known),

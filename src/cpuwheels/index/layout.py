@@ -5,6 +5,7 @@
     <version>/cpu/vllm/
     nightly/cpu/vllm/
     commits.json, commits/<day>.json          which commits have which wheels
+    index.html, commits/<day>.html            the same for people
     latest/<target>.json                      the newest wheel of a target
 
 A folder of pages is called a view. All links are relative, so an index may be at any address.
@@ -111,9 +112,19 @@ def day_path(day: str) -> str:
     return f"{DAYS}{day}.json"
 
 
+def day_page_path(day: str) -> str:
+    """Return where the commits of a day are listed for people."""
+    return f"{DAYS}{day}.html"
+
+
 def latest_path(target: str) -> str:
     """Return the pointer to a target's newest wheel."""
     return f"latest/{target}.json"
+
+
+def target_order(target: str) -> tuple[bool, str]:
+    """Return what targets are sorted by on pages for people: the one that most readers have comes first."""
+    return target != "x86", target
 
 
 def link(page: str, path: str) -> str:

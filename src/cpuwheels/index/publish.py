@@ -17,7 +17,7 @@ from cpuwheels.core.errors import PublishError
 from cpuwheels.core.models import Strict
 from cpuwheels.index.commit_pages import NEWEST, Commits, Day, day_of, row_of, rows_of
 from cpuwheels.index.entry import Entry  # noqa: TC001  (pydantic reads the annotations)
-from cpuwheels.index.html import root_page, view_page
+from cpuwheels.index.html import view_page
 from cpuwheels.index.known import known_entry, with_known
 from cpuwheels.index.layout import (
     BUNDLE,
@@ -32,6 +32,7 @@ from cpuwheels.index.layout import (
     views,
     wheel_path,
 )
+from cpuwheels.index.overview import day_pages, root_page
 from cpuwheels.index.reading import check_format, damaged, newest_rows, read_commit_page, read_entries
 from cpuwheels.index.removal import finish_removal
 from cpuwheels.index.signed import listed
@@ -232,7 +233,7 @@ def _write_commit_pages(bucket: Bucket, entry: Entry, views_of_it: Iterable[list
     commits = before.changed(names, rows)
     if len(before.newest) == NEWEST > len(commits.newest):  # there may be older ones
         commits = commits.model_copy(update={"newest": newest_rows(bucket, commits.days, {day: page})})
-    bucket.write_pages({day_path(day): page_text(page), COMMITS: page_text(commits)})
+    bucket.write_pages(day_pages(day, page) | {COMMITS: page_text(commits)})
     return commits
 
 
@@ -249,10 +250,10 @@ def note_missing(bucket: Bucket, row: Row) -> None:
     with bucket.alone():
         check_format(bucket)
         finish(bucket)
-        path = day_path(day_of(row))
-        page = read_commit_page(bucket, path, Day).with_row(row)
+        day = day_of(row)
+        page = read_commit_page(bucket, day_path(day), Day).with_row(row)
         commits = read_commit_page(bucket, COMMITS, Commits).with_row(row)
-        bucket.write_pages({path: page_text(page), COMMITS: page_text(commits)})
+        bucket.write_pages(day_pages(day, page) | {COMMITS: page_text(commits)})
         bucket.write_pages(root_page(commits, read_entries(bucket, NIGHTLY), read_sites(bucket)))
 
 

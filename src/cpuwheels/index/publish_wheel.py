@@ -9,7 +9,7 @@ from packaging.version import Version
 from pydantic import ValidationError
 
 from cpuwheels.core.errors import PublishError
-from cpuwheels.index.entry import VARIANT, Entry, Speed, read_entry
+from cpuwheels.index.entry import VARIANT, Entry, Speed, read_entry, subject_line
 from cpuwheels.index.lock import companion_lock
 from cpuwheels.index.publish import Publication, publish, wheel_before
 from cpuwheels.index.reports import companion_reports
@@ -35,6 +35,7 @@ def publish_wheel(
     *,
     commit: str | None = None,
     target: str | None = None,
+    subject: str = "",
     nightly: bool = False,
     address: str | None = None,
     version: str | None = None,
@@ -52,6 +53,7 @@ def publish_wheel(
         matrix: Lists the targets that a wheel can have.
         commit: Of its source, if the wheel does not contain it.
         target: Target id, if the wheel does not contain it.
+        subject: First line of the commit's message, if it is known.
         nightly: Whether it becomes the newest of its target.
         address: Where the users of the index reach it, for the lock.
         version: What was asked to be built, without a label: of the commit, or of a release if no commit is given. A
@@ -94,7 +96,7 @@ def publish_wheel(
     speed = Speed(against=before.filename) if before is not None and same else found.speed
     known = {name: getattr(found, name) for name in ("parity", "tried", "served", "sandbox", "reproduced", "locked")}
     known["gaps"] = entry.gaps if found.parity == "not run" else found.gaps
-    known |= {"lock": lock, "signed": signed, "speed": speed}
+    known |= {"subject": subject_line(subject), "lock": lock, "signed": signed, "speed": speed}
     entry = _with_reports(entry, {**known, "beside": tuple(sorted(found.files))})
     return publish(bucket, Publication(entry, wheel, metadata, found.files, nightly, content, provenance))
 

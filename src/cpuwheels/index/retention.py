@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Commits, Day, Row, day_of
 from cpuwheels.index.entry import stamp
-from cpuwheels.index.html import root_page, view_page
-from cpuwheels.index.layout import COMMITS, DAYS, JSON, NIGHTLY, day_path, files_of, project_folder, wheel_path
+from cpuwheels.index.html import view_page
+from cpuwheels.index.layout import (
+    COMMITS,
+    DAYS,
+    JSON,
+    NIGHTLY,
+    day_page_path,
+    day_path,
+    files_of,
+    project_folder,
+    wheel_path,
+)
+from cpuwheels.index.overview import day_pages, root_page
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, newest_rows, read_commit_page, read_entries
 from cpuwheels.index.removal import remove_files
@@ -67,7 +78,8 @@ def remove_old(bucket: Bucket, keep_days: int, now: datetime) -> list[str]:
 
 def _without_wheels(bucket: Bucket, names: Iterable[str], oldest: str) -> list[Row]:
     """Return the rows older than a moment that only say why a wheel is missing."""
-    paths = [name for name in names if name.startswith(DAYS) and name <= day_path(oldest[:10])]
+    paths = [name for name in names if name.startswith(DAYS) and name.endswith(".json")]
+    paths = [name for name in paths if name <= day_path(oldest[:10])]
     rows = [row for path in paths for row in read_commit_page(bucket, path, Day).rows]
     return [row for row in rows if not row.wheels and row.made < oldest]
 
@@ -87,6 +99,7 @@ def _forget(bucket: Bucket, of_days: Iterable[str], names: Collection[str]) -> N
     )
     for day, page in days.items():
         if day in emptied:
+            bucket.remove(day_page_path(day))
             bucket.remove(day_path(day))
         else:
-            bucket.write(day_path(day), page_text(page).encode())
+            bucket.write_pages(day_pages(day, page))

@@ -65,12 +65,10 @@ class Result:
 def report_page(result: Result) -> str:
     """Return the page's text; all that is of the wheel is escaped."""
     details = result.statement.predicate.details
-    style = templates("cpuwheels.pipeline").get_template("report/style.css.j2").render()
     return (
         templates("cpuwheels.rebuild")
         .get_template("report.html.j2")
         .render(
-            style=style,
             result=result,
             statement=result.statement,
             summary=result.statement.predicate,

@@ -11,66 +11,21 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
+from markupsafe import escape
 from rich.console import Console
 
+from bisections import FOUND, LEFT, outcome
+from cpuwheels.bisect.issue import issue_text
 from cpuwheels.bisect.report import probe_table, result_page, write_bisection
-from cpuwheels.bisect.result import is_kernel_file, outcome_of
-from cpuwheels.bisect.search import Search, Verdict
-from cpuwheels.bisect.state import Probe, Question, State
-from cpuwheels.fetch.git import Git
-from cpuwheels.source.history import history_between
-from cpuwheels.source.repository import Repository
-from sample_source import commit, git, write_tree
+from cpuwheels.bisect.result import is_kernel_file
+from cpuwheels.bisect.search import Verdict
+from html_anchors import links
+from sample_source import git
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.bisect.result import Outcome
-
 pytestmark = pytest.mark.usefixtures("plain_git")
-
-
-def outcome(folder: Path, verdicts: dict[int, Verdict], judge: dict[str, str | float] | None = None) -> Outcome:
-    """Return the result of a search among nine commits, of which the fifth changes Python and kernels."""
-    tree = write_tree(folder / "vllm")
-    names = [commit(tree, "release <0>")]
-    for number in range(1, 9):
-        (tree / "vllm" / f"m{number}.py").write_text("")
-        if number == 5:
-            (tree / "csrc" / "cpu" / "ops.cpp").write_text("int one() { return 3; }\n")
-        names.append(commit(tree, f"change <{number}>"))
-    repository = Repository(Git(tree), str(tree))
-    history = history_between(repository, names[0], names[8], first_parent=True)
-    question = Question(
-        target="x86",
-        good=names[0],
-        bad=names[8],
-        first_parent=True,
-        repository=str(tree),
-        judge=judge
-        or {
-            "readable": "/a '/b c'",
-            "writable": "/d",
-            "unconfined": "yes",
-            "run": "test -e 'a b'",
-            "timeout": 60.0,
-            "requirements": "none",
-            "env": "A B",
-            "sdists": "allowed",
-        },
-    )
-    state = State(question=question)
-    for number, verdict in verdicts.items():
-        state = state.with_probe(
-            Probe(commit=names[number], verdict=verdict, reason=f"because <{number}>", seconds=61.0, wheel_from="build")
-        )
-    inside = {name: verdict for name, verdict in state.verdicts.items() if name != names[0]}
-    return outcome_of(repository, history, state, Search(history.commits).state(inside), folder / "out")
-
-
-ENDS = {0: Verdict.GOOD, 8: Verdict.BAD}
-FOUND = ENDS | {4: Verdict.GOOD, 5: Verdict.BAD}
-LEFT = ENDS | {3: Verdict.GOOD, 4: Verdict.SKIP, 5: Verdict.SKIP, 6: Verdict.BAD}
 
 
 def test_the_commit_is_told_with_what_it_changed_kernels_first(tmp_path: Path) -> None:
@@ -147,7 +102,8 @@ def test_the_files(tmp_path: Path) -> None:
     text = page.read_text()
     assert "change &lt;5&gt;" in text
     assert "because &lt;4&gt;" in text
-    assert not re.search(r"<[45]>|https?://|<script|<link|url\(", text)
+    assert not re.search(r"<[45]>|https?://|src=|<link|url\(", text)
+    assert text.count("<script") == 1
 
 
 def test_the_page_of_what_is_left(tmp_path: Path) -> None:
@@ -162,3 +118,32 @@ def test_the_table_has_every_probe(tmp_path: Path) -> None:
     rows = [line for line in screen.getvalue().splitlines() if "change" in line or "release" in line]
     assert len(rows) == 4
     assert all("1:01" in row for row in rows)
+
+
+def test_the_page_leads_to_commits_and_issues_of_the_clones_origin(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND, origin="https://me:secret@github.com/vllm-project/vllm.git")
+    site = "https://github.com/vllm-project/vllm"
+    assert result.found is not None
+    assert result.address == f"{site}.git"
+    page = result_page(result)
+    good, bad = result.state.question.good, result.state.question.bad
+    assert {
+        *(f"{site}/commit/{commit}" for commit in (good, bad, result.last_good, result.found.commit)),
+        f"{site}/compare/{good}...{bad}",
+        f"{site}/compare/{result.last_good}...{result.found.commit}",
+        *(f"{site}/issues/{number}23" for number in (4, 5, 8)),
+    } == {link for link in links(page) if link.startswith("http")}
+    assert "secret" not in page
+
+
+def test_the_page_has_both_ends_and_the_text_for_an_issue(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND)
+    page = result_page(result)
+    ends = re.findall(r'<th scope="row">([a-z ]+)</th><td data-label="Hash"><code>(\w+)</code>', page)
+    tree = tmp_path / "vllm"
+    assert ends == [
+        (what, git(tree, "rev-parse", f"main~{8 - number}"))
+        for what, number in (("good end", 0), ("last good", 4), ("first bad", 5), ("bad end", 8))
+    ]
+    assert escape(issue_text(result)) in page
+    assert 'tabindex="0" role="region" aria-label="Table: The commits that were tested"' in page

@@ -12,8 +12,9 @@ import quickjs
 
 from cpuwheels.index.commit_pages import Commits, row_of
 from cpuwheels.index.entry import Lock
-from cpuwheels.index.html import root_page, view_page
+from cpuwheels.index.html import view_page
 from cpuwheels.index.installs import installs_of, locked_installs, newest_installs
+from cpuwheels.index.overview import root_page
 from index_entries import COMMIT, entry
 
 RELEASE = entry(version="0.32.0+cpu", commit="d" * 40, filename="vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl")
@@ -69,7 +70,7 @@ def clicked(
 
 
 def script(page: str) -> str:
-    (found,) = re.findall(r"<script[^>]*>(.*?)</script>", page, re.DOTALL)
+    (found,) = re.findall(r"<script data-root=[^>]*>(.*?)</script>", page, re.DOTALL)
     return str(found)
 
 
@@ -150,17 +151,17 @@ def test_the_newest_page_names_what_stays() -> None:
     page = view_page("nightly", [RELEASE, ARM])["nightly/index.html"]
     assert "/nightly/cpu" not in page
     assert [line for line in shown(page) if line.startswith("uv")] == [
-        f"uv pip install vllm==0.32.1.dev5+gccccccccc.cpu --index INDEX_URL/{COMMIT}/cpu --torch-backend cpu",
         "uv pip install vllm==0.32.0+cpu --index INDEX_URL/0.32.0/cpu --torch-backend cpu",
+        f"uv pip install vllm==0.32.1.dev5+gccccccccc.cpu --index INDEX_URL/{COMMIT}/cpu --torch-backend cpu",
     ]
-    assert re.findall(r"<h3>(.*?)</h3>", page) == ["arm", "x86"]
+    assert re.findall(r"<h3>(.*?)</h3>", page) == ["x86", "arm"]
     assert f'<a href="../{COMMIT}/"><code>{COMMIT}</code></a>' in page
 
 
 def test_targets_of_one_version_share_its_commands() -> None:
     (install,) = installs_of([entry(), ARM])
-    assert install.targets == ("arm", "x86")
-    assert [one.targets for one in installs_of([ARM, RELEASE], COMMIT)] == [("arm",), ("x86",)]
+    assert install.targets == ("x86", "arm")
+    assert [one.targets for one in installs_of([ARM, RELEASE], COMMIT)] == [("x86",), ("arm",)]
 
 
 def test_without_a_newest_the_newest_commit_with_a_wheel_is_shown() -> None:

@@ -217,6 +217,38 @@ def test_a_speed_that_was_said_stays(root: Path, tmp_path: Path, publish: Publis
     assert with_known(Folder(root), now, known.model_copy(update={"speed": None})).speed == now.speed
 
 
+def subjects(root: Path) -> list[str]:
+    """Return the subjects of the newest page; the day's pages, which `publish` has checked, have the same."""
+    return [row["subject"] for row in json.loads((root / "commits.json").read_text())["newest"]]
+
+
+def test_a_subject_that_was_said_stays_until_another_is(root: Path, tmp_path: Path, publish: Publish) -> None:
+    path = commits_wheel(tmp_path, 1)
+    assert publish(path).entry.subject == ""
+    assert (
+        publish(path, subject="[CPU] \x1b[31m<b> \u202eone\nand more").entry.subject == r"[CPU] \x1b[31m<b> \u202eone"
+    )
+    assert publish(path).entry.subject == r"[CPU] \x1b[31m<b> \u202eone"
+    assert publish(path, subject="x" * 300).entry.subject == "x" * 200
+    assert subjects(root) == ["x" * 200]
+    assert "x" * 200 in (root / "index.html").read_text()
+
+
+@pytest.mark.parametrize("said", ["", "[CPU] said of the wheel"])
+def test_the_subject_of_what_was_missing(root: Path, tmp_path: Path, publish: Publish, said: str) -> None:
+    path = commits_wheel(tmp_path, 1)
+    commit = publish(path, subject=said).entry.commit
+    made = json.loads((root / "commits.json").read_text())["newest"][0]["made"]
+    why = Missing(state="failed", reason="does not compile", tried="2026-11-02T00:00:00Z")
+    note_missing(
+        Folder(root), Row(commit=commit, version="", subject="of what is missing", made=made, missing={"arm": why})
+    )
+    assert subjects(root) == ["of what is missing"]
+    assert check_index(Folder(root)) == []
+    publish(path, subject=said)
+    assert subjects(root) == [said]
+
+
 def test_the_newest_commits_are_filled_up(root: Path, tmp_path: Path, matrix: Matrix) -> None:
     why = Missing(state="failed", reason="does not compile", tried="2026-11-02T00:00:00Z")
     paths = [wheel(tmp_path, target) for target in ("x86", "arm")]

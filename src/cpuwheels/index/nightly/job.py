@@ -6,7 +6,7 @@ import os
 import time
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from packaging.version import Version
 
@@ -38,7 +38,7 @@ from cpuwheels.source.history import history_between
 from cpuwheels.source.version import describe, newest_release
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from cpuwheels.attestation.sign import Signing
@@ -93,17 +93,18 @@ def run_nightly(
         matrix.nightly.verify or DEFAULT, "matrix.yaml: nightly.verify"
     )  # a wrong name is found before hours are spent
     maker: WheelMaker
+    about: _About = {"version_of": sources.version, "subject_of": sources.subject}
     jobs, later = plan.jobs, []
     if options.part == "publish":
         budget = replace(budget, keep_free=0)
         wheels = (options.wheels or own.dist / READY).expanduser().resolve()
         later = [job for job in jobs if not ready_folder(wheels, job).is_dir()]
         jobs = tuple(job for job in jobs if job not in later)
-        maker = WheelPublisher(*arguments, version_of=sources.version, wheels=wheels, signing=signing)
+        maker = WheelPublisher(*arguments, **about, wheels=wheels, signing=signing)
     elif options.part == "build":
         maker = WheelBuilder(*arguments, turn=turn)
     else:
-        maker = WheelMaker(*arguments, version_of=sources.version, turn=turn)
+        maker = WheelMaker(*arguments, **about, turn=turn)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
     with finish_by(deadline):
         outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
@@ -137,6 +138,13 @@ def _second_build(
     return maker.second_build()
 
 
+class _About(TypedDict):
+    """What a maker of wheels asks about sources."""
+
+    version_of: Callable[[str], str]
+    subject_of: Callable[[str], str]
+
+
 @dataclass(frozen=True)
 class _Sources:
     """What is built.
@@ -148,6 +156,10 @@ class _Sources:
 
     moments: dict[str, str]
     repository: Repository | None = None
+
+    def subject(self, source: str) -> str:
+        """Return the first line of a commit's message; nothing of a release."""
+        return self.repository.subject(source) if self.repository else ""
 
     def version(self, source: str) -> str:
         """Return the version of a source: that of a commit by its history.

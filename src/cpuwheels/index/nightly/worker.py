@@ -17,7 +17,7 @@ from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.index.commit_pages import Missing, Row
-from cpuwheels.index.entry import read_entry, stamp
+from cpuwheels.index.entry import read_entry, stamp, subject_line
 from cpuwheels.index.nightly.queue import WRONG, Made
 from cpuwheels.index.nightly.second_build import build_again
 from cpuwheels.index.publish import note_missing, wheel_before
@@ -62,6 +62,7 @@ class WheelMaker:
         reporter: Reports the steps of each wheel on its console.
         address: Where the users of the index reach it.
         version_of: Returns the version of a source, as its history says it; a wheel with another one is refused.
+        subject_of: Returns the first line of a commit's message, for the index's pages.
         turn: Target whose first wheel stays in its folder, for `second_build`.
         signing: How the provenance of wheels is signed; only where nothing is built.
     """
@@ -77,13 +78,14 @@ class WheelMaker:
         address: str | None = None,
         *,
         version_of: Callable[[str], str] | None = None,
+        subject_of: Callable[[str], str] | None = None,
         turn: str | None = None,
         signing: Signing | None = None,
     ) -> None:
         self._places, self._matrix, self._bucket = paths, matrix, bucket
         self._options, self._level, self._reporter = options, level, reporter
         self._address, self._version_of, self._signing = address, version_of, signing
-        self._turn = turn
+        self._subject_of, self._turn = subject_of, turn
         self._waiting: tuple[Job, Path] | None = None
 
     def make(self, job: Job) -> Made:
@@ -158,6 +160,7 @@ class WheelMaker:
             self._matrix,
             commit=commit_of(job),
             target=self._matrix.buildable(job.target).id,
+            subject=self._subject(job),
             nightly=True,
             address=self._address,
             version=self._version_of(job.source) if self._version_of else None,
@@ -241,11 +244,16 @@ class WheelMaker:
         missing = Missing(state=state, reason=reason, tried=stamp(datetime.now(UTC)))
         commit = commit_of(job)
         version = "" if commit else job.source
-        row = Row(commit=commit, version=version, made=job.made, missing={job.target: missing})
+        subject = subject_line(self._subject(job))
+        row = Row(commit=commit, version=version, subject=subject, made=job.made, missing={job.target: missing})
         try:
             note_missing(self._bucket, row)
         except CpuwheelsError as trouble:
             self._reporter.info(f"the index does not say why there is no wheel: {trouble.what}")
+
+    def _subject(self, job: Job) -> str:
+        """Return the first line of the message of a job's commit; nothing if it is not known."""
+        return self._subject_of(job.source) if self._subject_of else ""
 
     def _own(self, job: Job) -> Paths:
         folder: Path = self._places.dist / f"{job.target}-{job.source[:12]}"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 from cpuwheels.index.agreement import Agreement
 from cpuwheels.index.commit_pages import Commits
 from cpuwheels.index.entry import stamp
-from cpuwheels.index.html import root_page
 from cpuwheels.index.layout import BUNDLE, COMMITS, FORMAT_FILE, NIGHTLY, SITES, lasting_view, wheel_path
+from cpuwheels.index.overview import root_page
 from cpuwheels.index.publish import finish, publish_rebuilds
 from cpuwheels.index.reading import check_format, read_commit_page, read_entries
 from cpuwheels.index.rebuilders.site import ask_site

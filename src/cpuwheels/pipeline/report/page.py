@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cpuwheels.pipeline.recorded_build import BuildRecord, OperatorList
     from cpuwheels.pipeline.report.verdicts import Verdict
 
-MARKS = {"passed": "✓", "passed in part": "◐", "failed": "✕", "open": "○"}
+MARKS = {"passed": "✓", "passed in part": "◐", "failed": "✗", "open": "○"}
 """Shapes of the verdicts, which do not depend on colour."""
 
 _ROWS = 15

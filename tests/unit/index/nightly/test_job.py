@@ -278,6 +278,9 @@ def test_a_publisher_knows_the_version_of_each_source_from_its_history(night: Ni
     (night.base / "dist" / "nightly" / "ready" / f"x86-{night.commits[3]}").mkdir(parents=True)
     night.run(part=part)
     version_of = night.maker_options["version_of"]
+    assert night.maker_options["subject_of"](night.commits[3]) == git(
+        night.tree, "log", "-1", "--format=%s", night.commits[3]
+    )
     assert version_of(night.commits[0]) == "0.9.0"
     assert version_of(night.commits[3]) == f"0.9.1.dev3+g{night.commits[3][:9]}"
 

@@ -385,6 +385,22 @@ def test_the_next_nights_files_replace_those_of_the_night_before(night: Night) -
     assert sorted(path.name for path in kept.iterdir()) == ["two", "why.txt"]
 
 
+def test_pages_have_the_commits_subject(night: Night, missing: Missing) -> None:
+    maker = WheelMaker(
+        night.paths,
+        night.matrix,
+        Folder(night.index),
+        BuildOptions(memory="8G", source="another"),
+        "deep",
+        night.reporter,
+        subject_of=lambda source: f"[CPU] {source[-1]}\nand more",
+    )
+    maker.keep(job(), CompileError("no"))
+    assert missing()["subject"] == f"[CPU] {job().source[-1]}"
+    maker.make(job(1))
+    assert "</a> [CPU] 1</th>" in (night.index / "index.html").read_text()
+
+
 def test_a_wheel_that_was_not_even_begun_has_its_reason(night: Night) -> None:
     kept = night.maker.keep(job(), CompileError("no"))
     assert [path.name for path in Path(kept).iterdir()] == ["why.txt"]

@@ -30,7 +30,7 @@ def test_files_can_be_read_back(tmp_path: Path, comparison: Comparison) -> None:
     assert Comparison.model_validate_json(data.read_text()) == comparison
     assert json.loads(data.read_text())["format"] == 1
     text = page.read_text()
-    for words in ("gone&lt;1&gt;.py", "≠ Different", "-O3", 'scope="row"', "<main>", "CPU time"):
+    for words in ("gone&lt;1&gt;.py", "≠ Different", "-O3", 'scope="row"', '<main id="main"', "CPU time"):
         assert words in text
     assert "<script" not in text
     assert "http" not in text

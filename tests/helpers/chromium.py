@@ -1,0 +1,197 @@
+"""Pages in a headless Chromium, by the DevTools protocol over a pipe: nothing to install but the browser itself."""
+
+from __future__ import annotations
+
+import base64
+import fcntl
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+OPTIONS = (
+    *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-extensions"),
+    *("--disable-background-networking", "--disable-sync", "--disable-component-update", "--hide-scrollbars"),
+    *("--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb", "--disable-dev-shm-usage"),
+)
+LAUNCHER = """
+import os, sys
+os.dup2(int(sys.argv[1]), 3)
+os.dup2(int(sys.argv[2]), 4)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+"""The browser reads from descriptor 3 and writes to 4."""
+
+SECONDS = 60.0
+"""For an answer."""
+
+
+def find_chromium() -> str:
+    """Return the browser; a test that wants one fails without it."""
+    found = next(filter(None, map(shutil.which, NAMES)), None)
+    if found is None:
+        pytest.fail(f"there is no {', '.join(NAMES)} in PATH: these tests look at pages with one of them")
+    return found
+
+
+class Browser:
+    """A running browser.
+
+    Args:
+        requests: Written to.
+        answers: Read from.
+    """
+
+    def __init__(self, requests: int, answers: int) -> None:
+        self._requests, self._answers = requests, answers
+        self._number, self._rest = 0, b""
+        self.events: list[dict[str, Any]] = []
+
+    def call(self, method: str, session: str | None = None, **values: object) -> dict[str, Any]:
+        """Return the answer to a request; what happens meanwhile is kept in `events`."""
+        self._number += 1
+        request = {"id": self._number, "method": method, "params": values} | ({"sessionId": session} if session else {})
+        left = json.dumps(request).encode() + b"\0"
+        while left:
+            left = left[os.write(self._requests, left) :]
+        end = time.monotonic() + SECONDS
+        while True:
+            message = self._message(end)
+            if message.get("id") == self._number:
+                assert "error" not in message, f"{method}: {message['error']}"
+                result: dict[str, Any] = message["result"]
+                return result
+            self.events.append(message)
+
+    def wait(self, event: str, session: str) -> None:
+        """Wait for an event of a page."""
+        end = time.monotonic() + SECONDS
+        while not any(one.get("method") == event and one.get("sessionId") == session for one in self.events):
+            self.events.append(self._message(end))
+
+    def _message(self, end: float) -> dict[str, Any]:
+        while b"\0" not in self._rest:
+            ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
+            assert ready, f"the browser did not answer in {SECONDS:g} s"
+            piece = os.read(self._answers, 1 << 16)
+            assert piece, "the browser has ended"
+            self._rest += piece
+        text, _, self._rest = self._rest.partition(b"\0")
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+
+@contextmanager
+def chromium(folder: Path) -> Iterator[Browser]:
+    """Start a browser that reaches no server, with a profile of its own, and end it."""
+    theirs_in, ours_out = os.pipe()
+    ours_in, theirs_out = os.pipe()
+    high = [fcntl.fcntl(one, fcntl.F_DUPFD, 16) for one in (theirs_in, theirs_out)]
+    command = [find_chromium(), *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
+    if os.geteuid() == 0:
+        command.append("--no-sandbox")  # its own sandbox does not work for root; only files of the tests are opened
+    with (folder / "chromium.log").open("wb") as log:
+        start = [sys.executable, "-ISc", LAUNCHER, *map(str, high), *command, "about:blank"]
+        process = subprocess.Popen(start, pass_fds=high, stdout=log, stderr=log)
+    for one in (theirs_in, theirs_out, *high):
+        os.close(one)
+    browser = Browser(ours_out, ours_in)
+    try:
+        yield browser
+        browser.call("Browser.close")
+        process.wait(SECONDS)
+    finally:
+        process.kill()
+        process.wait()
+        os.close(ours_in)
+        os.close(ours_out)
+
+
+class Tab:
+    """A page in a tab of its own.
+
+    Args:
+        browser: The browser.
+        path: A file.
+        width: Of the window, in CSS pixels; its height is that of a small phone or a laptop.
+        dark: Whether its reader prefers dark pages.
+        media: ``print``, or empty for the screen.
+        scripts: Whether the page's own scripts run.
+    """
+
+    def __init__(
+        self,
+        browser: Browser,
+        path: Path,
+        width: int = 1280,
+        *,
+        dark: bool = False,
+        media: str = "",
+        scripts: bool = True,
+    ) -> None:
+        self._browser = browser
+        self._target = browser.call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = browser.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
+        browser.events.clear()
+        self.call("Page.enable")
+        self.call("Log.enable")
+        self.call("Runtime.enable")
+        self.call("Network.enable")
+        self.resize(width)
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
+        self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        answer = self.call("Page.navigate", url=path.as_uri())
+        assert not answer.get("errorText"), answer
+        browser.wait("Page.loadEventFired", self._session)
+
+    def resize(self, width: int) -> None:
+        """Give the window another width; that of a phone also has a phone's viewport."""
+        phone = width < 600
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=phone)
+
+    def call(self, method: str, **values: object) -> dict[str, Any]:
+        """Return the answer to a request about this page."""
+        return self._browser.call(method, self._session, **values)
+
+    def evaluate(self, expression: str) -> Any:
+        """Return the value of an expression, which may be a promise."""
+        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    @property
+    def faults(self) -> list[str]:
+        """What the page's scripts threw, what the console shows as an error, and what was asked of any server."""
+        found = [one for one in self._browser.events if one.get("sessionId") == self._session]
+        errors = [str(one["params"]) for one in found if one["method"] == "Runtime.exceptionThrown"]
+        errors += [str(one["params"]) for one in found if one["method"] == "Log.entryAdded"]
+        asked = [one["params"]["request"]["url"] for one in found if one["method"] == "Network.requestWillBeSent"]
+        return errors + [url for url in asked if not url.startswith("file:")]
+
+    def press(self, key: str) -> None:
+        """Press a key."""
+        for kind in ("rawKeyDown", "keyUp"):
+            code = {"Tab": 9, "Enter": 13}[key]
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
+
+    def screenshot(self, path: Path) -> None:
+        """Write a picture of the whole page."""
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+        path.write_bytes(base64.b64decode(found["data"]))
+
+    def close(self) -> None:
+        """Close it."""
+        self._browser.call("Target.closeTarget", targetId=self._target)
