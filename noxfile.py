@@ -295,6 +295,13 @@ def parity_table(session: nox.Session) -> None:
     session.run("python", ".ci/parity_table.py", *session.posargs)
 
 
+@nox.session(default=False, tags=["upkeep"])
+def docs(session: nox.Session) -> None:
+    """Build the site of the documentation in dist/docs; -- --test runs the commands that are marked in it."""
+    _install(session, "docs")
+    session.run("python", ".ci/docs_session.py", *session.posargs)
+
+
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
     """Build the sdist and the wheel of this project and check them; -- --dev for a commit without a tag."""

@@ -50,6 +50,7 @@ def group_step(group: str, why: str = "") -> Step:
 ALWAYS = (
     Step("lint", ("lint",)),
     Step("types", ("types",)),
+    Step("docs", ("docs", "--", "--test")),
     group_step("unit"),
     group_step("unit:campaign"),
     Step("build", ("build-x86",)),

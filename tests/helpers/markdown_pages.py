@@ -21,7 +21,12 @@ def pages(root: Path) -> list[Path]:
 
 def links(text: str) -> list[str]:
     """Return the targets of a page's links and images, as they are written."""
-    return _LINK.findall(_CODE.sub("code", text))
+    return [found[1] for found in link_matches(text)]
+
+
+def link_matches(text: str) -> Iterator[re.Match[str]]:
+    """Yield each link of a page, from the bracket that ends its text, as a match whose group 1 is the target."""
+    yield from _LINK.finditer(_CODE.sub(lambda code: "`" * len(code[0]), text))
 
 
 def anchors(text: str) -> set[str]:

@@ -27,6 +27,7 @@ case "$*" in *"{failing}") exit 3;; esac
 ALWAYS = [
     "-s lint",
     "-s types",
+    "-s docs -- --test",
     "-s tests -- --group unit",
     "-s tests -- --group unit:campaign",
     "-s build-x86",
@@ -122,7 +123,7 @@ def test_the_groups_of_the_change_come_after_what_every_change_has_to_pass(
 def test_a_failure_ends_the_run_with_its_code_and_the_rest_is_in_the_table(repository: Repository) -> None:
     code, calls, table = repository.run(failing="--group unit")
     assert code == 3
-    assert calls == ALWAYS[:3]
+    assert calls == ALWAYS[:4]
     assert "| unit | 0.0 | FAILED | every change |" in table
     assert "| core | | not run | every change |" in table.replace("|  |", "| |")
     assert "| all | 0.0 | FAILED | |" in table

@@ -30,6 +30,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "signing": ("pyproject.toml", "--group", "build", "--extra", "signing"),
     "dev": ("pyproject.toml", "--group", "dev"),
     "bench": ("pyproject.toml", "--group", "bench"),
+    "docs": ("pyproject.toml", "--group", "docs"),
 }
 """Name of each lock → what uv resolves."""
 
