@@ -3,7 +3,7 @@
     python .ci/docs_pictures.py [NAME ...] [--build dist/x86/0.33.0]
 
 Pictures of a terminal are SVG, written by rich from the output as it is. Those of pages are WebP, taken with Chromium
-from the files that a build left in its folder.
+from the files that a build left in its folder, without the release of the machine's kernel.
 """
 
 from __future__ import annotations
@@ -15,13 +15,18 @@ import re
 import subprocess
 import sys
 import tempfile
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from docs_browser import browser, served
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 ROOT = Path(__file__).parents[1]
 IMAGES = ROOT / "docs" / "images"
@@ -83,13 +88,23 @@ def main(words: list[str]) -> int:
     for name in filter(TERMINALS.__contains__, chosen):
         (IMAGES / f"{name}.svg").write_text(terminal(TERMINALS[name], options.build.resolve()), encoding="utf-8")
     if pages := [name for name in chosen if name in PAGES]:
-        with served(options.build) as address, browser() as page:
+        with _shown(options.build) as build, served(build) as address, browser() as page:
             for name in pages:
                 path, width, height = PAGES[name]
                 page.show(width, height, "light")
                 page.go(f"{address}/{path}")
                 (IMAGES / f"{name}.webp").write_bytes(page.picture("webp"))
     return 0
+
+
+@contextmanager
+def _shown(build: Path) -> Iterator[Path]:
+    """Yield a folder with a build's pages as they are shown."""
+    with tempfile.TemporaryDirectory() as name:
+        for path, _, _ in PAGES.values():
+            page = re.sub(r"\bLinux \d[\w.+-]*", "Linux", (build / path).read_text(encoding="utf-8"))
+            (Path(name) / path).write_text(page, encoding="utf-8")
+        yield Path(name)
 
 
 def terminal(picture: Terminal, build: Path) -> str:
