@@ -38,10 +38,10 @@ def venv(tmp_path: Path) -> Path:
 
 
 def shown(web: Web, page: str) -> dict[str, str]:
-    """Return the commands of a page by what they are labelled with, with the address that its script fills in."""
+    """Return a page's first commands, x86's, by their labels, with the address that its script fills in."""
     text = (web.index / page).read_text()
     found = re.findall(r'<div class="command"><span[^>]*>([^<]+)</span><code>(.*?)</code>', text)
-    return {program: unescape(command).replace(f"{ADDRESS}/", web.url) for program, command in found}
+    return {program: unescape(command).replace(f"{ADDRESS}/", web.url) for program, command in reversed(found)}
 
 
 def install(web: Web, command: str, venv: Path, version: str) -> None:
