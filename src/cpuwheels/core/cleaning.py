@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import changed_at, holding, remove_tree, storage_errors
-from cpuwheels.core.sealed_entry import MANIFEST
 from cpuwheels.core.store import Store, used_at
 from cpuwheels.core.trust import Trust
 
@@ -30,7 +29,6 @@ RECENT_DAYS = 1
 """How long an entry stays after its last use, whatever the size, unless less is asked for."""
 
 COMPILER_CACHE = "compiler-cache"
-ENVIRONMENT = "pyvenv.cfg"
 _LEFTOVERS = (".new-", ".discarded-")
 _DAY = 24 * 3600
 _BLOCK = 512
@@ -152,10 +150,9 @@ def _entries(root: Path) -> Iterator[Entry]:
 
 def _of_kind(folder: Path) -> Iterator[Entry]:
     for path in _folders(folder):
-        if path.name.startswith(_LEFTOVERS):
-            yield Entry(folder.name, path, 0.0, _files(path))
-        elif (path / MANIFEST).is_file() or (folder.name == "environments" and (path / ENVIRONMENT).is_file()):
-            yield Entry(folder.name, path, used_at(path), _files(path))
+        left = path.name.startswith(_LEFTOVERS)
+        if left or used_at(path):
+            yield Entry(folder.name, path, 0.0 if left else used_at(path), _files(path))
 
 
 def _compiler_cache(folder: Path) -> Entry:

@@ -11,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from cpuwheels.cli import main
+from cpuwheels.cli.clean import clean
 from cpuwheels.cli.folders import Folders, pass_paths
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.cleaning import DAYS
@@ -49,6 +50,11 @@ def test_it_removes(store: Store, old: Path, capsys: pytest.CaptureFixture[str])
     assert not old.exists()
     assert run(store) == 0
     assert capsys.readouterr().out.endswith("0 B of 0 B freed\n")
+
+
+def test_the_help_says_the_default() -> None:
+    days = next(option for option in clean.params if option.name == "days")
+    assert days.default == DAYS
 
 
 def test_fewer_days(store: Store, old: Path) -> None:
