@@ -15,12 +15,14 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from docs_browser import browser, served
+from chromium import Tab, chromium
+from docs_browser import SETTLE_SECONDS, served
 from rich.console import Console
 from rich.terminal_theme import SVG_EXPORT_THEME
 from rich.text import Text
@@ -88,12 +90,13 @@ def main(words: list[str]) -> int:
     for name in filter(TERMINALS.__contains__, chosen):
         (IMAGES / f"{name}.svg").write_text(terminal(TERMINALS[name], options.build.resolve()), encoding="utf-8")
     if pages := [name for name in chosen if name in PAGES]:
-        with _shown(options.build) as build, served(build) as address, browser() as page:
+        with _shown(options.build) as build, served(build) as address, chromium(build) as browser:
             for name in pages:
                 path, width, height = PAGES[name]
-                page.show(width, height, "light")
-                page.go(f"{address}/{path}")
-                (IMAGES / f"{name}.webp").write_bytes(page.picture("webp"))
+                tab = Tab(browser, f"{address}/{path}", width, height)
+                time.sleep(SETTLE_SECONDS)
+                tab.screenshot(IMAGES / f"{name}.webp", whole=False)
+                tab.close()
     return 0
 
 

@@ -20,6 +20,7 @@ import tempfile
 from io import BytesIO
 from pathlib import Path
 
+from chromium import BrowserError
 from docs_commands import blocks, run, sessions, unknown
 from docs_site import CONFIGURATION, ROOT, DocumentationError, Site, build, list_versions
 
@@ -60,7 +61,7 @@ def main(words: list[str]) -> int:
             from docs_browser import look  # noqa: PLC0415  (only this needs a browser)
 
             look(options.out, MAIN, options.pages, options.look)
-    except DocumentationError as error:
+    except (DocumentationError, BrowserError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
 from chromium import Browser, Tab
 
 PAGES = (
@@ -79,7 +78,7 @@ PLACE = """(() => {
 
 @contextmanager
 def opened(browser: Browser, path: Path, width: int = 1280, **options: Any) -> Iterator[Tab]:
-    tab = Tab(browser, path, width, **options)
+    tab = Tab(browser, path.as_uri(), width, **options)
     yield tab
     assert tab.faults == []
     tab.close()

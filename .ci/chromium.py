@@ -1,4 +1,7 @@
-"""Pages in a headless Chromium, by the DevTools protocol over a pipe: nothing to install but the browser itself."""
+"""Pages in a headless Chromium, by the DevTools protocol over a pipe: nothing to install but the browser itself.
+
+It reaches no other machine: every name but this machine's loopback address is unknown to it.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import pytest
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -24,7 +25,11 @@ NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome"
 OPTIONS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-extensions"),
     *("--disable-background-networking", "--disable-sync", "--disable-component-update", "--hide-scrollbars"),
-    *("--host-resolver-rules=MAP * ~NOTFOUND", "--force-color-profile=srgb", "--disable-dev-shm-usage"),
+    *(
+        "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
+        "--force-color-profile=srgb",
+        "--disable-dev-shm-usage",
+    ),
 )
 LAUNCHER = """
 import os, sys
@@ -34,15 +39,26 @@ os.execv(sys.argv[3], sys.argv[3:])
 """
 """The browser reads from descriptor 3 and writes to 4."""
 
+PHONE = 600
+"""Windows that are narrower, in CSS pixels, are those of phones."""
+
 SECONDS = 60.0
 """For an answer."""
 
 
+class BrowserError(Exception):
+    """There is no browser, or it does not do what it was asked for."""
+
+
 def find_chromium() -> str:
-    """Return the browser; a test that wants one fails without it."""
+    """Return the browser.
+
+    Raises:
+        BrowserError: There is none.
+    """
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
-        pytest.fail(f"there is no {', '.join(NAMES)} in PATH: these tests look at pages with one of them")
+        raise BrowserError(f"there is no {', '.join(NAMES)} in PATH: pages are looked at with one of them")
     return found
 
 
@@ -70,7 +86,8 @@ class Browser:
         while True:
             message = self._message(end)
             if message.get("id") == self._number:
-                assert "error" not in message, f"{method}: {message['error']}"
+                if "error" in message:
+                    raise BrowserError(f"{method}: {message['error']}")
                 result: dict[str, Any] = message["result"]
                 return result
             self.events.append(message)
@@ -84,9 +101,11 @@ class Browser:
     def _message(self, end: float) -> dict[str, Any]:
         while b"\0" not in self._rest:
             ready, _, _ = select.select([self._answers], [], [], max(0.0, end - time.monotonic()))
-            assert ready, f"the browser did not answer in {SECONDS:g} s"
+            if not ready:
+                raise BrowserError(f"the browser did not answer in {SECONDS:g} s")
             piece = os.read(self._answers, 1 << 16)
-            assert piece, "the browser has ended"
+            if not piece:
+                raise BrowserError("the browser has ended")
             self._rest += piece
         text, _, self._rest = self._rest.partition(b"\0")
         message: dict[str, Any] = json.loads(text)
@@ -95,13 +114,17 @@ class Browser:
 
 @contextmanager
 def chromium(folder: Path) -> Iterator[Browser]:
-    """Start a browser that reaches no server, with a profile of its own, and end it."""
+    """Start a browser with a profile of its own in a folder, and end it.
+
+    Raises:
+        BrowserError: There is none.
+    """
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
     high = [fcntl.fcntl(one, fcntl.F_DUPFD, 16) for one in (theirs_in, theirs_out)]
     command = [find_chromium(), *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
     if os.geteuid() == 0:
-        command.append("--no-sandbox")  # its own sandbox does not work for root; only files of the tests are opened
+        command.append("--no-sandbox")  # its own sandbox does not work for root; only pages of this project are opened
     with (folder / "chromium.log").open("wb") as log:
         start = [sys.executable, "-ISc", LAUNCHER, *map(str, high), *command, "about:blank"]
         process = subprocess.Popen(start, pass_fds=high, stdout=log, stderr=log)
@@ -124,8 +147,9 @@ class Tab:
 
     Args:
         browser: The browser.
-        path: A file.
-        width: Of the window, in CSS pixels; its height is that of a small phone or a laptop.
+        address: Of the page.
+        width: Of the window, in CSS pixels.
+        height: Likewise; that of a small phone or a laptop if not given.
         dark: Whether its reader prefers dark pages.
         media: ``print``, or empty for the screen.
         scripts: Whether the page's own scripts run.
@@ -134,14 +158,15 @@ class Tab:
     def __init__(
         self,
         browser: Browser,
-        path: Path,
+        address: str,
         width: int = 1280,
+        height: int = 800,
         *,
         dark: bool = False,
         media: str = "",
         scripts: bool = True,
     ) -> None:
-        self._browser = browser
+        self._browser, self._height = browser, height
         self._target = browser.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = browser.call("Target.attachToTarget", targetId=self._target, flatten=True)["sessionId"]
         browser.events.clear()
@@ -153,33 +178,43 @@ class Tab:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self.call("Emulation.setEmulatedMedia", media=media, features=[scheme])
         self.call("Emulation.setScriptExecutionDisabled", value=not scripts)
-        answer = self.call("Page.navigate", url=path.as_uri())
-        assert not answer.get("errorText"), answer
+        answer = self.call("Page.navigate", url=address)
+        if answer.get("errorText"):
+            raise BrowserError(f"{address}: {answer['errorText']}")
         browser.wait("Page.loadEventFired", self._session)
 
     def resize(self, width: int) -> None:
         """Give the window another width; that of a phone also has a phone's viewport."""
-        phone = width < 600
-        self.call("Emulation.setDeviceMetricsOverride", width=width, height=800, deviceScaleFactor=1, mobile=phone)
+        size = {"width": width, "height": self._height, "deviceScaleFactor": 1, "mobile": width < PHONE}
+        self.call("Emulation.setDeviceMetricsOverride", **size)
 
     def call(self, method: str, **values: object) -> dict[str, Any]:
         """Return the answer to a request about this page."""
         return self._browser.call(method, self._session, **values)
 
-    def evaluate(self, expression: str) -> Any:
+    def evaluate(self, expression: str) -> Any:  # noqa: ANN401  (whatever the page has)
         """Return the value of an expression, which may be a promise."""
         found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        if "exceptionDetails" in found:
+            raise BrowserError(str(found["exceptionDetails"]))
         return found["result"].get("value")
+
+    @property
+    def asked(self) -> list[str]:
+        """The addresses that the page asked for, its own among them."""
+        return [
+            one["params"]["request"]["url"] for one in self._events() if one["method"] == "Network.requestWillBeSent"
+        ]
 
     @property
     def faults(self) -> list[str]:
         """What the page's scripts threw, what the console shows as an error, and what was asked of any server."""
-        found = [one for one in self._browser.events if one.get("sessionId") == self._session]
-        errors = [str(one["params"]) for one in found if one["method"] == "Runtime.exceptionThrown"]
-        errors += [str(one["params"]) for one in found if one["method"] == "Log.entryAdded"]
-        asked = [one["params"]["request"]["url"] for one in found if one["method"] == "Network.requestWillBeSent"]
-        return errors + [url for url in asked if not url.startswith("file:")]
+        errors = [str(one["params"]) for one in self._events() if one["method"] == "Runtime.exceptionThrown"]
+        errors += [str(one["params"]) for one in self._events() if one["method"] == "Log.entryAdded"]
+        return errors + [url for url in self.asked if not url.startswith("file:")]
+
+    def _events(self) -> list[dict[str, Any]]:
+        return [one for one in self._browser.events if one.get("sessionId") == self._session]
 
     def press(self, key: str) -> None:
         """Press a key."""
@@ -187,9 +222,10 @@ class Tab:
             code = {"Tab": 9, "Enter": 13}[key]
             self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code)
 
-    def screenshot(self, path: Path) -> None:
-        """Write a picture of the whole page."""
-        found = self.call("Page.captureScreenshot", captureBeyondViewport=True)
+    def screenshot(self, path: Path, *, whole: bool = True) -> None:
+        """Write a picture of the whole page, or of what the window shows; its kind is that of the file's name."""
+        kind = {"format": "webp", "quality": 75} if path.suffix == ".webp" else {"format": "png"}
+        found = self.call("Page.captureScreenshot", captureBeyondViewport=whole, **kind)
         path.write_bytes(base64.b64decode(found["data"]))
 
     def close(self) -> None:
