@@ -313,8 +313,8 @@ def release(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Check style: ruff for Python, clang-format for C, schemas up to date."""
     _install(session, "dev")
-    session.run("ruff", "check", ".")
-    session.run("ruff", "format", "--check", ".")
+    session.run("ruff", "check", "--no-cache", ".")
+    session.run("ruff", "format", "--check", "--no-cache", ".")
     # The tests' replacement of upstream's sources is C++ and formatted as upstream does.
     sources = sorted(str(path) for path in (*(ROOT / "csrc").rglob("*.[ch]"), *(ROOT / "tests").rglob("*.c")))
     session.run("clang-format", "--style=file:csrc/.clang-format", "--dry-run", "--Werror", *sources)

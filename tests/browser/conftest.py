@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from chromium import Browser, chromium
+
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.fetch.download import Pinned, fetch
 from example_pages import write_pages
