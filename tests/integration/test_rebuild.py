@@ -380,6 +380,30 @@ def test_a_mirror_is_all_that_a_rebuild_needs(publisher: Publisher, mirror: Path
 
 
 @pytest.mark.usefixtures("without_inputs")
+def test_a_mirrors_own_words_are_enough(publisher: Publisher, mirror: Path, tmp_path: Path) -> None:
+    """Its README is followed by somebody who has nothing else: no cpuwheels, no stores, no settings."""
+    moved = Path(shutil.copytree(mirror, tmp_path / "mirror", symlinks=True))
+    text = (moved / "README.md").read_text().partition("\n## Checking the files")[0]
+    kept = next((moved / "files").rglob(publisher.wheel.name))
+    commands = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    assert [line.split()[0] for line in commands] == ["git", "cd", "python3", ".venv/bin/pip", "PYTHONPATH=src"]
+    script = "\n".join(commands).replace("MIRROR/files/SHA256/WHEEL.whl", str(kept)).replace("MIRROR", str(moved))
+    somebody = {"PATH": "/usr/local/bin:/usr/bin:/bin", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    done = subprocess.run(
+        ["bash", "-e", "-c", script],
+        cwd=tmp_path,
+        env=somebody,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(next((tmp_path / "cpuwheels/dist/rebuilds").rglob(f"*{SUFFIX}")).read_text())
+    assert found["predicate"]["verificationResult"] == "PASSED"
+
+
+@pytest.mark.usefixtures("without_inputs")
 def test_a_mirror_is_all_that_a_build_needs(publisher: Publisher, mirror: Path, tmp_path: Path) -> None:
     stranger = Stranger(tmp_path / "stranger", publisher.root)
     env = {"UV_CACHE_DIR": str(tmp_path / "uv")}

@@ -13,6 +13,9 @@ from cpuwheels.core.git_settings import git_command, git_environment
 _SESSIONS = {"check": "parity"}
 """Commands whose session has another name."""
 
+_NO_VERSION = "0.1.0"
+"""Where git does not tell; the same as in pyproject.toml."""
+
 
 def command_line(command: str, target: str = "", *options: str) -> str:
     """Return how a command is run: by a session of nox in a checkout, else by itself.
@@ -41,9 +44,19 @@ class Checkout:
     changed: bool
 
 
+def own_version() -> str:
+    """Return the version that this program was installed as, or would be if it runs from a checkout without that."""
+    try:
+        return importlib.metadata.version("cpuwheels")
+    except importlib.metadata.PackageNotFoundError:
+        from setuptools_scm import get_version  # noqa: PLC0415  (takes a tenth of a command's start)
+
+        return get_version(project_files(), fallback_version=_NO_VERSION)
+
+
 def version_text() -> str:
     """Return the version, and the commit if this code is a checkout's."""
-    version = importlib.metadata.version("cpuwheels")
+    version = own_version()
     found = None if is_packaged() else find_checkout(project_files())
     return f"{version} (commit {found.commit}{' and changes' if found.changed else ''})" if found else version
 

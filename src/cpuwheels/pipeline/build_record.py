@@ -6,9 +6,9 @@ import json
 import platform
 from dataclasses import asdict
 from datetime import UTC, datetime
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.config.installation import own_version
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.places import without_places
 
@@ -79,7 +79,7 @@ def write_record(
         "sandbox": sandbox.as_record(),
         "install_check": "passed" if tried else "not run",
         "tried": [dict(cpu) for cpu in tried],
-        "tools": environment.tools | {"cpuwheels": version("cpuwheels")},
+        "tools": environment.tools | {"cpuwheels": own_version()},
         "machine": {
             "system": f"{platform.system()} {platform.release()}",
             "processor": platform.machine(),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import LICENCES, load_lock
@@ -21,7 +20,7 @@ from cpuwheels.config.downloads import (
     released_source,
     torch_wheel,
 )
-from cpuwheels.config.installation import find_checkout
+from cpuwheels.config.installation import find_checkout, own_version
 from cpuwheels.config.package_urls import generic, pypi
 from cpuwheels.config.paths import is_packaged, project_files
 from cpuwheels.config.python_lock import locked_files
@@ -181,7 +180,7 @@ def _own(context: BuildContext) -> Iterator[Download]:
     own = not is_packaged() and context.root.resolve() == project_files()
     checkout = find_checkout(project_files()) if own else None
     digest = {"gitCommit": checkout.commit} if checkout and not checkout.changed else {}
-    number = version("cpuwheels")
+    number = own_version()
     yield Download(
         stage="cpuwheels",
         name="cpuwheels",

@@ -137,9 +137,8 @@ def with_python(program: Program, facts: ProgramFacts, folder: Path, log: Path) 
         version = str(Version(facts.version))
     except InvalidVersion:
         version = "0"
-    metadata = f"Metadata-Version: 2.1\nName: cpuwheels\nVersion: {version}\n"
     try:
-        python = driver_environment(folder, Path(sys.executable), program.root, log, metadata)
+        python = driver_environment(folder, Path(sys.executable), program.root, log, version)
     except NotVariedError as error:
         raise RebuildError(
             f"what commit {program.commit} of cpuwheels requires cannot be installed: {error}",

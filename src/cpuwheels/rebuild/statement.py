@@ -6,13 +6,13 @@ What such a summary has no field for is in one extension field.
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from packaging.utils import parse_wheel_filename
 from pydantic import AliasGenerator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 from pydantic.alias_generators import to_camel
 
+from cpuwheels.config.installation import own_version
 from cpuwheels.config.package_urls import pypi
 from cpuwheels.core.errors import MalformedDataError, ProvenanceError
 from cpuwheels.core.models import Commit, Moment, Sha256  # noqa: TC001  (pydantic reads the annotations)
@@ -151,7 +151,7 @@ def make_statement(
     return RebuildStatement(
         subject=(Subject(name=wheel, digest={"sha256": sha256}),),
         predicate=Summary(
-            verifier=Verifier(id=rebuilder, version={"cpuwheels": version("cpuwheels")}),
+            verifier=Verifier(id=rebuilder, version={"cpuwheels": own_version()}),
             time_verified=moment,
             resource_uri=pypi(name, str(number), wheel).to_string(),
             policy=Policy(uri=POLICY),

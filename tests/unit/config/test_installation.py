@@ -3,12 +3,14 @@ from __future__ import annotations
 import importlib.metadata
 import shutil
 import subprocess
+import tomllib
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.config import installation
-from cpuwheels.config.installation import command_line, version_text
+from cpuwheels.config.installation import command_line, own_version, version_text
+from layout import ROOT
 from tiny_project import commit_all
 
 if TYPE_CHECKING:
@@ -44,6 +46,24 @@ def test_a_checkouts_version_has_the_commit(tmp_path: Path, monkeypatch: pytest.
     assert version_text() == f"{VERSION} (commit {commit})"
     (checkout / "file").write_text("b")
     assert version_text() == f"{VERSION} (commit {commit} and changes)"
+
+
+@pytest.mark.parametrize("tag", ["", "v0.4.0"])
+def test_a_checkout_that_is_not_installed_has_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tag: str
+) -> None:
+    def absent(name: str) -> None:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", absent)
+    (tmp_path / "file").write_text("a")
+    commit = commit_all(tmp_path, "first", tag=tag)
+    monkeypatch.setattr(installation, "project_files", lambda: tmp_path)
+    assert own_version() == (tag[1:] or f"0.1.1.dev1+g{commit[:9]}")
+    assert version_text() == f"{own_version()} (commit {commit})"
+    shutil.rmtree(tmp_path / ".git")
+    fallback = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools_scm"]["fallback_version"]
+    assert own_version() == fallback
 
 
 def test_another_repository_around_it_is_not_its_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

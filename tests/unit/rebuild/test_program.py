@@ -144,8 +144,8 @@ def test_what_it_requires_has_to_be_had(
     program = get_program(facts, [str(upstream)], tmp_path / "program", store=store, reporter=reporter)
     asked: list[str] = []
 
-    def make(folder: Path, python: Path, root: Path, log: Path, metadata: str) -> Path:
-        asked.append(metadata)
+    def make(folder: Path, python: Path, root: Path, log: Path, version: str) -> Path:
+        asked.append(version)
         if len(asked) > 1:
             raise NotVariedError("the index is gone")
         assert (python.exists(), root, log) == (True, program.root, tmp_path / "log")
@@ -153,6 +153,6 @@ def test_what_it_requires_has_to_be_had(
 
     monkeypatch.setattr(module, "driver_environment", make)
     assert with_python(program, facts, tmp_path / "driver", tmp_path / "log").python == tmp_path / "driver/bin/python"
-    assert asked[0].splitlines()[1:] == ["Name: cpuwheels", "Version: 0"]
+    assert asked[0] == "0"
     with pytest.raises(RebuildError, match="the index is gone"):
         with_python(program, facts, tmp_path / "driver", tmp_path / "log")

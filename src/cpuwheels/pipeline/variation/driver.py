@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CommandError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
-from cpuwheels.core.text import parse_headers
 from cpuwheels.fetch.uv import install_cached, run_uv, site_packages, uv_environment
 from cpuwheels.pipeline.variation.circumstances import NotVariedError
 
@@ -20,7 +18,7 @@ LOCK = "locks/run.txt"
 _NAME = "cpuwheels"
 
 
-def driver_environment(folder: Path, python: Path, root: Path, log: Path, metadata: str | None = None) -> Path:
+def driver_environment(folder: Path, python: Path, root: Path, log: Path, version: str) -> Path:
     """Make an environment with all that this program requires, and return its interpreter.
 
     The program itself is not installed, only described: records have its version.
@@ -30,7 +28,7 @@ def driver_environment(folder: Path, python: Path, root: Path, log: Path, metada
         python: The interpreter that it is made from.
         root: The folder with the project's files.
         log: uv's output.
-        metadata: Of the version that is to be run; that of this program if not given.
+        version: Of the program that is to be run.
 
     Raises:
         NotVariedError: It cannot be made.
@@ -41,10 +39,8 @@ def driver_environment(folder: Path, python: Path, root: Path, log: Path, metada
         install_cached(["--quiet", "--python", folder, "--require-hashes", "-r", root / LOCK], uv_environment(), log)
     except CommandError as error:
         raise NotVariedError(f"{python} cannot run it: {error.what} (see {log})") from error
-    if metadata is None:
-        metadata = str(importlib.metadata.distribution(_NAME).read_text("METADATA") or "")
-    info = site_packages(folder) / f"{_NAME}-{parse_headers(metadata.encode())['Version']}.dist-info"
+    info = site_packages(folder) / f"{_NAME}-{version}.dist-info"
     with storage_errors(info):
         info.mkdir()
-        write_atomic(info / "METADATA", metadata)
+        write_atomic(info / "METADATA", f"Metadata-Version: 2.1\nName: {_NAME}\nVersion: {version}\n")
     return made

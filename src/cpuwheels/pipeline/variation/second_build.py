@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import own_version
 from cpuwheels.config.paths import PACKAGE
 from cpuwheels.core.environ import LIBRARY
 from cpuwheels.core.process import relay
@@ -128,7 +129,8 @@ def _driver(context: BuildContext, place: Place, wanted: Arrangement) -> tuple[l
     python = Path(sys.executable)
     if now.python:
         try:
-            python = place.inside(driver_environment(folder, now.python, context.root, context.logs / "driver.log"))
+            log = context.logs / "driver.log"
+            python = place.inside(driver_environment(folder, now.python, context.root, log, own_version()))
         except NotVariedError as error:
             varied = {name: what for name, what in wanted.varied.items() if name != "python"}
             wanted = replace(wanted, varied=varied, not_varied=wanted.not_varied | {"python": str(error)})

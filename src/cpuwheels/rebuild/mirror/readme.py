@@ -22,9 +22,9 @@ Linux on the same kind of processor, Python 3.11 or newer, git, and user namespa
 
 ## Building a wheel again, without a network
 
-Take cpuwheels from the bundle, if you have no copy that you trust more:
+MIRROR is this folder. Take cpuwheels from the bundle, if you have no copy that you trust more:
 
-    git clone git/{bundle} cpuwheels
+    git clone MIRROR/git/{bundle} cpuwheels
     cd cpuwheels
 
 Install what runs it, from here:
@@ -32,7 +32,7 @@ Install what runs it, from here:
     python3 -m venv .venv
     .venv/bin/pip install --index-url file://MIRROR/simple --only-binary :all: --require-hashes -r locks/run.txt
 
-and build, where MIRROR is this folder:
+and build:
 
     PYTHONPATH=src .venv/bin/python -m cpuwheels rebuild MIRROR/files/SHA256/WHEEL.whl --mirror MIRROR
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import subprocess
 import sys
 from pathlib import Path
@@ -18,10 +17,10 @@ from layout import ROOT
 def test_it_describes_this_program_without_having_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
     monkeypatch.setattr(module, "install_cached", lambda arguments, *_: asked.append(arguments))
-    python = driver_environment(tmp_path / "driver", Path(sys.executable), ROOT, tmp_path / "log")
+    python = driver_environment(tmp_path / "driver", Path(sys.executable), ROOT, tmp_path / "log", "1.2.dev3+g4")
     ask = "import importlib.metadata as m, importlib.util as u; print(m.version('cpuwheels'), u.find_spec('cpuwheels'))"
     done = subprocess.run([python, "-c", ask], capture_output=True, text=True, check=True, cwd=tmp_path)
-    assert done.stdout.split() == [importlib.metadata.version("cpuwheels"), "None"]
+    assert done.stdout.split() == ["1.2.dev3+g4", "None"]
     (arguments,) = asked
     assert {"--require-hashes", ROOT / LOCK} <= set(arguments)
     assert (ROOT / LOCK).is_file()
@@ -29,4 +28,4 @@ def test_it_describes_this_program_without_having_it(tmp_path: Path, monkeypatch
 
 def test_a_python_that_cannot(tmp_path: Path) -> None:
     with pytest.raises(NotVariedError, match=r"/nonexistent/python3 cannot run it: .*log"):
-        driver_environment(tmp_path / "driver", Path("/nonexistent/python3"), ROOT, tmp_path / "log")
+        driver_environment(tmp_path / "driver", Path("/nonexistent/python3"), ROOT, tmp_path / "log", "1.2")

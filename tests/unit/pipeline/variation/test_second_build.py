@@ -290,7 +290,7 @@ def test_without_the_compiler_cache_or_with_it(second: Second, now: str, other: 
     assert option(second.facts("compiler-cache", compiler_cache=now), "--compiler-cache") == other
 
 
-def fake_driver(folder: Path, python: Path, _root: Path, _log: Path) -> Path:
+def fake_driver(folder: Path, python: Path, _root: Path, _log: Path, _version: str) -> Path:
     made = folder / "bin" / "python"
     made.parent.mkdir(parents=True)
     made.write_text(f'#!/bin/sh\nDRIVER={python} exec {sys.executable} "$@"\n')
