@@ -1,4 +1,4 @@
-"""Pages in a headless Chromium, by the DevTools protocol over a pipe: nothing to install but the browser itself.
+"""Pages in a headless Chromium, by the DevTools protocol over a pipe: nothing has to be installed for it.
 
 It reaches no other machine: every name but this machine's loopback address is unknown to it.
 """
@@ -9,6 +9,7 @@ import base64
 import fcntl
 import json
 import os
+import platform
 import select
 import shutil
 import subprocess
@@ -17,11 +18,15 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from npm_package import chromium_program
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome-stable", "google-chrome", "chrome")
+"""Of programs in PATH, for machines that the pinned one is not for."""
+
 OPTIONS = (
     *("--headless=new", "--remote-debugging-pipe", "--no-first-run", "--disable-gpu", "--disable-extensions"),
     *("--disable-background-networking", "--disable-sync", "--disable-component-update", "--hide-scrollbars"),
@@ -50,16 +55,20 @@ class BrowserError(Exception):
     """There is no browser, or it does not do what it was asked for."""
 
 
-def find_chromium() -> str:
-    """Return the browser.
+def find_chromium() -> tuple[str, Mapping[str, str]]:
+    """Return the browser, and the variables that it is started with.
 
     Raises:
         BrowserError: There is none.
+        CpuwheelsError: The pinned one cannot be fetched, or has other bytes.
     """
+    if (sys.platform, platform.machine()) == ("linux", "x86_64"):
+        program, variables = chromium_program()
+        return str(program), variables
     found = next(filter(None, map(shutil.which, NAMES)), None)
     if found is None:
         raise BrowserError(f"there is no {', '.join(NAMES)} in PATH: pages are looked at with one of them")
-    return found
+    return found, {}
 
 
 class Browser:
@@ -118,16 +127,18 @@ def chromium(folder: Path) -> Iterator[Browser]:
 
     Raises:
         BrowserError: There is none.
+        CpuwheelsError: The pinned one cannot be fetched, or has other bytes.
     """
+    program, variables = find_chromium()
     theirs_in, ours_out = os.pipe()
     ours_in, theirs_out = os.pipe()
     high = [fcntl.fcntl(one, fcntl.F_DUPFD, 16) for one in (theirs_in, theirs_out)]
-    command = [find_chromium(), *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
+    command = [program, *OPTIONS, f"--user-data-dir={folder / 'profile'}"]
     if os.geteuid() == 0:
         command.append("--no-sandbox")  # its own sandbox does not work for root; only pages of this project are opened
     with (folder / "chromium.log").open("wb") as log:
         start = [sys.executable, "-ISc", LAUNCHER, *map(str, high), *command, "about:blank"]
-        process = subprocess.Popen(start, pass_fds=high, stdout=log, stderr=log)
+        process = subprocess.Popen(start, pass_fds=high, stdout=log, stderr=log, env=os.environ | variables)
     for one in (theirs_in, theirs_out, *high):
         os.close(one)
     browser = Browser(ours_out, ours_in)

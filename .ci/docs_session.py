@@ -26,6 +26,7 @@ from docs_site import CONFIGURATION, ROOT, DocumentationError, Site, build, list
 
 from cpuwheels.cli.main import cli
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.errors import CpuwheelsError
 from markdown_pages import pages
 
 MAIN = "main"
@@ -61,7 +62,7 @@ def main(words: list[str]) -> int:
             from docs_browser import look  # noqa: PLC0415  (only this needs a browser)
 
             look(options.out, MAIN, options.pages, options.look)
-    except (DocumentationError, BrowserError) as error:
+    except (DocumentationError, BrowserError, CpuwheelsError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     return 0
