@@ -43,8 +43,9 @@ KEPT: Mapping[str, int] = {
 """Disk that a first build of x86 keeps, by kind of entry, as `nox -s build-x86` printed and recorded it for vLLM 0.33.0
 with Debian's torch (docs/build.md, "Space on the disk"); the source's files are those of ``prepared``."""
 
-WORK_BYTES = 2 << 30
-"""Disk that a build takes while it compiles, most of it precompiled headers: read with ``du`` in the same build."""
+WORK_BYTES = 15 << 28
+"""Disk that a build takes until it has compiled: 2 GiB of its folder, and 1.7 GiB more of the compiler cache, which is
+compressed at the end. Most of both is precompiled headers. Read with ``du`` in a build of vLLM 0.33.0."""
 
 CROSS_BYTES = 1 << 30
 """What a target of another kind of machine keeps in addition: the toolchain of this machine, which compiles the

@@ -44,7 +44,7 @@ def python(tmp_path: Path) -> Path:
 
 
 def command(python: Path, *wanted: str | Path) -> list[str | Path]:
-    return [uv.find_uv_bin(), "pip", "install", "--reinstall", "--python", python, *wanted]
+    return [uv.find_uv_bin(), "pip", "install", "--python", python, *wanted]
 
 
 @pytest.mark.parametrize(
@@ -57,9 +57,11 @@ def test_what_uv_fetches_counts_once(
 ) -> None:
     with counted() as usage:
         done = install_counted(command(python, "a-b"), env=uv_environment(), log=tmp_path / "log", sizes=sizes)
-        for _ in range(2):
-            install_counted(command(python, "a-b"), env=uv_environment(), log=tmp_path / "log", sizes=sizes)
+        assert usage.fetched() == fetched
+        run_uv(["pip", "uninstall", "--quiet", "--python", python, "a-b"], tmp_path / "log")
+        again = install_counted(command(python, "a-b"), env=uv_environment(), log=tmp_path / "log", sizes=sizes)
     assert usage.fetched() == fetched
+    assert " + a-b==1.0" in again.output
     assert " + a-b==1.0" in done.output
     assert "DEBUG" not in done.output
     assert index.sent > 0
