@@ -189,7 +189,7 @@ def test_what_was_fetched_is_printed_last_and_nothing_if_there_was_none(
     stages.received = received
     stages.run()
     stages.run()
-    lines = [line for line in capsys.readouterr().err.splitlines() if "fetched" in line]
+    lines = [line for line in capsys.readouterr().err.splitlines() if "] fetched" in line]
     assert lines == ["[x86] fetched 2 KiB"] * (2 if received else 0)
 
 
