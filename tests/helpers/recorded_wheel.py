@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.core.usage import Usage
     from cpuwheels.kernels.memory.ledger import JobRecord
 
 MEMORY = MemoryUse(jobs=2, cap=1000, where="--memory 1000", room=800, how="a group", peak=540)
@@ -68,6 +69,7 @@ def write_build(
     asked: Mapping[str, Any] | None = None,
     dependencies: Sequence[Download] = DEPENDENCIES,
     there: Path | None = None,
+    usage: Usage | None = None,
 ) -> Path:
     """Write the folder and return the wheel, that which is there if one is given; keywords replace parts of it."""
     tag = f"cp38-abi3-{platform}"
@@ -104,6 +106,7 @@ def write_build(
         dependencies=dependencies,
         byproducts={"operators.json": file_digest(folder / "operators.json"), "logs/wheel.log": "1" * 64},
         logs="../logs",
+        usage=usage,
     )
     write_statement(folder)
     refresh_report(folder)

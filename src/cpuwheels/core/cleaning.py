@@ -6,15 +6,13 @@ take together, so that sizes are those that the disk gains.
 
 from __future__ import annotations
 
-import os
-import stat
 import time
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import StoreError
-from cpuwheels.core.filesystem import changed_at, holding, remove_tree, storage_errors
+from cpuwheels.core.filesystem import BLOCK, changed_at, holding, regular_files, remove_tree, storage_errors
 from cpuwheels.core.store import Store, used_at
 from cpuwheels.core.trust import Trust
 
@@ -31,8 +29,6 @@ RECENT_DAYS = 1
 COMPILER_CACHE = "compiler-cache"
 _LEFTOVERS = (".new-", ".discarded-")
 _DAY = 24 * 3600
-_BLOCK = 512
-"""Bytes of a unit of ``st_blocks`` (POSIX leaves it open; Linux and macOS have this one)."""
 
 _File = tuple[int, int]
 """Device and inode."""
@@ -167,13 +163,7 @@ def _folders(folder: Path) -> list[Path]:
 
 
 def _files(folder: Path) -> dict[_File, int]:
-    found: dict[_File, int] = {}
-    for place, _, names in os.walk(folder):
-        for name in names:
-            status = os.lstat(os.path.join(place, name))  # noqa: PTH118  (hundreds of thousands of files)
-            if stat.S_ISREG(status.st_mode):
-                found[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK
-    return found
+    return {(one.st_dev, one.st_ino): one.st_blocks * BLOCK for _, one in regular_files(folder)}
 
 
 def _summary(entries: tuple[Entry, ...], gone: list[Entry]) -> Cleaning:

@@ -17,6 +17,9 @@ from cpuwheels.core.errors import DiskFullError, StoreError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+BLOCK = 512
+"""Bytes of a unit of ``st_blocks`` (POSIX leaves it open; Linux and macOS have this one)."""
+
 _FULL = {errno.ENOSPC, errno.EDQUOT}
 _NO_LOCKS = {errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP}
 _TOO_MANY_FILES = {errno.EMFILE, errno.ENFILE}
@@ -160,6 +163,16 @@ def last_change_below(folder: Path) -> float:
     for place, folders, files in os.walk(folder):
         latest = max((latest, *(changed_at(Path(place, name)) for name in (*folders, *files))))
     return latest
+
+
+def regular_files(folder: Path) -> Iterator[tuple[str, os.stat_result]]:
+    """Yield the name and state of each regular file below a folder; nothing if it is not there."""
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):  # somebody has just removed it
+                status = os.lstat(os.path.join(place, name))  # noqa: PTH118  (hundreds of thousands of files)
+                if stat.S_ISREG(status.st_mode):
+                    yield name, status
 
 
 @contextlib.contextmanager

@@ -32,6 +32,7 @@ from cpuwheels.core.filesystem import (
 )
 from cpuwheels.core.sealed_entry import MANIFEST, check_entry, seal
 from cpuwheels.core.trust import NAMESPACED, Trust
+from cpuwheels.core.usage import current_usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -297,4 +298,5 @@ class Store:
         seal(fresh, entry, kind, key, of)
         fresh.rename(entry)
         sync_folder(entry.parent)
+        current_usage().made(entry)
         return entry

@@ -15,13 +15,14 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.capture import capture
 from cpuwheels.core.errors import CpuwheelsError
 from cpuwheels.core.store import Store
-from cpuwheels.doctor import host, inputs
+from cpuwheels.doctor import host, inputs, space
 from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.network import PATIENCE, Answers
 from cpuwheels.doctor.sandbox import sandbox_check
 from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, stored_environment
+from cpuwheels.environment.torch_debian import environment_identity
 from cpuwheels.fetch.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.fetch.uv import found_interpreters
 from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus
@@ -108,15 +109,16 @@ def diagnose(
     pythons = {} if environment else found_interpreters(matrix.python)
     yield host.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None)
     yield from _programs(pins, store)
-    yield from _disk(paths, target, store, environment)
+    yield from _disk(paths, target, store)
     yield _memory(paths.root, target, options)
+    tools = 0 if _with_fallback(paths, matrix, target, pins, store) else space.tools_bytes(paths.root, pythons)
     try:
         yield sandbox_check(context, matrix)
         yield from _compilers(context, target, options.toolchain)
         needs = [
             *_toolchain_needs(context, target, options.toolchain),
             *_helper_needs(context, matrix, target, options.toolchain),
-            *_needs(context, request, pins, target, pythons, stored=environment is not None),
+            *_needs(context, request, pins, target, pythons, tools, stored=environment is not None),
             inputs.debian_need(context, LICENCES, "the licences in the wheel"),
         ]
     except CpuwheelsError as error:
@@ -125,6 +127,7 @@ def diagnose(
     answers = Answers(questions(needs), patience)
     for need in needs:
         yield judge_need(need, answers)
+    yield space.judge_downloads(needs, answers, space.unlisted_bytes(context, matrix, target))
     cpu = cpu_at_hand(store)
     yield from host.judge_libraries(target, cpu, foreign=is_foreign(target))
     if cpu is not None and not is_foreign(target):
@@ -186,6 +189,18 @@ def _environment(paths: Paths, matrix: Matrix, target: Target, pins: _Pins, stor
     return found[0] if len(found) == 1 else None
 
 
+def _with_fallback(paths: Paths, matrix: Matrix, target: Target, pins: _Pins, store: Store) -> bool:
+    """Return whether the store has an environment with the torch that replaces one that cannot be had."""
+    lock = paths.root / "locks" / TOOLS_LOCK
+    for version, pin in pins.torch.items() if lock.is_file() else ():
+        if other := pin.alternate(target.machine):
+            torch = environment_identity(paths.root, other.root, other.version, store)
+            request = EnvironmentRequest(version, pin, target, matrix.python, lock, foreign=torch)
+            if stored_environment(request, store):
+                return True
+    return False
+
+
 def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
     step = "install cpuwheels anew: uv is among its requirements"
     try:
@@ -200,14 +215,19 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
     )
 
 
-def _disk(paths: Paths, target: Target, store: Store, environment: Environment | None) -> list[Check]:
-    need = host.COLD_BUILD_BYTES - (host.ENVIRONMENT_BYTES if environment else 0)
-    need += host.CROSS_BYTES if is_foreign(target) else 0
+def _disk(paths: Paths, target: Target, store: Store) -> list[Check]:
     kernels = any(path for folder in store.everywhere("kernels") for path in folder.glob("[!.]*"))
     cache = host.disk_facts(paths.cache)
     dist = host.disk_facts(paths.dist)
     return [
-        host.judge_disk("cache", cache, need, "CPUWHEELS_CACHE", kernels_stored=kernels),
+        host.judge_disk(
+            "cache",
+            cache,
+            space.bytes_to_write(store, target),
+            "CPUWHEELS_CACHE",
+            kept=space.bytes_to_keep(store, target),
+            kernels_stored=kernels,
+        ),
         host.judge_disk("output", dist, host.DIST_BYTES, "--dist"),
     ]
 
@@ -245,11 +265,12 @@ def _needs(
     pins: _Pins,
     target: Target,
     pythons: Mapping[str, Path],
+    tools: int | None,
     *,
     stored: bool,
 ) -> list[Need]:
     needs = [inputs.sdist_need(context, request)] if isinstance(request, SdistRequest) else []
-    needs.append(inputs.index_need(context, stored=stored))
+    needs.append(inputs.index_need(context, stored=stored, size=tools))
     needs += [
         inputs.torch_need(context, version, pin, target, pythons, stored=stored) for version, pin in pins.torch.items()
     ]

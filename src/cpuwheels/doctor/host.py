@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 MINIMUM_PYTHON = (3, 11)
 """``requires-python`` of this project: `tarfile`'s data filter and `typing.Self`."""
 
-COLD_BUILD_BYTES = 7 << 30
-"""Disk for a build from nothing. Read with ``du`` in a cold build of vLLM 0.32.0 for x86: environment with torch
-0.9 GB, sources and downloads 0.5 GB, compiler and sysroot 0.15 GB, kernels and their build folder 2 GB, the compiler
-cache 2.4 GB (most of both is precompiled headers); where uv cannot link from its cache, its copy of torch takes
-0.9 GB."""
-
-ENVIRONMENT_BYTES = 2 << 30
-"""The part of `COLD_BUILD_BYTES` for torch and the build tools, which an earlier build may have left."""
-
-CROSS_BYTES = 1 << 30
-"""What a target of another kind of machine needs in addition: a Debian root of that machine with torch, unpacked, and
-the toolchain of this machine, which compiles the helpers."""
-
 DIST_BYTES = 512 << 20
 """Disk for the results: a wheel of at most 60 MB (three stripped libraries, packed 21 MB), staged before it is
 renamed, its reports, and room for the separate debug symbols of a build with ``--debug-symbols``."""
@@ -70,7 +57,9 @@ def disk_facts(path: Path) -> DiskFacts:
     return DiskFacts(path, free_bytes(nearest))
 
 
-def judge_disk(name: str, facts: DiskFacts, need: int, setting: str, *, kernels_stored: bool = False) -> Check:
+def judge_disk(
+    name: str, facts: DiskFacts, need: int, setting: str, *, kept: int = 0, kernels_stored: bool = False
+) -> Check:
     """Check a folder's free space.
 
     Args:
@@ -78,16 +67,18 @@ def judge_disk(name: str, facts: DiskFacts, need: int, setting: str, *, kernels_
         facts: What was found.
         need: Bytes a build may write there.
         setting: What moves it elsewhere, for the next step.
+        kept: Bytes of those that stay there; 0 if that is not worth a word.
         kernels_stored: Whether some kernels are in the store, so that perhaps nothing is compiled.
     """
     if facts.fault:
         return Check(name, "fail", f"cannot be written: {facts.fault}", f"make it writable, or set {setting}")
     detail = f"{format_size(facts.free)} free at {facts.path}"
+    stays = f", and keeps about {format_size(kept)} of it" if kept else ""
     if facts.free >= need:
-        return Check(name, "ok", detail)
+        return Check(name, "ok", f"{detail}; a build takes about {format_size(need)}{stays}" if kept else detail)
     step = f"free space there, or set {setting} to a folder on a larger disk"
     status: Status = "warn" if kernels_stored else "fail"
-    return Check(name, status, f"{detail}; a build may need {format_size(need)}", step)
+    return Check(name, status, f"{detail}; a build may need {format_size(need)}{stays}", step)
 
 
 def judge_python(version: tuple[int, int, int]) -> Check:

@@ -67,6 +67,7 @@ def sdist_need(context: Context, request: SdistRequest) -> Need:
         stored,
         _urls(urls),
         "check the network, or set CPUWHEELS_PYPI_INDEX to an index that can be reached",
+        size=request.size,
     )
 
 
@@ -75,7 +76,8 @@ def debian_need(context: Context, lock_name: str, purpose: str) -> Need:
     lock = load_lock(context.root, lock_name)
     missing = [package for package in lock.packages if not is_stored(package.sha256, context.store)]
     urls = mirrored(missing[0].path, context.mirrors) if missing else ()
-    return Need(f"packages of {lock_name}", purpose, not missing, _urls(urls), MIRROR_STEP)
+    size = sum(package.size for package in missing)
+    return Need(f"packages of {lock_name}", purpose, not missing, _urls(urls), MIRROR_STEP, size=size)
 
 
 def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
@@ -90,6 +92,7 @@ def onednn_need(context: Context, tag: str, pin: OneDnnPin) -> Need:
             is_stored(archive.sha256, context.store),
             _urls(mirrored(archive.debian, context.mirrors)),
             MIRROR_STEP,
+            size=archive.size,
         )
     return Need(
         f"oneDNN {tag}",
@@ -158,8 +161,8 @@ def torch_need(
     )
 
 
-def index_need(context: Context, *, stored: bool) -> Need:
-    """Return the need for the package index with the build tools."""
+def index_need(context: Context, *, stored: bool, size: int | None = None) -> Need:
+    """Return the need for the package index with the build tools, whose bytes are known or not."""
     environ = context.environ
     index = environ.get("UV_DEFAULT_INDEX") or environ.get("UV_INDEX_URL") or DEFAULT_INDEX
     return Need(
@@ -168,6 +171,7 @@ def index_need(context: Context, *, stored: bool) -> Need:
         stored,
         _urls([f"{index.rstrip('/')}/cmake/"]),
         "check the network, or set UV_DEFAULT_INDEX to an index that can be reached",
+        size=size,
     )
 
 

@@ -41,6 +41,7 @@ class Need:
         locked: Whether fallbacks are refused.
         certain: Whether the build is known to need it; which torch a source pins is not known before the
             source is there.
+        size: Bytes that are still to be fetched; None if no lock has that.
     """
 
     name: str
@@ -51,6 +52,7 @@ class Need:
     alternate: Need | None = None
     locked: bool = False
     certain: bool = True
+    size: int | None = None
 
 
 def questions(needs: Iterable[Need]) -> dict[str, Callable[[], Answer]]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from uv import find_uv_bin
+
 from cpuwheels.config.downloads import TOOLS
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.store import mark_used
+from cpuwheels.core.usage import current_usage
 from cpuwheels.environment.bytecode import compile_imported
 from cpuwheels.environment.sealed_env import is_sealed, read_environment, seal, seal_foreign
 from cpuwheels.environment.torch_index import torch_requirement
 from cpuwheels.environment.torch_install import install_torch, refuse_unpinned
-from cpuwheels.fetch.locked_wheels import wheels_place
-from cpuwheels.fetch.uv import found_interpreters, run_uv, site_packages
+from cpuwheels.fetch.locked_wheels import wheel_sizes, wheels_place
+from cpuwheels.fetch.uv import found_interpreters, install_counted, run_uv, site_packages, uv_environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -163,7 +166,12 @@ def _make(
         python = folder / "bin" / "python"
         files = request.lock.with_name(TOOLS)
         with wheels_place(files, version, store=context.store, reporter=reporter) as place:
-            run_uv(["pip", "install", "--python", python, *place, "--require-hashes", "-r", request.lock], log)
+            install_counted(
+                [find_uv_bin(), "pip", "install", "--python", python, *place, "--require-hashes", "-r", request.lock],
+                env=uv_environment(),
+                log=log,
+                sizes=wheel_sizes(files, version) if files.is_file() else None,
+            )
         if request.foreign is not None:
             # Only here: it brings what unpacks Debian's compiler, which takes as long to import as all the rest.
             from cpuwheels.environment.torch_cross import install_stub  # noqa: PLC0415
@@ -171,6 +179,7 @@ def _make(
             install_stub(site_packages(folder), request.foreign)
             compile_imported(python, _IMPORTED, log)
             environment = seal_foreign(folder, python, version, request.foreign)
+            current_usage().made(folder)
             return environment, []
         offer, faults = install_torch(
             torch_requirement(request.torch, request.pin, request.target),
@@ -184,6 +193,7 @@ def _make(
         if offer is not None:
             compile_imported(python, _IMPORTED, log)
             environment = seal(folder, python, version, offer, pinned=bool(request.torch_digests(version)))
+            current_usage().made(folder)
     except CommandError as error:
         raise BuildEnvironmentError(
             "the build environment could not be made",

@@ -21,6 +21,7 @@ from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import TorchError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.process import run
+from cpuwheels.core.usage import current_usage
 from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
 from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
@@ -170,6 +171,8 @@ def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, fa
             check=False,
         )
         if wheel := next(folder.glob("torch-*.whl"), None):
+            if offer.page and not is_locked():
+                current_usage().installer("torch", wheel.stat().st_size)
             return wheel
         said = said or next((line for line in done.output.splitlines() if line.startswith("ERROR:")), done.output)
         if offer.kind == "index" and "from versions: none" in done.output:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import TorchPin
+    from cpuwheels.core.store import Store
     from cpuwheels.environment.debian_root import DebianRoot
     from cpuwheels.environment.torch_index import TorchOffer
 
@@ -121,7 +122,7 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
     def make(folder: Path) -> None:
         _lay_out(unpacked(), folder / "torch", alternate.root, context.logs / _LOG)
 
-    folder = context.store.get(KIND, make_key(layout=LAYOUT, root=content), make)
+    folder = context.store.get(KIND, _key(content), make)
     unpinned = isinstance(reason, LockedError)
     why = reason.what if unpinned else f"no wheel of torch {torch} for {context.target.machine} can be reached"
     note = f"{why}; Debian's {alternate.version} is used instead. The build record and the wheel's metadata say so."
@@ -136,6 +137,24 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
         alternate=True,
         root=read_root(unpacked(), context.target.id, alternate.root) if native else None,
     )
+
+
+def environment_identity(root: Path, lock: str, version: str, store: Store) -> ForeignTorch:
+    """Return a Debian root's torch as far as it names a build environment, whether or not it is there.
+
+    Args:
+        root: The project's folder.
+        lock: Name of the root's lock.
+        version: Of its torch.
+        store: Where it would be.
+    """
+    content = content_key(load_lock(root, lock))
+    folder = store.path(KIND, _key(content)) / "torch"
+    return ForeignTorch(version, folder, content, f"locks/{lock}.yaml", pinned=True, alternate=True)
+
+
+def _key(content: str) -> str:
+    return make_key(layout=LAYOUT, root=content)
 
 
 def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:

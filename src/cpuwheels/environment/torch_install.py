@@ -23,7 +23,7 @@ from cpuwheels.environment.torch_index import (
     torch_requirement,
 )
 from cpuwheels.environment.torch_pinned import place_options
-from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.fetch.uv import install_counted, uv_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +102,7 @@ def install_torch(
         if not digests:
             reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
         reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
-        done = run([*install, *options, "--no-deps", "-r", requirement], log=log, env=env, check=False)
+        done = install_counted([*install, *options, "--no-deps", "-r", requirement], env=env, log=log, check=False)
         if done.returncode != 0:
             faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}")
             continue

@@ -15,6 +15,7 @@ from cpuwheels.core.digests import SHA256, file_digest, text_digest
 from cpuwheels.core.errors import DigestMismatchError, DownloadError
 from cpuwheels.core.filesystem import link_or_copy, make_folders, storage_errors, sync_folder
 from cpuwheels.core.limits import DOWNLOAD, FILE
+from cpuwheels.core.usage import current_usage
 from cpuwheels.fetch.file_names import is_file_name, url_file_name
 from cpuwheels.fetch.http_stream import HttpFaultError, TooLargeError, http_answer
 from cpuwheels.fetch.requests import current
@@ -150,6 +151,8 @@ def download(
                 except DigestMismatchError as error:
                     mismatch = error
                 else:
+                    if _is_remote(url):
+                        current_usage().file()
                     part.replace(target)
                     sync_folder(target.parent)
                     return digest
@@ -203,7 +206,7 @@ def _other_bytes(pinned: Pinned, found: str, url: str) -> DigestMismatchError:
 
 def _pieces(url: str, most: int, patience: Patience) -> Iterator[tuple[bytes, int, int | None]]:
     """Yield a file in pieces, with each the bytes so far and in all."""
-    if not url.startswith(("http://", "https://")):
+    if not _is_remote(url):
         yield from _copied(url, most)
         return
     with http_answer(url, most=most, patience=patience) as (head, content):
@@ -214,6 +217,10 @@ def _pieces(url: str, most: int, patience: Patience) -> Iterator[tuple[bytes, in
         for piece in content:
             done += len(piece)
             yield piece, done, total
+
+
+def _is_remote(url: str) -> bool:
+    return url.startswith(("http://", "https://"))
 
 
 def _copied(url: str, most: int) -> Iterator[tuple[bytes, int, int | None]]:

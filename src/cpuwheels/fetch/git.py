@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.capture import capture
 from cpuwheels.core.errors import SourceError
 from cpuwheels.core.git_settings import PROTOCOLS, executed_settings, git_command, git_environment
+from cpuwheels.core.usage import GIT, current_usage
+from cpuwheels.fetch.requests import is_remote
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -124,6 +126,16 @@ class Git:
                 if answer.returncode != 0:
                     break
         return answer
+
+
+def count_objects(folder: Path, repository: str) -> None:
+    """Count, for the run, what a bare repository of ours is about to fetch; see `cpuwheels.core.usage`.
+
+    Args:
+        folder: The repository of ours.
+        repository: What it fetches from.
+    """
+    current_usage().growing(folder / "objects", GIT, fetched_by=GIT if is_remote(repository) else "")
 
 
 def remove_leftovers(folder: Path) -> None:

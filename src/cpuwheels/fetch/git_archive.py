@@ -11,7 +11,7 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
 from cpuwheels.core.text import first_lines
 from cpuwheels.core.tree_faults import link_faults, name_faults
-from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+from cpuwheels.fetch.git import FULL_HASH, Git, count_objects, place_of, remove_leftovers
 from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
@@ -208,6 +208,7 @@ class _Clone:
             reporter.info(f"fetching {self._source.name} {self._source.tag} from {repository}")
             if requests := current():
                 requests.repository(repository)
+            count_objects(self._folder, place_of(repository))
             status, output = self._git("ls-remote", "--quiet", "--", place_of(repository), "HEAD")
             if status == 0:
                 yield repository

@@ -20,6 +20,7 @@ from cpuwheels.core.environ import use_true_clock
 from cpuwheels.core.limits import FILE
 from cpuwheels.core.text import printable
 from cpuwheels.core.urls import without_userinfo
+from cpuwheels.core.usage import current_usage
 from cpuwheels.fetch.requests import current
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ class _Request:
 
     def content(self, patience: Patience, most: int) -> Iterator[bytes]:
         """Yield the pieces of the answer."""
-        waited = slow_since = 0.0
+        usage, waited, slow_since = current_usage(), 0.0, 0.0
         size = fast = 0
         while True:
             began = time.monotonic()
@@ -143,6 +144,7 @@ class _Request:
             if piece is None:
                 return
             assert isinstance(piece, bytes)  # noqa: S101  (the head came before)
+            usage.received(len(piece))
             waited += time.monotonic() - began
             size, fast = size + len(piece), fast + len(piece)
             if size > most:

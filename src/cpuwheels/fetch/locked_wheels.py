@@ -16,6 +16,7 @@ from cpuwheels.core.filesystem import link_or_copy, make_folders, storage_errors
 from cpuwheels.fetch.download import Pinned, fetch
 from cpuwheels.fetch.requests import is_locked
 from cpuwheels.fetch.simple_index import index_files
+from cpuwheels.fetch.uv import INDEXES
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.store import Store
 
-_UV_INDEX = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
 INDEX_VARIABLE = "CPUWHEELS_PYPI_INDEX"
 """Names a package index (PEP 503 or PEP 691) that is asked before the addresses of a lock."""
 
@@ -48,7 +48,7 @@ def wheels_place(lock: Path, python: str, *, store: Store, reporter: Reporter) -
         MatrixError: The lock cannot be read.
         DownloadError: As `fetch_wheels`, and the other errors of it.
     """
-    if not is_locked() or any(os.environ.get(name, "").startswith("file://") for name in _UV_INDEX):
+    if not is_locked() or any(os.environ.get(name, "").startswith("file://") for name in INDEXES):
         yield []
         return
     with store.scratch("wheels") as work:
@@ -87,6 +87,23 @@ def fetch_wheels(
         with storage_errors(folder):
             link_or_copy(str(found), str(folder / file.name))
     return ["--no-index", "--find-links", folder]
+
+
+def wheel_sizes(lock: Path, python: str) -> dict[str, int]:
+    """Return the bytes of the wheel of each package of a lock that a Python of this machine installs.
+
+    Args:
+        lock: The lock with the name of each file (PEP 751).
+        python: Version, such as ``3.11``.
+
+    Returns:
+        By ``name==version``, the name normalised.
+
+    Raises:
+        MatrixError: The lock cannot be read.
+    """
+    best = best_wheels(locked_files(lock), tags_here(python))
+    return {f"{canonicalize_name(file.project)}=={file.version}": file.size for file in best if file.size is not None}
 
 
 def locations(file: LockedFile, environ: Mapping[str, str] = os.environ) -> tuple[str, ...]:

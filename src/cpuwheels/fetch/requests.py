@@ -84,6 +84,12 @@ def listed(
     )
 
 
+def is_remote(repository: str) -> bool:
+    """Return whether a git repository is on another machine."""
+    scheme, _, rest = repository.partition("://")
+    return scheme != "file" if rest else ":" in repository.partition("/")[0]  # host:path is ssh's
+
+
 def address(url: str) -> str:
     """Return host and path of a URL, without a slash at the end: the scheme does not say what is there."""
     parts = urlsplit(url)
@@ -153,8 +159,7 @@ class Requests:
         Raises:
             LockedError: It is none of those that the matrix or the user names.
         """
-        scheme, _, rest = place.partition("://")
-        if scheme == "file" if rest else ":" not in place.partition("/")[0]:  # host:path is ssh's
+        if not is_remote(place):
             return
         if self.listed is not None and address(place) not in self.listed.repositories:
             raise _refusal(f"{without_userinfo(place)} is no repository of", self.listed, without_userinfo(place))

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from contextlib import nullcontext
+from dataclasses import replace
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import uv
+from packaging.utils import canonicalize_name
 
 from cpuwheels.core.capture import capture
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.process import run
+from cpuwheels.core.units import parse_size
+from cpuwheels.core.usage import current_usage
 from cpuwheels.fetch.requests import is_locked
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from cpuwheels.core.process import Completed
+
 NEWEST_GLIBC = 40
 """Of the manylinux platforms 2_40 is the newest that uv knows."""
 
 
+INDEXES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL")
+"""Variables that name the index in place of PyPI."""
+
 _NOT_PASSED = ("UV_PUBLISH_*", "*FIND_LINKS")
 """Of uv's variables, what an installation has no use for, and what is given explicitly."""
+
+_LOGGED = "uv_installer=debug"
+"""What uv logs besides its usual output: among others the packages that are not in its cache."""
+
+_MISSING = re.compile(r"DEBUG Identified uncached distribution: ([^\s=@]+)==(\S+)")
+_PRINTED = re.compile(r"Downloading (\S+) \((\d[\d.]*[KMGT]iB)\)")
 
 _CONFIGURATIONS = ("~/.config/uv/uv.toml", "/etc/xdg/uv/uv.toml", "/etc/uv/uv.toml")
 """Where uv's configuration of the user and of the machine is, without that of a project."""
@@ -107,6 +124,63 @@ def compile_requirements(
         ) from error
 
 
+def install_counted(
+    command: Sequence[str | Path],
+    *,
+    env: Mapping[str, str],
+    log: Path,
+    sizes: Mapping[str, int] | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a ``uv pip install`` that may fetch something, and count what it does; see `cpuwheels.core.usage`.
+
+    uv logs which packages its cache does not have, but not the sizes of their files: only of a larger one it prints
+    that, in tenths of a unit.
+
+    Args:
+        command: The whole command.
+        env: uv's settings.
+        log: uv's output.
+        sizes: Bytes of the file of each package, by ``name==version``, as far as they are known.
+        check: Whether a status other than 0 raises.
+
+    Raises:
+        CommandError: It fails while ``check`` is set.
+    """
+    missing: list[tuple[str, str]] = []
+    printed: dict[str, int] = {}
+
+    def note(line: str) -> None:
+        if found := _MISSING.fullmatch(line):
+            missing.append((canonicalize_name(found[1]), found[2]))
+        elif found := _PRINTED.fullmatch(line):
+            printed[canonicalize_name(found[1])] = parse_size(found[2])
+
+    try:
+        done = run(command, log=log, env={**env, "RUST_LOG": _LOGGED}, on_line=note, check=check)
+    except CommandError as error:
+        error.output = _without_log(error.output)
+        raise
+    if done.returncode == 0 and _asks_others(command, env):
+        for package, version in missing:
+            size = (sizes or {}).get(f"{package}=={version}", printed.get(package))
+            current_usage().installer(package, size)
+    return replace(done, output=_without_log(done.output))
+
+
+def _asks_others(command: Sequence[str | Path], env: Mapping[str, str]) -> bool:
+    """Return whether an installation can fetch from another machine."""
+    if "UV_OFFLINE" in env:
+        return False
+    named = [str(place) for option, place in pairwise(command) if option in {"--find-links", "--default-index"}]
+    named = named or [next(filter(None, map(env.get, INDEXES)), "https://")]
+    return any(place.startswith(("http://", "https://")) for place in named)
+
+
+def _without_log(output: str) -> str:
+    return "\n".join(line for line in output.splitlines() if not line.startswith("DEBUG "))
+
+
 def install_alone(wheel: Path, python: Path, log: Path, cache: Path | None = None) -> None:
     """Install a wheel, without its requirements, in place of one with the same name.
 
@@ -160,7 +234,7 @@ def install_cached(arguments: Sequence[str | Path], env: Mapping[str, str], log:
     """
     command: list[str | Path] = [uv.find_uv_bin(), "pip", "install"]
     if run([*command, "--offline", *arguments], log=log, env=env, check=False).returncode != 0:
-        run([*command, *arguments], log=log, env=env)
+        install_counted([*command, *arguments], env=env, log=log)
 
 
 def run_uv(arguments: Sequence[str | Path], log: Path) -> None:

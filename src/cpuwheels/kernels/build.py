@@ -12,6 +12,7 @@ from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.ccache.apart import cache_for
+from cpuwheels.kernels.ccache.compress import compress_cache
 from cpuwheels.kernels.collect import collect
 from cpuwheels.kernels.compile_flags import read_flags, write_flags
 from cpuwheels.kernels.configure import configure
@@ -134,11 +135,11 @@ def _build(
         write_unused(first.unused, unused)
     if cache:
         cache = _own_cache(context, cache, request.source.folder)
-    launchers = replace(
-        Launchers.of(plan.gate, first.ledger, cache, request),
-        confinement=confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl]),
-    )
+    confined = confinement(context, request, first.folder, plan.gate, cache, inputs=[first.acl])
+    launchers = replace(Launchers.of(plan.gate, first.ledger, cache, request), confinement=confined)
     used = [_compile(context, request, workspace, launchers, plan) for workspace in workspaces]
+    if cache:
+        compress_cache(cache, confined, context.reporter, context.logs / "compiler-cache.log")
     if request.onednn and not read_unused(first.unused):
         write_unused(learned, still_unused(unused, unused_files(first)))
     return replace(

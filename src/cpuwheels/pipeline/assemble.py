@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.digests import file_digest, tree_files
+from cpuwheels.core.usage import current_usage
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
@@ -128,6 +129,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
                 byproducts=_byproducts(staged, built.path, context.logs),
                 logs=os.path.relpath(context.logs, output),
                 places=context.paths.names,
+                usage=current_usage(),
             )
             write_statement(staged)
             refresh_report(staged)

@@ -13,6 +13,7 @@ from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.host import check_debug_symbols, check_host
 from cpuwheels.core.filesystem import storage_errors
+from cpuwheels.core.usage import counted
 from cpuwheels.kernels.build import get_kernels
 from cpuwheels.kernels.ccache.install import chosen_cache
 from cpuwheels.kernels.fingerprint import keep_fingerprint
@@ -89,6 +90,23 @@ def build(
     Raises:
         CpuwheelsError: Any stage's own error.
     """
+    with counted() as usage:
+        built = _build(paths, matrix, name, options, reporter, check=check, store=store)
+        if cost := usage.as_sentence():
+            reporter.info(cost)
+        return built
+
+
+def _build(
+    paths: Paths,
+    matrix: Matrix,
+    name: str,
+    options: BuildOptions,
+    reporter: Reporter,
+    *,
+    check: bool,
+    store: Store | None,
+) -> BuiltWheel:
     target = matrix.buildable(name)
     check_host(target, paths.root)
     if options.debug_symbols:

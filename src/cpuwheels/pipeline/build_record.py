@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.downloads import Download
+    from cpuwheels.core.usage import Usage
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.kernels.memory.limits import JobPlan
     from cpuwheels.kernels.result import Kernels
@@ -46,6 +47,7 @@ def write_record(
     byproducts: Mapping[str, str] | None = None,
     logs: str = "",
     places: Mapping[Path, str] | None = None,
+    usage: Usage | None = None,
 ) -> None:
     """Write ``record.json``.
 
@@ -70,6 +72,7 @@ def write_record(
         byproducts: Digests of files next to the wheel and of logs, by name.
         logs: Folder of this run's logs, relative to the wheel's.
         places: Folders of this run, with what is written for each.
+        usage: What the run fetched and stored by now.
     """
     record = {
         **provenance.as_dict(),
@@ -94,6 +97,7 @@ def write_record(
         "parameters": parameters.model_dump(exclude_none=True) if parameters else None,
         "dependencies": [one.model_dump(exclude_defaults=True) for one in dependencies],
         "byproducts": dict(byproducts or {}),
+        "usage": usage and {"fetched": asdict(usage.fetched()), "stored": usage.stored()},
     }
     write_atomic(path, json.dumps(without_places(record, places), indent=1, allow_nan=False) + "\n")
 

@@ -113,6 +113,25 @@ class BuildParameters(_Part):
     """Whether the wheel was installed and its libraries were loaded."""
 
 
+class FetchedRecord(_Part):
+    """What came over the network; see `cpuwheels.core.usage.Fetched`."""
+
+    size: dict[str, int]
+    """Bytes by what fetched them: ``http`` (this program), ``git``, ``uv and pip``."""
+    files: int
+    """How many whole files came; git's objects are none."""
+    unknown: tuple[str, ...] = ()
+    """Packages that uv fetched without saying how large they are."""
+
+
+class UsageRecord(_Part):
+    """What a run fetched and stored until the record was written."""
+
+    fetched: FetchedRecord
+    stored: dict[str, int]
+    """Bytes on disk that were added to the stores, by kind; a file with several names counts once."""
+
+
 class BuildRecord(Provenance):
     """All of a ``record.json``."""
 
@@ -142,6 +161,8 @@ class BuildRecord(Provenance):
     """What was used of what a build may download; likewise."""
     byproducts: dict[str, Sha256] = Field(default={})
     """Digest of each file next to the record that does not change afterwards, and of each log."""
+    usage: UsageRecord | None = None
+    """None in records of earlier versions."""
 
 
 class OperatorList(_Part):

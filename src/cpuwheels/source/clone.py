@@ -10,7 +10,7 @@ from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import SourceError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.git_settings import git_environment
-from cpuwheels.fetch.git import FULL_HASH, Git, place_of, remove_leftovers
+from cpuwheels.fetch.git import FULL_HASH, Git, count_objects, place_of, remove_leftovers
 from cpuwheels.fetch.requests import current, is_locked
 from cpuwheels.source.repository import Repository
 
@@ -134,6 +134,7 @@ class _Clone:
         """Fetch what is not there; return git's message if that fails."""
         if requests := current():
             requests.repository(self._address)  # at the latest for the content of files, when a commit is checked out
+        count_objects(self.folder, self._address)
         if self.fetched() and all(map(self._is_settled, wanted)):
             return ""
         reporter.info(f"fetching {self._project}'s history from {self.repository.name}")

@@ -18,15 +18,15 @@ from cpuwheels.config.platform_policy import macos_floor
 from cpuwheels.core.capture import capture
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import CommandError, ToolchainError
-from cpuwheels.core.process import run
-from cpuwheels.fetch.locked_wheels import wheels_place
-from cpuwheels.fetch.uv import uv_environment
+from cpuwheels.fetch.locked_wheels import wheel_sizes, wheels_place
+from cpuwheels.fetch.uv import install_counted, uv_environment
 from cpuwheels.toolchain import zig_wrappers
 from cpuwheels.toolchain.flags import Flags
 from cpuwheels.toolchain.probe import Compiler
 from cpuwheels.toolchain.requirements import Identity, identify
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
@@ -87,7 +87,7 @@ def installed_zig(context: BuildContext, lock: Path) -> Zig:
         python = f"{sys.version_info.major}.{sys.version_info.minor}"
         files = lock.with_name(ZIG)
         with wheels_place(files, python, store=context.store, reporter=context.reporter) as place:
-            _install(lock, place, folder / zig_wrappers.PACKAGES, log)
+            _install(lock, place, folder / zig_wrappers.PACKAGES, log, wheel_sizes(files, python))
         (folder / "bin").mkdir()
         for name, text in zig_wrappers.programs().items():
             program = folder / "bin" / name
@@ -137,7 +137,7 @@ def target_flags(target: Target) -> Flags:
     )
 
 
-def _install(lock: Path, place: list[str | Path], folder: Path, log: Path) -> None:
+def _install(lock: Path, place: list[str | Path], folder: Path, log: Path, sizes: Mapping[str, int]) -> None:
     argv: list[str | Path] = [
         find_uv_bin(),
         "pip",
@@ -149,7 +149,12 @@ def _install(lock: Path, place: list[str | Path], folder: Path, log: Path) -> No
         "--no-deps",
     ]
     try:
-        run([*argv, *place, "--link-mode", "copy", "--require-hashes", "-r", lock], log=log, env=uv_environment())
+        install_counted(
+            [*argv, *place, "--link-mode", "copy", "--require-hashes", "-r", lock],
+            env=uv_environment(),
+            log=log,
+            sizes=sizes,
+        )
     except CommandError as error:
         raise ToolchainError(
             "zig cannot be installed",

@@ -85,6 +85,17 @@ def test_disk(facts, need, stored, status):
     assert ("CPUWHEELS_CACHE" in check.next_step) == (status != "ok")
 
 
+def test_disk_says_what_a_build_takes_and_keeps():
+    check = host.judge_disk("cache", DiskFacts(Path("/c"), 7 * GIB), 6 * GIB, "X", kept=4 * GIB)
+    assert (check.status, check.detail) == (
+        "ok",
+        "7 GiB free at /c; a build takes about 6 GiB, and keeps about 4 GiB of it",
+    )
+    check = host.judge_disk("cache", DiskFacts(Path("/c"), 5 * GIB), 6 * GIB, "X", kept=4 * GIB)
+    assert check.detail == "5 GiB free at /c; a build may need 6 GiB, and keeps about 4 GiB of it"
+    assert host.judge_disk("output", DiskFacts(Path("/c"), GIB), GIB, "X").detail == "1 GiB free at /c"
+
+
 def test_disk_facts_of_a_folder_to_come(tmp_path):
     facts = host.disk_facts(tmp_path / "a" / "b")
     assert facts.free > 0

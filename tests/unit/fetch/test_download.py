@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.errors import DigestMismatchError, DiskFullError, DownloadError, StoreError
+from cpuwheels.core.usage import Fetched, counted
 from cpuwheels.fetch.download import ATTEMPTS, Pinned, download, fetch, is_stored, mirrored
 from loopback import DEAD, Answer, Server
 
@@ -39,6 +40,18 @@ def test_the_first_mirror_that_has_it_is_enough(server: Server, store: Store) ->
     path = fetch(pinned(first, second), store)
     assert (path.name, path.read_bytes()) == ("f.tar.gz", GOOD)
     assert server.asked == ["/1/f.tar.gz"]
+
+
+def test_what_comes_over_the_network_is_counted(server: Server, store: Store, tmp_path: Path) -> None:
+    url = server.serve("/f", Answer(GOOD[:100], announced=len(GOOD)), Answer(GOOD))
+    (tmp_path / "other").write_bytes(b"other bytes")
+    with counted() as usage:
+        for _ in range(2):
+            fetch(pinned(url), store)
+        copied = Pinned("another", (str(tmp_path / "other"),), hashlib.sha256(b"other bytes").hexdigest())
+        fetch(copied, store)
+    assert usage.fetched() == Fetched({"http": 100 + len(GOOD)}, 1)
+    assert usage.stored().keys() == {"downloads"}
 
 
 @pytest.mark.parametrize(

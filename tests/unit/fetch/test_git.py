@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.errors import SourceError
-from cpuwheels.fetch.git import place_of, remove_leftovers
+from cpuwheels.core.usage import GIT, counted
+from cpuwheels.fetch.git import count_objects, place_of, remove_leftovers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -58,6 +59,23 @@ def test_a_folder_is_named_by_its_whole_path(tmp_path: Path, monkeypatch: pytest
     (tmp_path / "--upload-pack=x").mkdir()
     monkeypatch.chdir(tmp_path)
     assert place_of("--upload-pack=x") == str(tmp_path / "--upload-pack=x")
+
+
+@pytest.mark.parametrize(
+    ("repository", "fetched"),
+    [("https://a.org/x", True), ("git@a.org:x", True), ("file:///srv/x", False), ("/srv/x", False)],
+)
+def test_the_objects_that_are_fetched_are_counted(tmp_path: Path, repository: str, fetched: bool) -> None:
+    (tmp_path / "objects" / "pack").mkdir(parents=True)
+    (tmp_path / "objects" / "pack" / "old.pack").write_bytes(b"old")
+    with counted() as usage:
+        count_objects(tmp_path, "/srv/tried-before")
+        count_objects(tmp_path, repository)
+        (tmp_path / "objects" / "pack" / "new.pack").write_bytes(b"new one")
+        (tmp_path / "objects" / "pack" / "new.idx").write_bytes(b"index")
+        (tmp_path / "config").write_bytes(b"settings")
+    assert usage.fetched().size == ({GIT: 7} if fetched else {})
+    assert usage.stored().keys() == {"git"}
 
 
 def test_leftovers(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.core.errors import OneDnnError
+from cpuwheels.core.usage import counted
 from cpuwheels.fetch.git_archive import GitSource, commit_key, get_commit, learn_commit, repositories_of
 from loopback import DEAD
 from sample_source import commit, git
@@ -104,6 +105,13 @@ def test_repositories_are_tried_in_order(get: Get, clone: Path, story: io.String
     get(tagged(clone), f"{DEAD}/a.git", clone.parent / "gone", clone)
     told = story.getvalue()
     assert told.index(f"{DEAD}/a.git") < told.index("gone") < told.index(f"from {clone}\n")
+
+
+def test_a_clone_of_this_machine_is_stored_and_not_fetched(get: Get, clone: Path) -> None:
+    with counted() as usage:
+        get(tagged(clone), clone)
+    assert usage.fetched().as_sentence() == ""
+    assert usage.stored().keys() == {"git", "thing"}
 
 
 def test_a_clone_may_be_named_from_home(get: Get, clone: Path) -> None:

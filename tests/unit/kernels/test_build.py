@@ -54,6 +54,7 @@ class Steps:
         self.lacking: list[list[str]] = []
         self.acl: Path | None = None
         self.found_unused = ["src/rnn.cpp"]
+        self.compressed: list[tuple[tuple[object, ...], list[str]]] = []
         self.begun, self.go_on = threading.Event(), threading.Event()
         self.go_on.set()
         steps: dict[str, Any] = {
@@ -66,7 +67,8 @@ class Steps:
             "get_acl_library": lambda *_: self.acl,
             "read_files": lambda *_: READS,
             "collect": self._collect,
-            "confinement": lambda *_, **__: None,
+            "confinement": lambda *_, **__: "the sandbox",
+            "compress_cache": lambda *given: self.compressed.append((given[:2], list(self.done))),
         }
         for name, step in steps.items():
             monkeypatch.setattr(module, name, step)
@@ -214,9 +216,8 @@ def test_kernels_of_a_source_that_changed_while_they_were_built_are_not_kept(
 
 
 @pytest.mark.parametrize("text", ["", 'asm(".incbin \\"/etc/hostname\\"");'])
-@pytest.mark.usefixtures("steps")
 def test_the_compiler_cache_is_used_for_what_it_can_see(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch, text: str
+    stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch, text: str
 ) -> None:
     caches: list[object] = []
 
@@ -229,6 +230,8 @@ def test_the_compiler_cache_is_used_for_what_it_can_see(
     (request.source.folder / "csrc/cpu/ops.cpp").write_text(text)
     stage.get(request, cache="the cache")
     assert caches == [None if text else "the cache"]
+    compiled = ["configure first configure.log", "compile first compile.log"]
+    assert steps.compressed == ([] if text else [(("the cache", "the sandbox"), compiled)])
 
 
 def test_only_what_was_read_makes_them_anew(stage: Stage, steps: Steps) -> None:

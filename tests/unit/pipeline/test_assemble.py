@@ -18,6 +18,7 @@ from cpuwheels.config.context import BuildContext
 from cpuwheels.config.matrix import Library
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import WheelError
+from cpuwheels.core.usage import counted
 from cpuwheels.pipeline import assemble as module
 from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.built_wheel import BuiltWheel
@@ -206,6 +207,18 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
     assert (found["wheel"]["file"], found["jobs"]) == (NAME, {"compiled_in_this_run": True})
     assert {"wheel", "install check"} <= found["seconds"].keys()
     assert "requirement 'a @ https://a' is now 'a==1' in extra 'x'" in story.getvalue()
+
+
+def test_the_record_says_what_was_fetched_and_stored(run: BuildContext, steps: Steps) -> None:
+    assert steps.fault is None
+    with counted() as usage:
+        usage.received(100)
+        usage.file()
+        run.store.get("sources", "a" * 24, lambda folder: (folder / "file").write_text("x" * 5000) and None)
+        found = record(assemble(run, assembly(), check=True))["usage"]
+        assert found["stored"] == usage.stored()
+    assert found["stored"]["sources"] >= 5000
+    assert found["fetched"] == {"size": {"http": 100}, "files": 1, "unknown": []}
 
 
 def test_a_wheel_of_the_same_inputs_is_made_once(run: BuildContext, steps: Steps, story: io.StringIO) -> None:

@@ -19,6 +19,7 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
+from cpuwheels.core.usage import current_usage
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.memory.limits import JobPlan
@@ -69,6 +70,7 @@ class Stages:
         self.more: dict[str, Any] = {}
         self.context: Any = None
         self.trust = Trust.RELEASE
+        self.received = 0
         self.toolchain = toolchain(library_folders=(Path("/sysroot/lib"),))
         self.fingerprints: list[tuple[Any, ...]] = []
         tree = write_tree(base / "source")
@@ -135,6 +137,8 @@ class Stages:
 
     def _assemble(self, context: object, assembly: Assembly, **more: Any) -> str:
         self.context, self.assembly, self.more = context, assembly, more
+        if self.received:
+            current_usage().received(self.received)
         return "the wheel"
 
 
@@ -176,6 +180,17 @@ def test_the_stages_and_their_order(stages: Stages) -> None:
         stages.inputs.source.folder,
         stages.kernels,
     )
+
+
+@pytest.mark.parametrize("received", [0, 2048])
+def test_what_was_fetched_is_printed_last_and_nothing_if_there_was_none(
+    stages: Stages, capsys: pytest.CaptureFixture[str], received: int
+) -> None:
+    stages.received = received
+    stages.run()
+    stages.run()
+    lines = [line for line in capsys.readouterr().err.splitlines() if "] fetched" in line]
+    assert lines == ["[x86] fetched 2 KiB"] * (2 if received else 0)
 
 
 def test_kernels_are_audited_against_what_they_were_made_with(stages: Stages) -> None:

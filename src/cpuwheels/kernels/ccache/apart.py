@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.trust import Trust
+from cpuwheels.core.usage import current_usage
 from cpuwheels.kernels.ccache.settings import FOLDER
 from cpuwheels.kernels.executed import counted_files
 
@@ -52,4 +53,5 @@ def cache_for(cache: CompilerCache, store: Store, source: Path) -> CompilerCache
         by_age = sorted(base.iterdir(), key=lambda path: -path.stat().st_mtime)
     for old in by_age[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)  # a build that still uses it makes it again
+    current_usage().growing(folder, FOLDER)
     return replace(cache, folder=folder, remote=" ".join(f"{one}|read-only" for one in cache.remote.split()))

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.core.errors import DownloadError, ToolchainError
-from cpuwheels.kernels.ccache.settings import compiler_cache
+from cpuwheels.core.usage import current_usage
+from cpuwheels.kernels.ccache.settings import FOLDER, compiler_cache
 from cpuwheels.toolchain.debian_compiler import unpacked_programs
 
 if TYPE_CHECKING:
@@ -25,7 +26,11 @@ def chosen_cache(context: BuildContext) -> CompilerCache | None:
     if context.options.compiler_cache == "off":
         return None
     program = find_ccache(context)
-    return compiler_cache(program, context.store.root, os.environ, context.reporter.announce) if program else None
+    if program is None:
+        return None
+    cache = compiler_cache(program, context.store.root, os.environ, context.reporter.announce)
+    current_usage().growing(cache.own_folder(), FOLDER)
+    return cache
 
 
 def find_ccache(context: BuildContext) -> Path | None:

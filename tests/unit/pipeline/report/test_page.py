@@ -9,6 +9,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from cpuwheels.core.store import Store
+from cpuwheels.core.usage import Usage, counted
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.memory.costs import WrongPrediction
 from ledger_records import RECORDS, job
@@ -133,3 +135,15 @@ def test_the_audit_has_a_line_for_each_binary(tmp_path: Path) -> None:
     assert "generic64 +avx2" in text
     assert ">321</td>" in text
     assert "instructions of 1 binaries checked" in text
+
+
+def test_what_the_build_fetched_and_stored_is_shown_if_it_is_anything(tmp_path: Path) -> None:
+    with counted() as usage:
+        usage.received(5 << 20)
+        Store(tmp_path / "store").get("onednn", "a" * 24, lambda folder: (folder / "a").write_bytes(b"a") and None)
+    text = text_of(tmp_path / "cold", usage=usage)
+    assert Page(text).open == []
+    assert '<tr><th scope="row">fetched</th><td data-label="Fetched with">http</td>' in text
+    assert ">5 MiB<" in text
+    assert '<td data-label="Stored as">onednn</td>' in text
+    assert "Network and disk" not in text_of(tmp_path / "warm", usage=Usage())
