@@ -58,7 +58,7 @@ def compressor_key() -> str:
 
 def compress(content: bytes) -> Stream:
     """Return the compressed entry of some content."""
-    return Stream(zlib.crc32(content), len(content), deflate_compress(content, LEVEL))
+    return Stream(zlib.crc32(content), len(content), bytes(deflate_compress(content, LEVEL)))
 
 
 def kept_wheel(store: Store, audited: str) -> Path | None:
