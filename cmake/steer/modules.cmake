@@ -17,8 +17,11 @@ function(cpuwheels_tune_modules)
         # torch's libraries lie there once both are installed; vLLM imports torch first in any case.
         target_link_options(${_target} PRIVATE "LINKER:-rpath,@loader_path/../torch/lib")
       else()
-        # What was linked, and from which archive members.
-        target_link_options(${_target} PRIVATE "LINKER:-Map=${CMAKE_BINARY_DIR}/${_target}.map")
+        # What was linked, and from which archive members. Functions that nothing refers to are left out: of those that
+        # have sections of their own, as libstdc++'s and all instantiated templates do.
+        target_link_options(
+          ${_target} PRIVATE "LINKER:--gc-sections" "LINKER:-Map=${CMAKE_BINARY_DIR}/${_target}.map"
+        )
       endif()
       cpuwheels_split_attention(${_target})
       cpuwheels_precompile_headers(${_target})

@@ -39,6 +39,7 @@ function(cpuwheels_tune_onednn_once)
   if(NOT _tuned AND TARGET dnnl AND "${CPUWHEELS_BUILT}" STREQUAL "")
     set_property(GLOBAL PROPERTY CPUWHEELS_ONEDNN_TUNED ON)
     cpuwheels_shrink_generators()
+    cpuwheels_write_isa_floor()
     cpuwheels_tune_onednn("${CPUWHEELS_ONEDNN_SOURCE}")
   endif()
 endfunction()
@@ -46,8 +47,8 @@ endfunction()
 # Takes files out of oneDNN's targets that no extension module links: it compiles all primitives, and only then
 # leaves those out that were not asked for (ONEDNN_ENABLE_PRIMITIVE). They are archive members that the linker
 # would pass over, so the modules are the same without them. CPUWHEELS_ONEDNN_UNUSED names a file with their paths
-# below the sources, one per line; it is made from link maps (kernels/unused.py). All targets get
-# CPUWHEELS_SHARED_DEFINES and their precompiled headers.
+# below the sources, one per line; it is made from link maps (kernels/onednn_pruning.py). All targets get
+# CPUWHEELS_SHARED_DEFINES, their precompiled headers, and the header that knows the least CPU.
 function(cpuwheels_tune_onednn directory)
   set_property(DIRECTORY "${CMAKE_SOURCE_DIR}" APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${CPUWHEELS_ONEDNN_UNUSED}")
   file(STRINGS "${CPUWHEELS_ONEDNN_UNUSED}" _unused REGEX "^[^#]")
@@ -63,6 +64,9 @@ function(cpuwheels_tune_onednn directory)
       target_compile_definitions(${_target} PRIVATE ${CPUWHEELS_SHARED_DEFINES})
       cpuwheels_precompile_headers(${_target})
       cpuwheels_set_onednn_apart(${_target})
+      if(NOT "${CPUWHEELS_ONEDNN_FLOOR}" STREQUAL "")
+        target_include_directories(${_target} BEFORE PRIVATE "${CPUWHEELS_FLOOR}")
+      endif()
     endif()
   endforeach()
   get_property(_directories DIRECTORY "${directory}" PROPERTY SUBDIRECTORIES)
@@ -93,6 +97,20 @@ function(cpuwheels_set_onednn_apart target)
                  CXX_COMPILER_LAUNCHER "${CPUWHEELS_ONEDNN_LAUNCHER}"
     )
   endif()
+endfunction()
+
+# Tells oneDNN's code which instruction sets every CPU has that can load the library: it asks for them where it chooses
+# kernels, and the compiler then leaves out what is for older CPUs. CPUWHEELS_ONEDNN_FLOOR is the list of those sets, by
+# oneDNN's names of them. A header of the same name is found first, and adds the answer to oneDNN's own.
+set(CPUWHEELS_FLOOR "${CMAKE_BINARY_DIR}/narrow/onednn")
+set(CPUWHEELS_FLOOR_HEADER "${CMAKE_CURRENT_LIST_DIR}/onednn/cpu_isa_traits.hpp.in")
+function(cpuwheels_write_isa_floor)
+  if("${CPUWHEELS_ONEDNN_FLOOR}" STREQUAL "")
+    return()
+  endif()
+  list(TRANSFORM CPUWHEELS_ONEDNN_FLOOR PREPEND "isa == " OUTPUT_VARIABLE _sets)
+  list(JOIN _sets " || " CPUWHEELS_IN_FLOOR)
+  configure_file("${CPUWHEELS_FLOOR_HEADER}" "${CPUWHEELS_FLOOR}/cpu/x64/cpu_isa_traits.hpp" @ONLY)
 endfunction()
 
 # Compiles for size what oneDNN runs only to write machine code, once for each new shape: calls of an assembler, by the

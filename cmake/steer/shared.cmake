@@ -29,7 +29,7 @@ function(cpuwheels_share_archive)
   add_library(${_library} SHARED "${_folder}/empty.cpp")
   target_link_options(
     ${_library} PRIVATE "@${_folder}/link.rsp" "LINKER:--version-script=${_folder}/exports.map"
-    "LINKER:-Map=${CMAKE_BINARY_DIR}/${_library}.map"
+    "LINKER:--gc-sections" "LINKER:-Map=${CMAKE_BINARY_DIR}/${_library}.map"
   )
   target_link_libraries(${_library} PRIVATE ${_archive})
   set_target_properties(

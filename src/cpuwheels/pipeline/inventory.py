@@ -14,6 +14,7 @@ from cpuwheels.config.python_lock import pinned_packages
 from cpuwheels.core.digests import file_digest
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.provenance import PackageFacts
+from cpuwheels.wheel.deflate_cache import COMPRESSOR
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -120,8 +121,9 @@ def torch_locks(context: BuildContext, environment: Environment) -> tuple[str, .
 
 
 def packing_tools(environment: Environment) -> dict[str, str]:
-    """Return the packages that write a wheel's metadata and the wheel, with their versions."""
-    return _versions(environment.tools, _PACKING)
+    """Return the packages that write a wheel's metadata, write the wheel and compress it, with their versions."""
+    compressor = {COMPRESSOR: importlib.metadata.version(COMPRESSOR)}
+    return dict(sorted((_versions(environment.tools, _PACKING) | compressor).items()))
 
 
 def _versions(installed: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:

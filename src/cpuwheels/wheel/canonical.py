@@ -13,7 +13,8 @@ from typing import IO, TYPE_CHECKING
 
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import replacing, storage_errors
-from cpuwheels.wheel.deflate_cache import LEVEL
+from cpuwheels.core.units import format_size
+from cpuwheels.wheel.deflate_cache import compress
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, render_record
 
 if TYPE_CHECKING:
@@ -28,9 +29,8 @@ ZIP_EPOCH = 315532800
 UNIX = 3
 """``create_system`` of every entry (APPNOTE 4.4.2), so that permissions are read as Unix modes."""
 
-_CHUNK = 1 << 20
-_COPIED = 1 << 30
-"""Entries of this many bytes or more are written anew, not copied: far below where zip64 begins."""
+_MOST = 1 << 30
+"""Bytes of an entry: it is compressed as a whole, and far below where zip64 begins."""
 
 
 def zip_time(epoch: int) -> tuple[int, int, int, int, int, int]:
@@ -71,7 +71,7 @@ def canonicalize(
         files: More package files, by their names in the wheel.
 
     Raises:
-        WheelError: ``wheel`` is not a wheel.
+        WheelError: ``wheel`` is not a wheel, or one of its files is larger than 1 GiB.
         StoreError: ``target`` cannot be written.
     """
     try:
@@ -153,14 +153,15 @@ def _rewrite(
                 digest, size = content_digest(content), len(content)
                 stream = streams.find(digest, size) if streams is not None else None
             rows.append((name, digest, str(size)))
+            if size > _MOST:
+                raise WheelError(
+                    f"{name} has {format_size(size)}; {format_size(_MOST)} are the limit of a wheel's file"
+                )
             entry = _entry(name, moment, size=size, executable=member.executable)
-            if stream is None or size >= _COPIED:
-                _write(archive, entry, content or member.read())
-            else:
-                _copy(archive, entry, stream)
+            _write(archive, entry, stream or compress(content))
         record = f"{dist_info}/RECORD"
         text = render_record([*sorted(rows), (record, "", "")])
-        _write(archive, _entry(record, moment, size=len(text), executable=False), text)
+        _write(archive, _entry(record, moment, size=len(text), executable=False), compress(text))
 
 
 def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int, executable: bool) -> zipfile.ZipInfo:
@@ -168,20 +169,11 @@ def _entry(name: str, moment: tuple[int, int, int, int, int, int], *, size: int,
     entry.create_system = UNIX
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = (stat.S_IFREG | (0o755 if executable else 0o644)) << 16
-    entry.file_size = size  # decides on zip64 before the first byte is written
-    # A streamed entry takes its level from here only; ZipFile's own level is not consulted for a ZipInfo.
-    entry._compresslevel = LEVEL  # type: ignore[attr-defined]  # noqa: SLF001
+    entry.file_size = size
     return entry
 
 
-def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, content: bytes) -> None:
-    view = memoryview(content)
-    with archive.open(entry, "w") as stream:
-        for start in range(0, len(content), _CHUNK):
-            stream.write(view[start : start + _CHUNK])
-
-
-def _copy(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, stream: Stream) -> None:
+def _write(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, stream: Stream) -> None:
     """Write an entry that is compressed already: what `zipfile` does, but for the compressing."""
     assert archive.fp is not None  # noqa: S101  (it is open)
     entry.CRC, entry.compress_size = stream.crc, len(stream.data)

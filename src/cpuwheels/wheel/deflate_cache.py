@@ -1,4 +1,7 @@
-"""Compressed entries of finished wheels, to be copied into the next wheel instead of being compressed again.
+"""Compressed entries of wheels: made by libdeflate, or copied from a finished wheel instead of being made again.
+
+libdeflate looks for shorter encodings than zlib does, in about the same time, and comes with a package that is pinned:
+the zlib of an interpreter is the machine's, and gives other bytes elsewhere.
 
 Deflating a wheel's libraries takes longer than everything else that is done to it, and gives the same bytes each
 time. A canonical wheel says in its ``RECORD`` which content each of its entries has, so the entries can be found
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib.metadata
 import io
 import platform
 import shutil
@@ -18,6 +22,8 @@ import zlib
 from dataclasses import dataclass
 from functools import partial
 from typing import IO, TYPE_CHECKING, Self
+
+from deflate import deflate_compress
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import WheelError
@@ -31,8 +37,11 @@ if TYPE_CHECKING:
 
 KIND = "packed"
 
-LEVEL = 9
-"""Deflate level of every entry."""
+COMPRESSOR = "deflate"
+"""The package with libdeflate."""
+
+LEVEL = 10
+"""Of every entry: the first that weighs encodings against one another. 12, the last, saves 0.2 % in twice the time."""
 
 _KEPT = "wheel.zip"
 _LOCAL_HEADER = struct.Struct("<4s22sHH")  # APPNOTE 4.3.7: signature, fields, lengths of name and extra field
@@ -40,11 +49,16 @@ _LOCAL_SIGNATURE = b"PK\x03\x04"
 
 
 def compressor_key() -> str:
-    """Return a key of the compressor: another zlib gives other bytes for the same content and level."""
-    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -zlib.MAX_WBITS)
+    """Return a key of the compressor: another one gives other bytes for the same content and level."""
     text = b"".join(b"%d %d\n" % (number, number * number % 977) for number in range(20_000))
-    sample = hashlib.sha256(packer.compress(text) + packer.flush()).hexdigest()
-    return make_key(version=zlib.ZLIB_RUNTIME_VERSION, machine=platform.machine(), level=LEVEL, sample=sample)
+    sample = hashlib.sha256(deflate_compress(text, LEVEL)).hexdigest()
+    version = importlib.metadata.version(COMPRESSOR)
+    return make_key(libdeflate=version, machine=platform.machine(), level=LEVEL, sample=sample)
+
+
+def compress(content: bytes) -> Stream:
+    """Return the compressed entry of some content."""
+    return Stream(zlib.crc32(content), len(content), bytes(deflate_compress(content, LEVEL)))
 
 
 def kept_wheel(store: Store, audited: str) -> Path | None:

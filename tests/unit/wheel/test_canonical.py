@@ -12,7 +12,7 @@ import pytest
 import wheel_writer as ww
 from cpuwheels.core.errors import WheelError
 from cpuwheels.wheel.canonical import canonicalize, zip_time
-from cpuwheels.wheel.deflate_cache import Streams
+from cpuwheels.wheel.deflate_cache import Streams, compress
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,19 +78,27 @@ def test_the_canonical_form(tmp_path: Path) -> None:
     assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
 
-def test_level_9_is_really_used(tmp_path: Path) -> None:
+def test_every_entry_is_what_the_compressor_makes_of_it(tmp_path: Path) -> None:
     words = random.Random(1)
-    data = b" ".join(b"word%d" % words.randrange(300) for _ in range(40000))
-    wheel = ww.write_good(tmp_path, **{"demo/data.bin": data})
-    sizes = {}
-    for level in (6, 9):
-        plain = tmp_path / f"{level}.zip"
-        with zipfile.ZipFile(plain, "w", zipfile.ZIP_DEFLATED, compresslevel=level) as archive:
-            archive.writestr("x", data)
-        sizes[level] = zipfile.ZipFile(plain).getinfo("x").compress_size
-    assert sizes[6] != sizes[9]
+    data = b" ".join(b"word%d" % words.randrange(300) for _ in range(40_000))
+    wheel = ww.write_good(tmp_path, **{"demo/data.bin": data, "demo/empty": b""})
+    content = wheel.read_bytes()
     with zipfile.ZipFile(wheel) as archive:
-        assert archive.getinfo("demo/data.bin").compress_size == sizes[9]
+        assert archive.getinfo("demo/data.bin").compress_size == len(compress(data).data)
+        for info in archive.infolist():
+            entry = compress(archive.read(info))
+            assert (info.CRC, info.file_size, info.compress_size) == (entry.crc, entry.size, len(entry.data))
+            assert entry.data in content
+
+
+def test_a_file_that_is_too_large_is_refused_and_nothing_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuwheels.wheel.canonical._MOST", 4096)
+    raw = ww.write_raw(tmp_path / "raw.whl", ww.content(**{"demo/data.bin": b"0" * 4097}))
+    with pytest.raises(WheelError, match=r"demo/data\.bin has .*; 4 KiB are the limit"):
+        canonicalize(raw, tmp_path / "out.whl", epoch=0)
+    assert [path.name for path in tmp_path.iterdir()] == ["raw.whl"]
 
 
 def test_entries_that_are_copied_give_the_same_bytes(tmp_path: Path) -> None:

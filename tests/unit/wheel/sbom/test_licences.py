@@ -70,3 +70,6 @@ def test_those_of_the_tools_are_what_their_metadata_says() -> None:
     ):
         metadata = importlib.metadata.metadata(name)
         assert TOOLS[name] == (metadata.get("License-Expression") or metadata["License"]), name
+    # deflate's has a classifier alone.
+    assert TOOLS["deflate"] == "MIT"
+    assert "License :: OSI Approved :: MIT License" in importlib.metadata.metadata("deflate").get_all("Classifier", [])
