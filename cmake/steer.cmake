@@ -11,6 +11,7 @@ include("${CMAKE_CURRENT_LIST_DIR}/steer/torch.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/attention.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/headers.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/shared.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/steer/options.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/modules.cmake")
 
 # A macro, because what a provider sets must reach the scope that asked.

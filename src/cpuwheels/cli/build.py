@@ -42,6 +42,7 @@ class _Options(TypedDict):
     kernels_from: str | None
     allow_unsandboxed: bool
     upstream_kernels: bool
+    upstream_speed: bool
     sandbox_required: bool
 
 
@@ -80,7 +81,12 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option(
                 "--upstream-kernels",
                 is_flag=True,
-                help="Leave upstream's kernels as they are: no patch that fixes a fault is applied.",
+                help="Leave upstream's kernels as they are: no patch that fixes a fault or is for speed is applied.",
+            ),
+            click.option(
+                "--upstream-speed",
+                is_flag=True,
+                help="Leave upstream's kernels as fast as they are: no patch that is for speed is applied.",
             ),
             click.option("--sandbox-required", is_flag=True, hidden=True),  # for the second build of a nightly job
         ]

@@ -43,7 +43,9 @@ class BuildOptions:
             nothing is compiled then.
         allow_unsandboxed: Whether upstream's code may run unconfined where nothing can confine it.
         sandbox_required: Whether it is refused otherwise, also without ``locked``: commits of anybody are built.
-        upstream_kernels: Whether faults of upstream's kernels stay: the patches that fix them are left out.
+        upstream_kernels: Whether faults of upstream's kernels stay: the patches that fix them are left out, and those
+            that make them faster.
+        upstream_speed: Whether only those that make them faster are left out.
         sanitize: Sanitizers that kernels are compiled for, which become no wheel then.
     """
 
@@ -61,6 +63,7 @@ class BuildOptions:
     allow_unsandboxed: bool = False
     sandbox_required: bool = False
     upstream_kernels: bool = False
+    upstream_speed: bool = False
     sanitize: Sanitizer | None = None
 
     def as_arguments(self) -> list[str]:
@@ -81,6 +84,7 @@ class BuildOptions:
             "--debug-symbols": self.debug_symbols,
             "--allow-unsandboxed": self.allow_unsandboxed,
             "--upstream-kernels": self.upstream_kernels,
+            "--upstream-speed": self.upstream_speed,
             "--sandbox-required": self.sandbox_required,
         }
         arguments = [part for name, value in named.items() if value is not None for part in (name, value)]

@@ -48,6 +48,9 @@ class Patch(Strict):
     fixes: tuple[str, ...] = ()
     """Faults of upstream's kernels that it fixes, by their names in docs/findings.md: ``--upstream-kernels`` leaves it
     out. Empty for what a build or the wheel needs in any case."""
+    speeds: tuple[str, ...] = ()
+    """Operators that it makes faster, if that is all it is for: ``--upstream-speed`` leaves it out, and so does
+    ``--upstream-kernels``."""
     why: str
     """What it changes and why steering cannot."""
     upstream: str
@@ -69,17 +72,24 @@ class Series(Strict):
         """Return whether there is a patch for any version of a source on a target."""
         return any(patch.source == source and (not patch.targets or target in patch.targets) for patch in self.patches)
 
-    def chosen(self, version: str, target: str, *, with_fixes: bool, source: SourceName = "vllm") -> tuple[Patch, ...]:
+    def chosen(
+        self, version: str, target: str, *, with_fixes: bool, with_speed: bool = True, source: SourceName = "vllm"
+    ) -> tuple[Patch, ...]:
         """Return the patches for a build, in order.
 
         Args:
             version: Of the source.
             target: Target id.
             with_fixes: Whether those that fix faults of upstream's kernels are among them.
+            with_speed: Whether those that make them faster are, too. They are never without those that fix faults.
             source: Whose patches.
         """
         meant = (patch for patch in self.patches if patch.is_for(version, target, source))
-        return tuple(patch for patch in meant if with_fixes or not patch.fixes)
+        return tuple(
+            patch
+            for patch in meant
+            if (with_fixes or not patch.fixes) and ((with_fixes and with_speed) or not patch.speeds)
+        )
 
 
 def load_series(root: Path) -> Series:

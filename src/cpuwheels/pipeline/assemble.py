@@ -149,6 +149,7 @@ def _parameters(context: BuildContext, assembly: Assembly, *, check: bool) -> Bu
         allow_fallbacks=options.allow_fallbacks,
         debug_symbols=options.debug_symbols,
         upstream_kernels=options.upstream_kernels,
+        upstream_speed=options.upstream_speed,
         kernels_from=taken.get("wheel", ""),
         source_date_epoch=source.epoch if os.environ.get(EPOCH_VARIABLE, "").strip() else None,
         checked=check,

@@ -217,6 +217,7 @@ def _provenance(context: BuildContext, inputs: Inputs, kernels: KernelFacts) -> 
         kernels,
         packing_tools=packing_tools(inputs.environment),
         upstream_kernels=context.options.upstream_kernels,
+        upstream_speed=context.options.upstream_speed,
     )
 
 

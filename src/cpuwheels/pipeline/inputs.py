@@ -87,9 +87,12 @@ def upstream(context: BuildContext, request: SourceRequest) -> Upstream:
     with context.reporter.stage("source", "vLLM's sources, and our patches"):
         source = with_epoch(request.get(context.store, context.reporter), os.environ)
         context.reporter.info(f"vLLM {source.version} ({source.origin}; version from {source.version_from})")
-        root = context.root
+        root, options = context.root, context.options
         series = load_series(root).chosen(
-            source.version, context.target.id, with_fixes=not context.options.upstream_kernels
+            source.version,
+            context.target.id,
+            with_fixes=not options.upstream_kernels,
+            with_speed=not options.upstream_speed,
         )
         prepared = prepare_source(context, source, series)
         pins = read_pins(prepared.folder, markers(context.target, context.matrix.python[0]))

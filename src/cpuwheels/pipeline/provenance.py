@@ -180,6 +180,8 @@ class Provenance(KernelFacts):
     """Packages that wrote metadata and wheel → version."""
     upstream_kernels: bool = False
     """Whether the patches that fix faults of upstream's kernels were left out on purpose."""
+    upstream_speed: bool = False
+    """Whether those that make them faster were."""
 
     @property
     def fixed_faults(self) -> tuple[str, ...]:
@@ -235,6 +237,7 @@ def provenance(
     *,
     packing_tools: dict[str, str],
     upstream_kernels: bool = False,
+    upstream_speed: bool = False,
 ) -> Provenance:
     """Return what a wheel is made from.
 
@@ -245,6 +248,7 @@ def provenance(
         kernels: What its kernels are compiled with; those of another wheel if they are taken from there.
         packing_tools: Packages that write metadata and wheel → version.
         upstream_kernels: Whether faults of upstream's kernels were left in them.
+        upstream_speed: Whether what makes them faster was left out.
     """
     facts = SourceFacts(
         version=source.version,
@@ -260,6 +264,7 @@ def provenance(
         patches=patch_facts(prepared.patches),
         packing_tools=packing_tools,
         upstream_kernels=upstream_kernels,
+        upstream_speed=upstream_speed,
     )
 
 

@@ -105,6 +105,7 @@ class BuildParameters(_Part):
     """Whether a locked build could use fallbacks that are pinned."""
     debug_symbols: bool = False
     upstream_kernels: bool = False
+    upstream_speed: bool = False
     kernels_from: str = ""
     """The wheel whose kernels were taken, if any; nothing was compiled then."""
     source_date_epoch: int | None = None

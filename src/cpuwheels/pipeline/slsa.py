@@ -46,6 +46,7 @@ _NAMES = {
     "allow_fallbacks": "allowFallbacks",
     "debug_symbols": "debugSymbols",
     "upstream_kernels": "upstreamKernels",
+    "upstream_speed": "upstreamSpeed",
     "kernels_from": "kernelsFrom",
     "source_date_epoch": "sourceDateEpoch",
 }

@@ -39,6 +39,7 @@ class Asked(Strict):
     allow_fallbacks: bool = False
     debug_symbols: bool = False
     upstream_kernels: bool = False
+    upstream_speed: bool = False
     kernels_from: Annotated[str, StringConstraints(max_length=255)] = ""
     source_date_epoch: int | None = Field(default=None, ge=0, lt=_LATEST)
     checked: bool = True
@@ -92,6 +93,7 @@ class RebuildPlan:
             "--allow-fallbacks": self.asked.allow_fallbacks,
             "--debug-symbols": self.asked.debug_symbols,
             "--upstream-kernels": self.asked.upstream_kernels,
+            "--upstream-speed": self.asked.upstream_speed,
         }
         given += [name for name, wanted in flags.items() if wanted]
         # Objects of other builds are not taken, and nothing of upstream's runs unconfined.
@@ -134,6 +136,7 @@ def _asked(note: WheelNote, statement: ProvenanceStatement | None, where: str) -
         "target": note.target,
         "source": source.version if source.sdist else source.commit or LOCAL_TREE,
         "upstreamKernels": note.upstream_kernels,
+        "upstreamSpeed": note.upstream_speed,
     }
     given = dict(statement.predicate.build_definition.external_parameters) if statement else own
     try:

@@ -112,8 +112,14 @@ def patch_onednn(context: BuildContext, found: OneDnn, *, released: bool) -> One
             where=found.folder / _PROJECT,
             next_step="look how it sets its version now, and teach cpuwheels/source/onednn.py to read that",
         )
-    fixes = not context.options.upstream_kernels
-    patches = series.chosen(found.release, target, with_fixes=fixes, source="onednn")
+    options = context.options
+    patches = series.chosen(
+        found.release,
+        target,
+        with_fixes=not options.upstream_kernels,
+        with_speed=not options.upstream_speed,
+        source="onednn",
+    )
     if not patches:
         return found
     tree = Unpatched(f"oneDNN {found.release}", found.folder, found.digest, released)

@@ -85,7 +85,7 @@ def apply_series(
         patches: Those that are for this version and target.
         folder: Where the patch files are.
         tree: The source; a patch that fails leaves it as the patches before it made it.
-        released: Whether it is a release. Others need no patch that fixes a fault.
+        released: Whether it is a release. Others need no patch that fixes a fault or is for speed.
         title: For people: the source and its version.
 
     Raises:
@@ -100,7 +100,7 @@ def _applied(patch: Patch, path: Path, tree: Path, title: str, *, released: bool
     try:
         state = _apply(patch, hunks, tree, title)
     except PatchError:
-        if released or not patch.fixes:
+        if released or not (patch.fixes or patch.speeds):
             raise
         state = LEFT_OUT
     return AppliedPatch(patch.file, file_digest(path), state, patch.fixes)

@@ -61,6 +61,17 @@ def test_a_patch_is_for_one_source(tmp_path: Path, changes: dict[str, str], own:
 
 
 @pytest.mark.parametrize(
+    ("with_fixes", "with_speed", "there"), [(True, True, 1), (True, False, 0), (False, True, 0), (False, False, 0)]
+)
+def test_what_is_for_speed_has_a_switch_of_its_own(
+    tmp_path: Path, *, with_fixes: bool, with_speed: bool, there: int
+) -> None:
+    """Lines that it changes may be those of a patch that fixes a fault, so it is never without those."""
+    series = load_series(write(tmp_path, speeds="[rms_norm]"))
+    assert len(series.chosen("0.30.0", "x86", with_fixes=with_fixes, with_speed=with_speed)) == there
+
+
+@pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"versions": "0.28"}, "Input should be a valid string"),

@@ -42,12 +42,13 @@ Read = Callable[..., Upstream]
 
 
 def patches() -> Iterator[Patch]:
-    """A patch for another version, one for each of two targets, and one that fixes a fault."""
+    """A patch for another version, one for each of two targets, one that fixes a fault, and one that is for speed."""
     about = {"why": "test", "upstream": "none: test"}
     yield Patch(file="0000-old.patch", versions="<0.32", **about)
     yield Patch(file="0001-x86.patch", versions=">=0.32", targets=("x86",), **about)
     yield Patch(file="0002-arm.patch", versions=">=0.32", targets=("arm",), **about)
     yield Patch(file="0003-fix.patch", versions=">=0.32", fixes=("A fault",), **about)
+    yield Patch(file="0004-speed.patch", versions=">=0.32", speeds=("rms_norm",), **about)
 
 
 @pytest.fixture
@@ -77,7 +78,7 @@ def read(tmp_path: Path, prepared: list, monkeypatch: pytest.MonkeyPatch, report
 def test_the_patches_are_those_of_the_version_and_the_target(read: Read, prepared: list, story: io.StringIO) -> None:
     found = read()
     ((source, patches),) = prepared
-    assert [patch.file for patch in patches] == ["0001-x86.patch", "0003-fix.patch"]
+    assert [patch.file for patch in patches] == ["0001-x86.patch", "0003-fix.patch", "0004-speed.patch"]
     assert (found.source, found.prepared.folder, found.torch) == (source, source.folder, "2.13.0")
     assert found.acl is None
     assert found.onednn is not None
@@ -89,6 +90,12 @@ def test_upstreams_kernels_may_be_left_as_they_are(read: Read, prepared: list) -
     read(options=BuildOptions(upstream_kernels=True))
     ((_, patches),) = prepared
     assert [patch.file for patch in patches] == ["0001-x86.patch"]
+
+
+def test_upstreams_kernels_may_be_left_as_fast_as_they_are(read: Read, prepared: list) -> None:
+    read(options=BuildOptions(upstream_speed=True))
+    ((_, patches),) = prepared
+    assert [patch.file for patch in patches] == ["0001-x86.patch", "0003-fix.patch"]
 
 
 def test_the_time_is_the_users(read: Read, prepared: list, monkeypatch: pytest.MonkeyPatch) -> None:

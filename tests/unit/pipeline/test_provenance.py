@@ -135,7 +135,7 @@ def test_faults_that_are_fixed_are_said() -> None:
         AppliedPatch("0003-c.patch", "p" * 64, "left out", ("Three",)),
     )
     made = provenance("x86", SOURCE, PreparedSource("0.32.0", Path("/p"), 1, patches), whole_note(), packing_tools={})
-    assert (made.fixed_faults, made.upstream_kernels) == (("One", "Two"), False)
+    assert (made.fixed_faults, made.upstream_kernels, made.upstream_speed) == (("One", "Two"), False, False)
     assert Provenance.model_validate(made.as_dict()).fixed_faults == made.fixed_faults
     assert made_from(PATCHED).fixed_faults == ("Of oneDNN",)
     bare = PreparedSource("0.32.0", Path("/p"), 1, ())
@@ -145,6 +145,8 @@ def test_faults_that_are_fixed_are_said() -> None:
         ]
         is True
     )
+    slow = provenance("x86", SOURCE, bare, whole_note(), packing_tools={}, upstream_speed=True).as_dict()
+    assert (slow["upstream_kernels"], slow["upstream_speed"]) == (False, True)
 
 
 def test_patches_for_onednn_are_said_with_it() -> None:

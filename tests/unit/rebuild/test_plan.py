@@ -65,7 +65,9 @@ def test_a_release_that_is_pinned_as_a_whole_is_rebuilt_locked() -> None:
 def test_options_that_change_the_bytes_are_taken_over() -> None:
     found = plan({"debugSymbols": True, "upstreamKernels": True, "sourceDateEpoch": 7}, upstream_kernels=True)
     assert {"--debug-symbols", "--upstream-kernels"} <= set(found.arguments())
+    assert "--upstream-speed" not in found.arguments()
     assert found.asked.source_date_epoch == 7
+    assert "--upstream-speed" in plan({"upstreamSpeed": True}, upstream_speed=True).arguments()
 
 
 def test_a_commit_has_no_digest_of_an_sdist() -> None:

@@ -31,6 +31,15 @@ def tree(tmp_path: Path) -> Path:
     return tmp_path / "tree"
 
 
+def test_a_commit_may_do_without_a_patch_that_is_for_speed(tree: Path) -> None:
+    (tree / "file.txt").write_text("something else\n")
+    fast = patch().model_copy(update={"speeds": ("rms_norm",)})
+    (left,) = apply_series([fast], tree.parent, tree, released=False)
+    assert (left.state, fixed_faults([left])) == (LEFT_OUT, frozenset())
+    with pytest.raises(PatchError, match=r"0001-a\.patch"):
+        apply_series([fast], tree.parent, tree, released=True)
+
+
 def test_a_commit_may_do_without_a_patch_that_fixes_a_fault(tree: Path) -> None:
     (tree / "file.txt").write_text("something else\n")
     (left,) = apply_series([patch(fixes=("A fault",))], tree.parent, tree, released=False)
