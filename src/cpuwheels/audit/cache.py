@@ -68,7 +68,7 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / _name_alone(wheel)
         _write_alone(alone, distribution, taken)
-        audited = _audit(alone, work / "audited", policy, log)
+        audited = _audit(alone, work / "audited", policy, log, store if policy.library_folders else None)
         canonicalize(audited.path, folder / audited.path.name, epoch=0)
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
 
@@ -139,10 +139,10 @@ def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
         }
 
 
-def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
+def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path, store: Store | None) -> Audited:
     if policy.system == "Darwin":
-        return audit_macos_wheel(wheel, out, policy, log)
-    return audit_wheel(wheel, out, policy, log)
+        return audit_macos_wheel(wheel, out, policy, log, store)
+    return audit_wheel(wheel, out, policy, log, store)
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:
