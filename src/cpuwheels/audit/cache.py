@@ -24,7 +24,7 @@ from cpuwheels.core.elf import MAGIC
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.macho import is_macho
 from cpuwheels.wheel.canonical import canonicalize
-from cpuwheels.wheel.deflate_cache import Streams
+from cpuwheels.wheel.deflate_cache import Streams, compressor_key
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, hex_digest, render_record
 
 if TYPE_CHECKING:
@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 KIND = "audited"
 
 _FACTS = "audit.json"
+_COMPRESSOR = "compressor.txt"
+"""Names what compressed an entry's wheel."""
+
 _PLAIN = 0o100644 << 16
 _AUDITED = TypeAdapter(Audited)
 
@@ -68,17 +71,29 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
     def make(folder: Path) -> None:
         alone = work / _name_alone(wheel)
         _write_alone(alone, distribution, taken)
-        audited = _audit(alone, work / "audited", policy, log)
-        canonicalize(audited.path, folder / audited.path.name, epoch=0)
+        audited = _audit(alone, work / "audited", policy, log, store if policy.library_folders else None)
+        with Streams(before) as streams:
+            canonicalize(audited.path, folder / audited.path.name, epoch=0, streams=streams)
+        (folder / _COMPRESSOR).write_text(compressor_key(), encoding="ascii")
         (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
 
+    before: list[Path] = []
     if policy.library_folders:
+        if not store.has(KIND, key):
+            before = _compressed_before(store)
         folder = store.get(KIND, key, make)
     else:  # the host's own libraries take part, which no key names
         folder = work / "alone"
         folder.mkdir(parents=True)
         make(folder)
     return key, _found(folder)
+
+
+def _compressed_before(store: Store) -> list[Path]:
+    """Return the wheel of the binaries that were audited last, unless another compressor made it."""
+    latest = store.latest(KIND)
+    same = latest and (latest / _COMPRESSOR).is_file() and (latest / _COMPRESSOR).read_text() == compressor_key()
+    return list(latest.glob("*.whl")) if latest and same else []
 
 
 def binaries_alone(wheel: Path, folder: Path) -> Path:
@@ -139,10 +154,10 @@ def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
         }
 
 
-def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path) -> Audited:
+def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path, store: Store | None) -> Audited:
     if policy.system == "Darwin":
-        return audit_macos_wheel(wheel, out, policy, log)
-    return audit_wheel(wheel, out, policy, log)
+        return audit_macos_wheel(wheel, out, policy, log, store)
+    return audit_wheel(wheel, out, policy, log, store)
 
 
 def _write_alone(wheel: Path, distribution: str, files: Mapping[str, tuple[bytes, int]]) -> None:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import TypeAdapter
 
 from cpuwheels.audit.disassembly import apart, collect, is_decoded, locate
 from cpuwheels.audit.isa_limits import Limit, limit_for, module_of
 from cpuwheels.audit.unwind_table import read_functions
 from cpuwheels.core.capture import blocks, capture
+from cpuwheels.core.digests import code_digest, file_digest, make_key
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.text import first_lines
@@ -24,8 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.core.store import Store
     from cpuwheels.toolchain.result import Toolchain
 
+KIND = "judged"
+
+_JUDGED = "judged.json"
 _SECONDS = 120
 _ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
 _EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
@@ -43,18 +50,20 @@ class Binutils:
         assembler: Its ``as``.
         objdump: Its ``objdump``.
         machine: What they are for, as ``platform.machine()`` says it.
+        digest: Names the toolchain.
     """
 
     assembler: Path
     objdump: Path
     machine: str
+    digest: str = ""
 
     @classmethod
     def of(cls, toolchain: Toolchain) -> Binutils | None:
         """Return those of a toolchain, if it has both."""
         if toolchain.assembler is None or toolchain.objdump is None:
             return None
-        return cls(toolchain.assembler, toolchain.objdump, toolchain.machine)
+        return cls(toolchain.assembler, toolchain.objdump, toolchain.machine, toolchain.digest)
 
     @property
     def objcopy(self) -> Path:
@@ -85,6 +94,9 @@ class Judged:
     untried: tuple[str, ...] = ()
 
 
+_JUDGEMENT = TypeAdapter(tuple[Judged, list[str]])
+
+
 def judge_contents(
     contents: Iterable[tuple[str, Content]],
     write: Callable[[Path, Content], object],
@@ -94,6 +106,7 @@ def judge_contents(
     folder: Path,
     where: Path,
     log: Path,
+    store: Store | None = None,
 ) -> tuple[Judged, ...]:
     """Check the instructions of a wheel's files, which are written to a folder one after the other.
 
@@ -105,6 +118,7 @@ def judge_contents(
         folder: For these files and what the assembler reads; emptied first, and removed.
         where: The wheel, for messages.
         log: Log file of the step.
+        store: As in `check_instructions`.
 
     Raises:
         AuditError, CommandError: See `check_instructions`.
@@ -116,14 +130,21 @@ def judge_contents(
         for number, (name, content) in enumerate(contents):
             files[name] = folder / f"{number}.so"
             write(files[name], content)
-    judged = check_instructions(files, limits, binutils, work=folder, where=where, log=log)
+    judged = check_instructions(files, limits, binutils, work=folder, where=where, log=log, store=store)
     with storage_errors(folder):
         remove_tree(folder)
     return judged
 
 
 def check_instructions(
-    files: Mapping[str, Path], limits: Sequence[Limit], binutils: Binutils, *, work: Path, where: Path, log: Path
+    files: Mapping[str, Path],
+    limits: Sequence[Limit],
+    binutils: Binutils,
+    *,
+    work: Path,
+    where: Path,
+    log: Path,
+    store: Store | None = None,
 ) -> tuple[Judged, ...]:
     """Check the instructions of a wheel's ELF files.
 
@@ -134,6 +155,8 @@ def check_instructions(
         work: For what the assembler reads.
         where: The wheel, for messages.
         log: Log file of the step.
+        store: Keeps what was found in each file, so that only other files are disassembled again; nothing is kept if
+            it is not given.
 
     Raises:
         AuditError: Every function that holds an instruction beyond its file's limit is listed, with the first; or an
@@ -146,7 +169,7 @@ def check_instructions(
     for name, path in sorted(files.items()):
         if (limit := limit_for(name, limits)) is None:
             continue
-        result, beyond = judge(path, name, limit, binutils, work)
+        result, beyond = _kept(path, name, limit, binutils, work, store)
         judged.append(result)
         findings += beyond
         missing += result.missing
@@ -172,6 +195,26 @@ def check_instructions(
             "the configuration; 'expected' of the library in matrix.yaml lists the instructions",
         )
     return tuple(judged)
+
+
+def _kept(
+    path: Path, name: str, limit: Limit, binutils: Binutils, work: Path, store: Store | None
+) -> tuple[Judged, list[str]]:
+    """Return what `judge` finds, from the store if the same file was judged by the same programs and limit."""
+    if store is None:
+        return judge(path, name, limit, binutils, work)
+    key = make_key(
+        file=file_digest(path),
+        name=name,
+        limit=asdict(limit),
+        judges=[binutils.digest, binutils.machine, file_digest(binutils.assembler), file_digest(binutils.objdump)],
+        code=code_digest(),
+    )
+
+    def make(folder: Path) -> None:
+        (folder / _JUDGED).write_bytes(_JUDGEMENT.dump_json(judge(path, name, limit, binutils, work)))
+
+    return _JUDGEMENT.validate_json((store.get(KIND, key, make) / _JUDGED).read_bytes())
 
 
 def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -> tuple[Judged, list[str]]:

@@ -34,12 +34,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cpuwheels.audit.policy import AuditPolicy
+    from cpuwheels.core.store import Store
 
 _SHOWN_SYMBOLS = 3
 _SHOW_SECONDS = 600
 
 
-def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audited:
+def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path, store: Store | None = None) -> Audited:
     """Bundle outside libraries and give the wheel the platform tag that its symbols allow.
 
     Args:
@@ -47,6 +48,7 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
         out: Emptied, then holds the audited wheel alone.
         terms: What it is checked against.
         log: Log file of the step.
+        store: Keeps which instructions each file holds; nothing is kept if it is not given.
 
     Raises:
         AuditError: A file is for another machine or needs newer symbols than the floor allows, or symbols that
@@ -85,6 +87,7 @@ def audit_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audite
             folder=out.with_name(f"{out.name}-files"),
             where=path,
             log=log,
+            store=store,
         )
         if terms.binutils
         else ()

@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from cpuwheels.audit.macos_symbols import Providers
     from cpuwheels.audit.policy import AuditPolicy
     from cpuwheels.core.macho import Code, MachOFacts
+    from cpuwheels.core.store import Store
 
 _SHOWN_SYMBOLS = 10
 _TAG = re.compile(rb"^(Tag: [^-\r\n]+-[^-\r\n]+-)[^\r\n]+$", re.MULTILINE)
 
 
-def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> Audited:
+def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path, store: Store | None = None) -> Audited:
     """Check a wheel's Mach-O files and give the wheel the floor's platform tag.
 
     Args:
@@ -42,6 +43,7 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
         out: Emptied, then holds the audited wheel alone.
         terms: What it is checked against; the first of its library folders has the list of libSystem's symbols.
         log: Log file of the step.
+        store: As in `cpuwheels.audit.linux.audit_wheel`.
 
     Raises:
         AuditError: It holds no module for macOS, or something is wrong with one: everything is listed. Or a module
@@ -79,6 +81,7 @@ def audit_macos_wheel(wheel: Path, out: Path, terms: AuditPolicy, log: Path) -> 
             folder=out.with_name(f"{out.name}-files"),
             where=wheel,
             log=log,
+            store=store,
         )
         if terms.binutils
         else ()

@@ -103,6 +103,9 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
     store = context.store
     if stored := stored_environment(request, store):
         return _allowed(stored, request)
+    must_be_pinned = request.locked and request.foreign is None
+    if must_be_pinned and not any(request.torch_digests(version) for version in request.pythons):
+        raise refuse_unpinned(request.torch, request.pin, request.target, request.pythons[0])
     interpreters = found_interpreters(request.pythons)
     if not interpreters:
         raise BuildEnvironmentError(
@@ -110,7 +113,7 @@ def build_environment(context: BuildContext, request: EnvironmentRequest) -> Env
             where="PATH and uv's Pythons",
             next_step=f"install Python {request.pythons[0]}, for example: uv python install {request.pythons[0]}",
         )
-    if request.locked and request.foreign is None:
+    if must_be_pinned:
         pinned = {version: found for version, found in interpreters.items() if request.torch_digests(version)}
         if not pinned:
             raise refuse_unpinned(request.torch, request.pin, request.target, next(iter(interpreters)))

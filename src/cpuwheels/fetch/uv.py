@@ -8,6 +8,7 @@ import tempfile
 from contextlib import nullcontext
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ import uv
 from packaging.utils import canonicalize_name
 
 from cpuwheels.core.capture import capture
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
@@ -77,7 +79,9 @@ def site_packages(folder: Path) -> Path:
 
 def found_interpreters(pythons: Sequence[str]) -> dict[str, Path]:
     """Return this machine's interpreters for some Python versions, such as ``3.11``."""
-    return {version: found for version in pythons if (found := _interpreter(version))}
+    # Together, since uv starts a dozen programs for each of them that is not there.
+    found = run_parallel([partial(_interpreter, version) for version in pythons], len(pythons))
+    return {version: python for version, python in zip(pythons, found, strict=True) if python}
 
 
 def _interpreter(version: str) -> Path | None:

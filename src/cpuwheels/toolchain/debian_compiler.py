@@ -12,10 +12,13 @@ from elftools.common.exceptions import ELFError
 from elftools.elf.dynamic import DynamicSegment
 from elftools.elf.elffile import ELFFile
 from elftools.elf.segments import InterpSegment
+from pydantic import TypeAdapter
 
 from cpuwheels.config.host import gnu_triple, runs_here, this_machine
 from cpuwheels.core.capture import capture
+from cpuwheels.core.digests import code_digest, make_key
 from cpuwheels.core.elf import is_elf
+from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.errors import ToolchainError
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import root_key, unpacked_root
@@ -31,6 +34,11 @@ KIND = "toolchains"
 RECIPE = 1
 """Increased when relocation changes what the compiler makes or where it looks."""
 
+PROBED = "compilers"
+"""Kind of what such compilers answered."""
+
+_ANSWERS = "compiler.json"
+_COMPILER = TypeAdapter(Compiler)
 _FINISHED = f"relocation {RECIPE}"
 
 
@@ -52,11 +60,20 @@ def unpacked_compiler(context: BuildContext, lock: DebianLock) -> tuple[Compiler
             where=f"{root}/{pattern}",
             next_step=f"correct locks/{target.toolchain}.yaml and run `nox -s lock`",
         )
-    cxx = found[-1]
-    try:
-        return probe(cxx.with_name(cxx.name.replace("g++", "gcc")), cxx, target, binutils_flags(root)), root
-    except RefusedError as error:
-        raise unusable(error, cxx) from error
+    cxx, cc = found[-1], found[-1].with_name(found[-1].name.replace("g++", "gcc"))
+
+    def make(folder: Path) -> None:
+        try:
+            compiler = probe(cc, cxx, target, binutils_flags(root))
+        except RefusedError as error:
+            raise unusable(error, cxx) from error
+        (folder / _ANSWERS).write_bytes(_COMPILER.dump_json(compiler, indent=1))
+
+    # The same files answer the same: asking them starts two dozen programs.
+    path = closed_environment()["PATH"]
+    key = make_key(root=root_key(lock, _FINISHED), place=root, target=target, path=path, code=code_digest())
+    answers = context.store.get(PROBED, key, make) / _ANSWERS
+    return _COMPILER.validate_json(answers.read_bytes()), root
 
 
 def unpacked_programs(context: BuildContext, lock: DebianLock, kind: str) -> Path:

@@ -12,6 +12,7 @@ from cpuwheels.audit.instructions import Binutils
 from cpuwheels.audit.isa_limits import Limit
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.core.errors import AuditError
+from cpuwheels.wheel import canonical
 from elf_writer import Elf
 
 if TYPE_CHECKING:
@@ -120,6 +121,25 @@ def test_what_fails_is_not_kept(scene: Scene, store: Store) -> None:
     with pytest.raises(AuditError, match="newer than"):
         scene.audit(library=Elf(versions={"libc.so.6": {"GLIBC_2.34": "dlopen"}}).write())
     assert list((store.root / KIND).glob("*")) == []
+
+
+@pytest.mark.parametrize("compressor", ["the same", "another"])
+def test_binaries_of_the_audit_before_are_not_compressed_again(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch, compressor: str
+) -> None:
+    first = scene.audit()[1]
+    if compressor == "another":
+        monkeypatch.setattr("cpuwheels.audit.cache.compressor_key", lambda: compressor)
+    copied: list[str] = []
+    real = canonical._copy
+    monkeypatch.setattr(canonical, "_copy", lambda *args: (copied.append(args[1].filename), real(*args)))
+    extra = Elf(versions={"libc.so.6": {"GLIBC_2.17": "memcpy"}}, text=b"more").write()
+    second = scene.audit(**{"demo/_D.abi3.so": extra})[1]
+    assert ("demo/_C.abi3.so" in copied) == (compressor == "the same")
+    assert "demo/_D.abi3.so" not in copied
+    with zipfile.ZipFile(first.path) as one, zipfile.ZipFile(second.path) as other:
+        assert one.read("demo/_C.abi3.so") == other.read("demo/_C.abi3.so")
+        assert other.read("demo/_D.abi3.so") == extra
 
 
 def test_a_damaged_entry_is_audited_again(scene: Scene) -> None:

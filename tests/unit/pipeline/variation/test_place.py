@@ -15,7 +15,17 @@ from cpuwheels.pipeline.variation.place import TOOLS, other_home, prepare
 from layout import ROOT
 
 NOW = Circumstances(BuildOptions(), 0o022)
-BUILT = ("kernels", "from-commits", "audited", "choosers", "packed", "tcmalloc-built", "measured", "compiler-cache")
+BUILT = (
+    "kernels",
+    "from-commits",
+    "audited",
+    "judged",
+    "choosers",
+    "packed",
+    "tcmalloc-built",
+    "measured",
+    "compiler-cache",
+)
 
 
 @pytest.fixture
