@@ -22,7 +22,7 @@ from cpuwheels.doctor.needs import Need, judge_need, questions
 from cpuwheels.doctor.network import PATIENCE, Answers
 from cpuwheels.doctor.sandbox import sandbox_check
 from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, stored_environment
-from cpuwheels.environment.torch_debian import environment_identity
+from cpuwheels.environment.foreign_torch import environment_identity
 from cpuwheels.fetch.debian.mirrors import APT_ROOT, mirrors
 from cpuwheels.fetch.uv import found_interpreters
 from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus

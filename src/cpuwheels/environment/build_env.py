@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from cpuwheels.config.matrix import Target
     from cpuwheels.config.pins import TorchPin
     from cpuwheels.core.store import Store
+    from cpuwheels.environment.foreign_torch import ForeignTorch
     from cpuwheels.environment.sealed_env import Environment
-    from cpuwheels.environment.torch_debian import ForeignTorch
 
 TOOLS_LOCK = "build-tools.txt"
 """The lock of the build tools, in ``locks/``."""

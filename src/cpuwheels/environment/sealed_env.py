@@ -19,7 +19,7 @@ from cpuwheels.fetch.uv import site_packages
 
 if TYPE_CHECKING:
     from cpuwheels.environment.debian_root import DebianRoot
-    from cpuwheels.environment.torch_debian import ForeignTorch
+    from cpuwheels.environment.foreign_torch import ForeignTorch
 
 _MARKER, _LONGEST = "cpuwheels-environment.json", 1 << 20
 

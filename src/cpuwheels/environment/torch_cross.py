@@ -23,7 +23,8 @@ from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.process import run
 from cpuwheels.core.usage import current_usage
 from cpuwheels.core.zip_archive import open_zip
-from cpuwheels.environment.torch_debian import KIND, LAYOUT, ForeignTorch, debian_torch
+from cpuwheels.environment.foreign_torch import KIND, LAYOUT, ForeignTorch
+from cpuwheels.environment.torch_debian import debian_torch
 from cpuwheels.environment.torch_index import TorchOffer, cuda_of, pip_configs, torch_offers, torch_requirement
 from cpuwheels.environment.torch_install import offer_environment, refuse_unpinned
 from cpuwheels.environment.torch_pinned import place_options

@@ -7,17 +7,16 @@ libraries that PyTorch's own wheel has.
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import load_lock
 from cpuwheels.config.host import is_foreign
-from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CommandError, LockedError, TorchError
 from cpuwheels.core.filesystem import link_or_copy
 from cpuwheels.core.process import run
 from cpuwheels.environment.debian_root import compile_root, read_root
+from cpuwheels.environment.foreign_torch import KIND, ForeignTorch, torch_key
 from cpuwheels.fetch.debian.mirrors import debian_mirrors
 from cpuwheels.fetch.debian.root import content_key, unpacked_root
 from cpuwheels.toolchain.debian_compiler import patchelf
@@ -27,14 +26,8 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.config.pins import TorchPin
-    from cpuwheels.core.store import Store
-    from cpuwheels.environment.debian_root import DebianRoot
-    from cpuwheels.environment.torch_index import TorchOffer
 
-KIND = "torch"
 ROOTS = "roots"
-LAYOUT = 3
-"""Raised when the same torch would be laid out in another way."""
 
 LIBRARIES = ("libtorch", "libtorch_cpu", "libc10")
 """What upstream's modules are linked to, by PyTorch's names; distributors add a version to them."""
@@ -49,31 +42,6 @@ _COMPILED = "bytecode 1"
 _HEADERS = ("ATen", "c10", "caffe2", "torch")
 _SLEEF = "libsleef.so.3"
 """Vector functions. PyTorch's ``libtorch_cpu.so`` exports them, and its wheels have their header."""
-
-
-@dataclass(frozen=True)
-class ForeignTorch:
-    """A torch that programs of the build environment cannot import: its headers and libraries alone.
-
-    Attributes:
-        version: With its local label, such as ``2.14.0+cpu``.
-        folder: Laid out as the installed package: ``include/``, ``lib/``.
-        digest: Names its content.
-        origin: For people: where it came from.
-        pinned: Whether it is pinned by content.
-        alternate: Whether it replaces a wheel that could not be fetched.
-        root: The Debian root that it is part of, if this machine runs the root's Python.
-        offer: The place of wheels that it is from; None if that is not known.
-    """
-
-    version: str
-    folder: Path
-    digest: str
-    origin: str
-    pinned: bool
-    alternate: bool = False
-    root: DebianRoot | None = None
-    offer: TorchOffer | None = None
 
 
 def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: TorchError | LockedError) -> ForeignTorch:
@@ -122,7 +90,7 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
     def make(folder: Path) -> None:
         _lay_out(unpacked(), folder / "torch", alternate.root, context.logs / _LOG)
 
-    folder = context.store.get(KIND, _key(content), make)
+    folder = context.store.get(KIND, torch_key(content), make)
     unpinned = isinstance(reason, LockedError)
     why = reason.what if unpinned else f"no wheel of torch {torch} for {context.target.machine} can be reached"
     note = f"{why}; Debian's {alternate.version} is used instead. The build record and the wheel's metadata say so."
@@ -137,24 +105,6 @@ def debian_torch(context: BuildContext, torch: str, pin: TorchPin, reason: Torch
         alternate=True,
         root=read_root(unpacked(), context.target.id, alternate.root) if native else None,
     )
-
-
-def environment_identity(root: Path, lock: str, version: str, store: Store) -> ForeignTorch:
-    """Return a Debian root's torch as far as it names a build environment, whether or not it is there.
-
-    Args:
-        root: The project's folder.
-        lock: Name of the root's lock.
-        version: Of its torch.
-        store: Where it would be.
-    """
-    content = content_key(load_lock(root, lock))
-    folder = store.path(KIND, _key(content)) / "torch"
-    return ForeignTorch(version, folder, content, f"locks/{lock}.yaml", pinned=True, alternate=True)
-
-
-def _key(content: str) -> str:
-    return make_key(layout=LAYOUT, root=content)
 
 
 def _lay_out(root: Path, folder: Path, lock: str, log: Path) -> None:

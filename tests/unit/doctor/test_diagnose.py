@@ -231,6 +231,24 @@ def test_an_environment_with_one_of_several_torches_proves_nothing(examine, worl
     assert "in the store" not in {checks[f"torch {name}+cpu"].detail for name in torch}
 
 
+@pytest.mark.parametrize("there", [False, True])
+def test_build_tools_are_not_fetched_again_for_debians_torch(examine, world, project_root, monkeypatch, there):
+    release = world.matrix.releases[0].model_copy(update={"torch": "2.14.0"})
+    pin = load_matrix(project_root).torch["2.14.0"].model_copy(update={"index": f"{world.folder.as_uri()}/torch"})
+    world.matrix = world.matrix.model_copy(update={"torch": {"2.14.0": pin}, "releases": (release,)})
+    asked = []
+
+    def stored(request, _):
+        asked.append(request.foreign)
+        return SimpleNamespace(python_version="3.12") if request.foreign and there else None
+
+    monkeypatch.setattr(diagnose_module, "stored_environment", stored)
+    monkeypatch.setattr(diagnose_module.space, "tools_bytes", lambda *_: 1 << 40)
+    checks, _ = examine()
+    assert ("TiB" in checks["downloads"].detail) == (not there)
+    assert [foreign.version for foreign in asked if foreign] == ["2.14.1"]
+
+
 def test_git_is_only_needed_for_fetching(examine, world, path, paths, project_root):
     fill(world, project_root)
     (path / "git").unlink()

@@ -15,8 +15,8 @@ from contexts import build_context
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin, TorchWheel
 from cpuwheels.core.errors import CpuwheelsError, LockedError, MatrixError, TorchError
+from cpuwheels.environment.foreign_torch import ForeignTorch
 from cpuwheels.environment.torch_cross import foreign_torch
-from cpuwheels.environment.torch_debian import ForeignTorch
 from cpuwheels.fetch.requests import FILE, Requests, listed, watched
 from deb_writer import Deb
 from loopback import DEAD, Answer, Server

@@ -14,7 +14,8 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
 from cpuwheels.core.errors import LockedError, TorchError
 from cpuwheels.environment import torch_debian as module
-from cpuwheels.environment.torch_debian import PARTS, ForeignTorch, debian_torch
+from cpuwheels.environment.foreign_torch import ForeignTorch, environment_identity
+from cpuwheels.environment.torch_debian import PARTS, debian_torch
 from deb_writer import Deb
 from loopback import DEAD
 
@@ -71,6 +72,15 @@ def test_its_root_has_bytecode_and_is_what_runs_here(tmp_path: Path, compiled: l
     assert compiled == [found.root.folder]
     assert get(run(tmp_path)) == found
     assert compiled == [found.root.folder]
+
+
+@pytest.mark.usefixtures("compiled")
+def test_what_names_its_environment_is_known_before_it_is_there(tmp_path: Path) -> None:
+    context = run(tmp_path)
+    named = environment_identity(tmp_path, "root", "2.14.1", context.store)
+    assert not named.folder.exists()
+    found = get(context)
+    assert (named.version, named.digest, named.folder) == (found.version, found.digest, found.folder)
 
 
 def test_a_root_that_was_removed_is_unpacked_again(tmp_path: Path, compiled: list[Path]) -> None:

@@ -14,7 +14,7 @@ from cpuwheels.core.errors import BuildEnvironmentError, LockedError, TorchError
 from cpuwheels.environment import torch_environment as module
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.debian_root import DebianRoot
-from cpuwheels.environment.torch_debian import ForeignTorch
+from cpuwheels.environment.foreign_torch import ForeignTorch
 from cpuwheels.environment.torch_environment import check_torch, torch_environment, torch_pin, wheel_environment
 from loopback import DEAD
 from torch_wheels import PYTHON, write_torch

@@ -91,14 +91,20 @@ def test_what_is_on_this_machine_is_not_fetched(
 
 
 def test_what_fails_is_not_counted_and_reads_as_before(index: Server, python: Path, tmp_path: Path) -> None:
-    index.serve(
-        "/simple/gone/", Answer(f'<a href="{index.url("/gone-1-py3-none-any.whl")}">a</a>'.encode(), headers=HTML)
-    )
+    url = index.url("/gone-1-py3-none-any.whl")
+    index.serve("/gone-1-py3-none-any.whl.metadata", Answer(b"Metadata-Version: 2.1\nName: gone\nVersion: 1\n"))
+    page = f'<a href="{url}" data-core-metadata="true">gone-1-py3-none-any.whl</a>'
+    index.serve("/simple/gone/", Answer(page.encode(), headers=HTML))
+    wanted, log = command(python, "gone==1"), tmp_path / "log"
     with counted() as usage, pytest.raises(CommandError) as raised:
-        install_counted(command(python, "gone==1"), env=uv_environment(), log=tmp_path / "log")
+        install_counted(wanted, env=uv_environment(), log=log)
+    assert "DEBUG Identified uncached distribution: gone==1" in log.read_text()
     assert "gone" in raised.value.output
     assert "DEBUG" not in raised.value.output
-    assert usage.fetched() == Fetched({}, 0)
+    with counted() as again:
+        done = install_counted(wanted, env=uv_environment(), log=log, check=False)
+    assert done.returncode != 0
+    assert usage.fetched() == again.fetched() == Fetched({}, 0)
 
 
 def test_sizes_of_a_lock(tmp_path: Path) -> None:
