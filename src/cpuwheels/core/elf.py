@@ -13,7 +13,7 @@ from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from elftools.elf.hash import ELFHashSection, GNUHashSection
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.sections import Section, SymbolTableSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -27,7 +27,6 @@ MACHINES = {"x86_64": "EM_X86_64", "aarch64": "EM_AARCH64", "s390x": "EM_S390"}
 
 _VERSION_MASK = 0x7FFF  # <elf.h>: the top bit of a .gnu.version entry marks a hidden symbol
 _HIDDEN = 0x8000
-_WEAK = 2  # <elf.h> STB_WEAK
 _OF_DAMAGED = (
     *(AttributeError, AssertionError, TypeError, ValueError, LookupError, ArithmeticError),
     *(OSError, struct.error),
@@ -110,7 +109,7 @@ def read_elf(stream: IO[bytes]) -> ElfFacts:
         elf = ELFFile(stream)
         names = [section.name for section in elf.iter_sections()]
         tags = _tags(elf)
-        undefined = [symbol for symbol in _symbols(elf, defined=False) if symbol.name]
+        undefined = list(_undefined(elf))
         stack = next((segment for segment in elf.iter_segments() if segment["p_type"] == "PT_GNU_STACK"), None)
         return ElfFacts(
             machine=str(elf["e_machine"]),
@@ -163,7 +162,14 @@ def linkable(stream: IO[bytes]) -> frozenset[str]:
     """
     with elf_errors():
         elf = ELFFile(stream)
-        return frozenset(symbol.name for symbol in _symbols(elf, defined=True) if not symbol.hidden)
+        table = elf.get_section_by_name(".dynsym")
+        symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
+        versions = elf.get_section_by_name(".gnu.version")
+        return frozenset(
+            symbol.name
+            for number, symbol in enumerate(symbols)
+            if symbol["st_shndx"] != "SHN_UNDEF" and not _version(versions, number) & _HIDDEN
+        )
 
 
 def sections(stream: IO[bytes]) -> list[tuple[int, int, str]]:
@@ -215,37 +221,31 @@ def _check_chain(table: ELFHashSection, name: str) -> None:
 
 
 @dataclass(frozen=True)
-class _Symbol:
+class _Undefined:
     name: str
     weak: bool
     version: int
     """Its number in the file's own list; up to `_NO_VERSION` it has none."""
-    hidden: bool
 
 
-def _symbols(elf: ELFFile, *, defined: bool) -> Iterator[_Symbol]:
-    """Yield the dynamic symbols that a file defines, or those that it takes from others.
-
-    The tables are unpacked at once: pyelftools takes 0.3 ms for each symbol, and a library has thousands.
-    """
-    table, versions = (elf.get_section_by_name(name) for name in (".dynsym", ".gnu.version"))
+def _undefined(elf: ELFFile) -> Iterator[_Undefined]:
+    table = elf.get_section_by_name(".dynsym")
+    versions = elf.get_section_by_name(".gnu.version")
     if not isinstance(table, SymbolTableSection):
         return
-    order = "<" if elf.little_endian else ">"
-    names = table.stringtable.data()
-    numbers: list[int] = []
-    if isinstance(versions, GNUVerSymSection):
-        numbers = [number for (number,) in struct.iter_unpack(f"{order}H", versions.data())]
-    wide = elf.elfclass == 64  # noqa: PLR2004  (bits of an address)
-    for place, fields in enumerate(struct.iter_unpack(order + ("IBBHQQ" if wide else "IIIBBH"), table.data())):
-        start, info, section = (fields[0], fields[1], fields[3]) if wide else (fields[0], fields[3], fields[5])
-        if start and bool(section) == defined:
-            name = names[start : names.index(b"\0", start)].decode(errors="replace")
-            version = numbers[place] if numbers else 0
-            yield _Symbol(name, info >> 4 == _WEAK, version & _VERSION_MASK, bool(version & _HIDDEN))
+    for number, symbol in enumerate(table.iter_symbols()):
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
+            version = _version(versions, number) & _VERSION_MASK
+            yield _Undefined(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", version)
 
 
-def _versions(elf: ELFFile, undefined: list[_Symbol]) -> Iterator[NeededVersion]:
+def _version(versions: Section | None, number: int) -> int:
+    """Return a symbol's entry in .gnu.version; a library without versions has no such section."""
+    index = versions.get_symbol(number).entry["ndx"] if isinstance(versions, GNUVerSymSection) else 0
+    return index if isinstance(index, int) else 0  # pyelftools gives 0 and 1 as words
+
+
+def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersion]:
     needs = elf.get_section_by_name(".gnu.version_r")
     if not isinstance(needs, GNUVerNeedSection):
         return
