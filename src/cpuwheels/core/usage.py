@@ -72,6 +72,7 @@ class Usage:
     _unknown: list[str] = field(default_factory=list)
     _made: dict[Path, None] = field(default_factory=dict)
     _growing: dict[Path, tuple[str, str, set[_File]]] = field(default_factory=dict)
+    _temporary: list[Path] = field(default_factory=list)
     _stored: dict[str, int] | None = None
     _guard: threading.RLock = field(default_factory=threading.RLock)
 
@@ -116,6 +117,12 @@ class Usage:
             known = self._growing.get(folder)
             before = known[2] if known else {_file(one) for _, one in regular_files(folder)}
             self._growing[folder], self._stored = (kind, fetched_by, before), None
+
+    def temporary(self, folder: Path) -> None:
+        """Note a folder that goes with the run, and in which files of new entries may have other names."""
+        with self._guard:
+            self._temporary.append(folder)
+            self._stored = None
 
     def fetched(self) -> Fetched:
         """Return what came over the network by now."""
@@ -162,6 +169,7 @@ class Usage:
         ):
             names[_file(one)] += 1
             files.setdefault(_file(one), (kind, one))
+        names.update(_file(one) for folder in self._temporary for _, one in regular_files(folder))
         sizes: Counter[str] = Counter()
         for file, (kind, one) in files.items():
             if kind == ENVIRONMENTS or names[file] == one.st_nlink:

@@ -102,6 +102,7 @@ def assemble(context: BuildContext, assembly: Assembly, *, check: bool) -> Built
             staging(context.paths, name, version) as staged,
             _installation(context, assembly, work) if check else nullcontext() as installation,
         ):
+            current_usage().temporary(work)
             built = _packed(context, assembly, work, staged)
             tried = _checked(context, assembly, built, installation) if check else []
             assembly.write_beside(staged)

@@ -60,6 +60,19 @@ def test_a_file_of_several_entries_counts_once_and_one_of_an_older_entry_not_at_
     assert stored(usage) == {"sources": BLOCKS, "prepared": 0}
 
 
+def test_names_in_a_folder_that_goes_with_the_run_do_not_keep_a_file_from_being_counted(
+    store: Store, tmp_path: Path
+) -> None:
+    old = store.get("sources", KEY, writing(old=BLOCKS))
+    with counted() as usage:
+        new = store.get("sources", OTHER, writing(new=BLOCKS))
+        (tmp_path / "work").mkdir()
+        linking(new / "new", old / "old")(tmp_path / "work")
+        assert stored(usage) == {"sources": 0}
+        current_usage().temporary(tmp_path / "work")
+        assert stored(usage) == {"sources": BLOCKS}
+
+
 def test_files_of_environments_count_although_the_cache_of_uv_has_them(store: Store, tmp_path: Path) -> None:
     (tmp_path / "cached").write_bytes(os.urandom(BLOCKS))
     with counted() as usage:

@@ -76,6 +76,7 @@ class Steps:
         self.checked: list[dict[str, Any]] = []
         self.cpus: list[list[Cpu]] = []
         self.fault: WheelError | None = None
+        self.linked: Path | None = None
         self.loader = Loader()
         self.installation: Any = InstallEnvironment(self.loader, (), frozenset({"one"}))  # type: ignore[arg-type]
         steps: dict[str, Callable[..., Any]] = {
@@ -96,6 +97,8 @@ class Steps:
 
     def _package(self, _context: object, package: Package, *, work: Path, out: Path) -> PackagedWheel:
         assert work.parent.is_dir()
+        if self.linked:
+            os.link(self.linked, work.parent / "another name")
         self.packed.append(package)
         write_wheel(out, "vllm", "0.32.0+cpu", {"a.py": f"{len(self.packed)}"}, tag=TAG)
         return PackagedWheel(
@@ -210,11 +213,11 @@ def test_the_wheel_and_what_belongs_to_it_are_in_the_output_folder(
 
 
 def test_the_record_says_what_was_fetched_and_stored(run: BuildContext, steps: Steps) -> None:
-    assert steps.fault is None
     with counted() as usage:
         usage.received(100)
         usage.file()
-        run.store.get("sources", "a" * 24, lambda folder: (folder / "file").write_text("x" * 5000) and None)
+        source = run.store.get("sources", "a" * 24, lambda folder: (folder / "file").write_text("x" * 5000) and None)
+        steps.linked = source / "file"
         found = record(assemble(run, assembly(), check=True))["usage"]
         assert found["stored"] == usage.stored()
     assert found["stored"]["sources"] >= 5000
