@@ -106,7 +106,7 @@ def tools_bytes(root: Path, pythons: Iterable[str]) -> int | None:
     uv does not fetch those that are in its cache, whatever has put them there.
     """
     lock, python = root / "locks" / TOOLS, next(iter(pythons), None)
-    return sum(wheel_sizes(lock, python).values()) if python and lock.is_file() else None
+    return sum(wheel_sizes(lock, python).values()) or None if python else None
 
 
 def _unlisted(context: Context, matrix: Matrix, target: Target) -> Iterator[tuple[str, int]]:

@@ -173,7 +173,7 @@ def _make(
                 [find_uv_bin(), "pip", "install", "--python", python, *place, "--require-hashes", "-r", request.lock],
                 env=uv_environment(),
                 log=log,
-                sizes=wheel_sizes(files, version) if files.is_file() else None,
+                sizes=wheel_sizes(files, version),
             )
         if request.foreign is not None:
             # Only here: it brings what unpacks Debian's compiler, which takes as long to import as all the rest.

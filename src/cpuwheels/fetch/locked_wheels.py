@@ -97,11 +97,13 @@ def wheel_sizes(lock: Path, python: str) -> dict[str, int]:
         python: Version, such as ``3.11``.
 
     Returns:
-        By ``name==version``, the name normalised.
+        By ``name==version``, the name normalised; nothing if there is no such lock.
 
     Raises:
         MatrixError: The lock cannot be read.
     """
+    if not lock.is_file():
+        return {}
     best = best_wheels(locked_files(lock), tags_here(python))
     return {f"{canonicalize_name(file.project)}=={file.version}": file.size for file in best if file.size is not None}
 
