@@ -28,20 +28,22 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 KEPT: Mapping[str, int] = {
-    "downloads": 282 * MIB,
-    "environments": 202 * MIB,
-    "roots": 853 * MIB,
-    "torch": 299 * MIB,
-    "toolchains": 134 * MIB,
-    "sysroots": 30 * MIB,
-    "prepared": 153 * MIB,
-    "onednn": 85 * MIB,
+    "roots": 846 * MIB,
     FOLDER: 325 * MIB,
-    "kernels": 60 * MIB,
-    "packed": 60 * MIB,
+    "torch": 298 * MIB,
+    "downloads": 282 * MIB,
+    "environments": 199 * MIB,
+    "sources": 151 * MIB,
+    "toolchains": 133 * MIB,
+    "onednn": 84 * MIB,
+    "kernels": 32 * MIB,
+    "sysroots": 30 * MIB,
+    "ccache": 26 * MIB,
+    "packed": 20 * MIB,
+    "sandbox": 14 * MIB,
 }
-"""Disk that a first build of x86 keeps, by kind of entry, as `nox -s build-x86` printed and recorded it for vLLM 0.33.0
-with Debian's torch (docs/build.md, "Space on the disk"); the source's files are those of ``prepared``."""
+"""Disk that a first build of x86 keeps, by kind of entry, as one of vLLM 0.33.0 with Debian's torch recorded it; see
+docs/build.md, "Space on the disk". What ``prepared`` has is counted with ``sources``: most of it is other names."""
 
 WORK_BYTES = 15 << 28
 """Disk that a build takes until it has compiled: 2 GiB of its folder, and 1.7 GiB more of the compiler cache, which is
