@@ -202,7 +202,7 @@ def test_kernels_are_audited_against_what_they_were_made_with(stages: Stages) ->
     assert policy.digests == ("2.13.0+cpu", "torch", "tc", "key")
     assert policy.limits == limits_of(LIMITED, ACL)
     assert policy.limits != limits_of(LIMITED)
-    assert policy.binutils == Binutils(Path("/tc/as"), Path("/tc/objdump"), "x86_64")
+    assert policy.binutils == Binutils(Path("/tc/as"), Path("/tc/objdump"), "x86_64", "tc")
 
 
 def test_without_a_sysroot_the_libraries_are_the_machines_own(stages: Stages) -> None:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-OPTIONS = Path(__file__).parents[3] / "cmake" / "steer" / "options.cmake"
+from layout import ROOT
+
+OPTIONS = ROOT / "cmake" / "steer" / "options.cmake"
 PROJECT = """\
 cmake_minimum_required(VERSION 3.26)
 project(options LANGUAGES NONE)
