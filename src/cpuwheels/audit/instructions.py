@@ -65,6 +65,10 @@ class Binutils:
             return None
         return cls(toolchain.assembler, toolchain.objdump, toolchain.machine, toolchain.digest)
 
+    def digests(self) -> list[str]:
+        """Return the digests of both programs."""
+        return [file_digest(self.assembler), file_digest(self.objdump)]
+
     @property
     def objcopy(self) -> Path:
         """The ``objcopy`` next to them."""
@@ -166,10 +170,14 @@ def check_instructions(
     judged: list[Judged] = []
     findings: list[str] = []
     missing: list[str] = []
+    judges = [binutils.digest, binutils.machine, *binutils.digests()] if store else []
     for name, path in sorted(files.items()):
         if (limit := limit_for(name, limits)) is None:
             continue
-        result, beyond = _kept(path, name, limit, binutils, work, store)
+        if store:
+            result, beyond = _kept(path, name, limit, binutils, work, store, judges)
+        else:
+            result, beyond = judge(path, name, limit, binutils, work)
         judged.append(result)
         findings += beyond
         missing += result.missing
@@ -198,18 +206,10 @@ def check_instructions(
 
 
 def _kept(
-    path: Path, name: str, limit: Limit, binutils: Binutils, work: Path, store: Store | None
+    path: Path, name: str, limit: Limit, binutils: Binutils, work: Path, store: Store, judges: list[str]
 ) -> tuple[Judged, list[str]]:
     """Return what `judge` finds, from the store if the same file was judged by the same programs and limit."""
-    if store is None:
-        return judge(path, name, limit, binutils, work)
-    key = make_key(
-        file=file_digest(path),
-        name=name,
-        limit=asdict(limit),
-        judges=[binutils.digest, binutils.machine, file_digest(binutils.assembler), file_digest(binutils.objdump)],
-        code=code_digest(),
-    )
+    key = make_key(file=file_digest(path), name=name, limit=asdict(limit), judges=judges, code=code_digest())
 
     def make(folder: Path) -> None:
         (folder / _JUDGED).write_bytes(_JUDGEMENT.dump_json(judge(path, name, limit, binutils, work)))

@@ -110,6 +110,10 @@ class Store:
         """Return the folders of a kind's entries, whoever vouches for them; to be counted, not to be used."""
         return [self.root / trust.value / kind for trust in Trust] if kind in NAMESPACED else [self.root / kind]
 
+    def is_empty(self, kind: str) -> bool:
+        """Return whether there is no entry of a kind, whoever vouches for it."""
+        return not any(True for folder in self.everywhere(kind) for _ in folder.glob("[!.]*"))
+
     def path(self, kind: str, key: str) -> Path:
         """Return where a new entry lies, whether or not it is there."""
         return self.folder(kind) / key

@@ -216,7 +216,6 @@ def _programs(pins: _Pins, store: Store) -> Iterator[Check]:
 
 
 def _disk(paths: Paths, target: Target, store: Store) -> list[Check]:
-    kernels = any(path for folder in store.everywhere("kernels") for path in folder.glob("[!.]*"))
     cache = host.disk_facts(paths.cache)
     dist = host.disk_facts(paths.dist)
     return [
@@ -226,7 +225,7 @@ def _disk(paths: Paths, target: Target, store: Store) -> list[Check]:
             space.bytes_to_write(store, target),
             "CPUWHEELS_CACHE",
             kept=space.bytes_to_keep(store, target),
-            kernels_stored=kernels,
+            kernels_stored=not store.is_empty("kernels"),
         ),
         host.judge_disk("output", dist, host.DIST_BYTES, "--dist"),
     ]

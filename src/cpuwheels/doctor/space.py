@@ -56,15 +56,13 @@ helpers, the emulator, and a Debian root of that machine where torch is a wheel.
 
 def bytes_to_keep(store: Store, target: Target) -> int:
     """Return about how much a build would add to the stores: nothing for kinds of which they have an entry."""
-    there = {kind for kind in KEPT if any(True for folder in store.everywhere(kind) for _ in folder.glob("[!.]*"))}
-    more = CROSS_BYTES if is_foreign(target) and "kernels" not in there else 0
-    return sum(size for kind, size in KEPT.items() if kind not in there) + more
+    more = CROSS_BYTES if is_foreign(target) and store.is_empty("kernels") else 0
+    return sum(size for kind, size in KEPT.items() if store.is_empty(kind)) + more
 
 
 def bytes_to_write(store: Store, target: Target) -> int:
     """Return about how much room a build needs in the stores: for what it keeps, and for what it removes again."""
-    compiles = not any(True for folder in store.everywhere("kernels") for _ in folder.glob("[!.]*"))
-    return bytes_to_keep(store, target) + (WORK_BYTES if compiles else 0)
+    return bytes_to_keep(store, target) + (WORK_BYTES if store.is_empty("kernels") else 0)
 
 
 def judge_downloads(needs: Iterable[Need], answers: Mapping[str, Answer], more: int) -> Check:
