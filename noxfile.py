@@ -203,7 +203,7 @@ for _target in _targets():
     _id = _target["id"]
     _state = "" if _target["status"] == "ready" else " [planned]"
     _command(f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"])
-    _command(f"parity-{_id}", f"Check the results of the {_id} wheel's kernels{_state}", "check", _id, tags=["parity"])
+    _command(f"parity-{_id}", f"Check the results of the {_id} wheel's kernels{_state}", "parity", _id, tags=["parity"])
     _command(f"serve-{_id}", f"Serve small models from the {_id} wheel{_state}", "serve", _id, tags=["serve"])
     _command(f"image-{_id}", f"Write a container image of the {_id} wheel{_state}", "image", _id, tags=["image"])
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])

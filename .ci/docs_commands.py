@@ -155,7 +155,8 @@ def _wrong_command(name: str, words: list[str], commands: Mapping[str, click.Com
         if re.fullmatch(r"[a-z-]+", name):
             yield f"there is no command '{name}'{_nearest(name, commands)}"
         return
-    options = {option for one in commands[name].params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+    shown = [one for one in commands[name].params if not getattr(one, "hidden", False)]  # old spellings are hidden
+    options = {option for one in shown for option in (*one.opts, *one.secondary_opts)} | {"--help"}
     for word in words:
         option = word.partition("=")[0]
         if re.match(r"--?[a-z]", option) and option not in options:

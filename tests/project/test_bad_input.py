@@ -356,11 +356,11 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_to_be_checked_is_no_wheel(project: Project, tmp_path: Path, write, words: str) -> None:
     write(tmp_path / "a.whl")
-    assert words in project.fails(errors.UnusableWheelError, "check", "x86", "--wheel", str(tmp_path / "a.whl"))
+    assert words in project.fails(errors.UnusableWheelError, "parity", "x86", "--wheel", str(tmp_path / "a.whl"))
 
 
 def test_there_is_nothing_to_check_yet(project: Project) -> None:
-    assert "nox -s build-x86" in project.fails(errors.WheelError, "check", "x86")
+    assert "nox -s build-x86" in project.fails(errors.WheelError, "parity", "x86")
 
 
 def test_stale_reference_pages(project: Project) -> None:

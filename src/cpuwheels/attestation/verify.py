@@ -147,5 +147,5 @@ def _unsigned(found: About, name: str, trust: Trust, where: Path) -> ProvenanceE
         f"no signed provenance of {name} counts: there is {', '.join(there) or 'none'}, "
         f"and {', '.join(asked) or 'nobody'} is trusted",
         where=where,
-        next_step="put the files about the wheel next to it; --key, or --identity and --issuer, say who is trusted",
+        next_step="put the files about the wheel next to it; --trusted-key, or --identity, names whom you trust",
     )

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cpuwheels.cli.index import FOLDER, INDEX
+from cpuwheels.cli.index import FOLDER
+from cpuwheels.cli.index_place import WRITTEN, index_option
 from cpuwheels.cli.provenance import require_libraries
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _PATH = click.Path(path_type=Path)
 
 
 @click.command("check-index")
-@INDEX
+@index_option(WRITTEN)
 @click.option("--repair", is_flag=True, help="Rewrite pages that do not match their wheels.")
 @click.option("--rebuilders", type=_PATH, metavar="FILE", help="Verify what these rebuilders say, and print it.")
 @click.option(
@@ -77,7 +78,7 @@ def _rebuilder_faults(bucket: Bucket, file: Path, required: int | None) -> list[
 
 
 @click.command("collect-rebuilds")
-@INDEX
+@index_option(WRITTEN)
 @click.option("--rebuilders", type=_PATH, metavar="FILE", required=True, help="Whose statements count, by their keys.")
 @click.pass_obj
 def collect_rebuilds(folders: Folders, index: str | None, rebuilders: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urldefrag, urlsplit
@@ -52,7 +52,15 @@ class Published:
     about: About
 
 
-def get_published(text: str, index: str | None, target: Target, folder: Path, reporter: Reporter) -> Published:
+def get_published(
+    text: str,
+    index: str | None,
+    target: Target,
+    folder: Path,
+    reporter: Reporter,
+    *,
+    called: tuple[str, str] | None = None,
+) -> Published:
     """Return a wheel, copied into a folder, and what lies next to it.
 
     Args:
@@ -62,6 +70,7 @@ def get_published(text: str, index: str | None, target: Target, folder: Path, re
         target: Which wheel is meant, where there are several.
         folder: An empty one.
         reporter: Reports what is fetched.
+        called: The beginning of an address, and what it is called where the wheel's origin is stated.
 
     Raises:
         UsageError: It is none of that, or the index does not have it.
@@ -69,14 +78,17 @@ def get_published(text: str, index: str | None, target: Target, folder: Path, re
         DownloadError: The server does not answer.
         DigestMismatchError: It has other bytes than the address or the index says.
     """
-    if index is not None:
-        return _fetched(_listed(_page(text, index), target, reporter), folder, reporter)
-    if urlsplit(text).scheme not in _SCHEMES:
+    if index is None and urlsplit(text).scheme not in _SCHEMES:
         return _local(Path(text).expanduser(), folder)
     url = urldefrag(text)[0]
-    if url.endswith(".whl"):
-        return _fetched((url_file_name(url), url, fragment_digest(text)), folder, reporter)
-    return _fetched(_listed(url, target, reporter), folder, reporter)
+    if index is not None:
+        file = _listed(_page(text, index), target, reporter)
+    elif url.endswith(".whl"):
+        file = url_file_name(url), url, fragment_digest(text)
+    else:
+        file = _listed(url, target, reporter)
+    found = _fetched(file, folder, reporter)
+    return replace(found, origin=found.origin.replace(*called, 1)) if called else found
 
 
 def _page(text: str, index: str) -> str:

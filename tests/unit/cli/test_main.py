@@ -162,7 +162,7 @@ def test_every_command_works_in_any_folder(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     assert code_of("matrix") == 0
     assert "x86: " in capsys.readouterr().out
-    assert code_of("check", TARGET) == WheelError.exit_code
+    assert code_of("parity", TARGET) == WheelError.exit_code
     assert str(tmp_path / "dist" / TARGET) in capsys.readouterr().err
 
 
