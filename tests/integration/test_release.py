@@ -15,7 +15,7 @@ import pytest
 from release import build, clone, install, require_identical, smoke_test
 
 from cpuwheels.core.digests import tree_digest
-from cpuwheels.core.errors import CheckoutError, ParityError, WheelError
+from cpuwheels.core.errors import CheckoutError, ParityError, UnusableWheelError
 from layout import ROOT
 from tiny_project import Tiny, commit_all
 
@@ -97,7 +97,7 @@ def test_commands_work_in_an_empty_folder(installed: Installed, tmp_path: Path) 
     assert report["target"] == "x86"
     assert {"machine", "uv", "cache"} <= {check["name"] for check in report["checks"] if check["status"] == "ok"}
     missing = installed.run(tmp_path, "parity", "x86")
-    assert missing.returncode == WheelError.exit_code
+    assert missing.returncode == UnusableWheelError.exit_code
     assert "cpuwheels build x86" in missing.stderr
     assert installed.run(tmp_path, "lock").returncode == CheckoutError.exit_code
     assert installed.run(tmp_path, "build", "x86", "--source", "9.9", "-q").stdout == ""

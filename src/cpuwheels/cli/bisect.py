@@ -12,7 +12,7 @@ from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import READ, index_option, web_address
-from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.cli.ranges import SizeText, TimeLimit
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @index_option(f"{READ}, with the layout of wheels.vllm.ai; it is asked first.")
 @click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels commits with the same kernels reuse.")
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
-@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--memory", type=SizeText(), help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @UNSANDBOXED
 @click.option("--patched-kernels", is_flag=True, help="Fix faults of upstream's kernels, as in published wheels.")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cpuwheels.cli.index import FOLDER
-from cpuwheels.cli.index_place import WRITTEN, index_option
+from cpuwheels.cli.index_place import WRITTEN, index_option, open_existing
 from cpuwheels.cli.provenance import require_libraries
 
 if TYPE_CHECKING:
@@ -38,7 +38,6 @@ def check_index(
     """Verify everything in the index: links, digests, metadata, and what rebuilders say."""
     from cpuwheels.core.errors import PublishError, UsageError
     from cpuwheels.core.text import first_lines
-    from cpuwheels.index.address import open_bucket
     from cpuwheels.index.check import Remedy, repair_index
     from cpuwheels.index.check import check_index as check
 
@@ -46,7 +45,7 @@ def check_index(
         raise UsageError(
             "nothing says whose statements count", where="--require-rebuilders", next_step="name --rebuilders FILE"
         )
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
+    bucket = open_existing(index or str(folders.output() / FOLDER))
     faults = repair_index(bucket) if repair else check(bucket)
     if rebuilders is not None and not any(fault.remedy in {Remedy.PAGE, Remedy.FIRST} for fault in faults):
         faults += _rebuilder_faults(bucket, rebuilders, required)
@@ -87,13 +86,12 @@ def collect_rebuilds(folders: Folders, index: str | None, rebuilders: Path) -> N
     from datetime import UTC, datetime
 
     from cpuwheels.core.console import Reporter
-    from cpuwheels.index.address import open_bucket
     from cpuwheels.index.agreement import agreement_words
     from cpuwheels.index.rebuilders.collect import collect
     from cpuwheels.index.rebuilders.known import read_rebuilders
 
     known = read_rebuilders(rebuilders)
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
+    bucket = open_existing(index or str(folders.output() / FOLDER))
     found = collect(bucket, known, Reporter("collect-rebuilds"), datetime.now(UTC))
     for entry in found.changed:
         words = "no rebuilder is known" if entry.rebuilds is None else agreement_words(entry.rebuilds)

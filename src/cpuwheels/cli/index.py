@@ -13,7 +13,7 @@ from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import WRITTEN, index_folder, index_option
 from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
-from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.cli.ranges import SizeText, TimeLimit
 from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ class _Nightly(TypedDict):
 @click.option(
     "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
 )
-@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--memory", type=SizeText(), help="Memory cap of the builds, such as 8G.")
 @_LOCKED
 @click.option(
     "--allow-fallbacks", is_flag=True, help="Use fallbacks that are listed, where what comes first is not there."

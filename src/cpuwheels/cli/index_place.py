@@ -14,11 +14,14 @@ from urllib.parse import urlsplit
 
 import click
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import PublishError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from typing import Any
+
+    from cpuwheels.index.bucket import Bucket
 
 WRITTEN = "Index: its folder or s3://bucket/prefix (default: dist/index)."
 READ = "Index: its web address or its folder"
@@ -49,6 +52,25 @@ def index_folder(place: str) -> Path:
     return Path(parts.path if parts.scheme else place).expanduser().resolve()
 
 
+def open_existing(place: str) -> Bucket:
+    """Return the bucket of an index; a folder that is not there is not made.
+
+    Raises:
+        UsageError: It is neither a folder nor a bucket.
+        PublishError: There is no such folder.
+    """
+    from cpuwheels.index.address import open_bucket
+
+    if urlsplit(place).scheme in {"", "file"} and not index_folder(place).is_dir():
+        raise _no_index(index_folder(place))
+    return open_bucket(place)
+
+
+def _no_index(folder: Path) -> PublishError:
+    step = f"publish a wheel into it first: {command_line('publish', '', 'WHEEL')}; or name another with --index"
+    return PublishError("there is no index: index.json is missing", where=folder, next_step=step)
+
+
 @contextlib.contextmanager
 def web_address(place: str) -> Iterator[str]:
     """Yield the address at which an index is read; one in a folder is served there meanwhile.
@@ -71,9 +93,7 @@ def web_address(place: str) -> Iterator[str]:
 
     folder = index_folder(place)
     if not (folder / "index.json").is_file():
-        raise PublishError(
-            "there is no index", where=f"--index {folder}", next_step="give an index's folder, or its web address"
-        )
+        raise _no_index(folder)
     with IndexServer(folder, 0) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True)
         thread.start()

@@ -25,6 +25,7 @@ from cpuwheels.cli.rebuild import mirror, rebuild
 from cpuwheels.cli.renamed import RenamedGroup, add_old_spellings
 from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.test import compare, kernel_bench, parity, serve
+from cpuwheels.cli.usage_errors import usage_error
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.verbosity import Verbosity, set_verbosity
@@ -102,8 +103,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(UsageError.exit_code)
+    except click.ClickException as error:
+        _print(f"error: {usage_error(error)}", style="red")
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
         stopped = StoppedError("stopped", next_step="run the same command again; it continues after what is finished")

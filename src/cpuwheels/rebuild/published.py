@@ -12,7 +12,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from cpuwheels.attestation.files import ENVELOPE, LARGEST, PROVENANCE, About, about
 from cpuwheels.core.digests import COMMIT, file_digest
-from cpuwheels.core.errors import RebuildError, UsageError
+from cpuwheels.core.errors import RebuildError, UnusableWheelError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.plain_file import open_plain
 from cpuwheels.fetch.download import Pinned, download
@@ -74,6 +74,7 @@ def get_published(
 
     Raises:
         UsageError: It is none of that, or the index does not have it.
+        UnusableWheelError: There is no such file.
         RebuildError: It cannot be read, or has no name for a wheel.
         DownloadError: The server does not answer.
         DigestMismatchError: It has other bytes than the address or the index says.
@@ -119,6 +120,12 @@ def _listed(url: str, target: Target, reporter: Reporter) -> tuple[str, str, str
 
 
 def _local(wheel: Path, folder: Path) -> Published:
+    if not wheel.exists():
+        raise UnusableWheelError(
+            f"{wheel} is not there",
+            where="WHEEL",
+            next_step="give a wheel's path or address, or with --index a version or a commit",
+        )
     _check_name(wheel.name, wheel)
     copy = folder / wheel.name
     try:

@@ -14,7 +14,7 @@ from cpuwheels.cli import main
 from cpuwheels.cli.folders import Folders
 from cpuwheels.cli.main import cli
 from cpuwheels.cli.renamed import COMMANDS, OPTIONS, WORK_UNTIL, renamed_page
-from cpuwheels.core.errors import UsageError, WheelError
+from cpuwheels.core.errors import UnusableWheelError, UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,7 +66,7 @@ def test_the_old_name_of_a_command(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     for words in (["check", "x86"], ["parity", "x86"]):
         with pytest.raises(SystemExit) as raised:
             main.main(words)
-        assert raised.value.code == WheelError.exit_code
+        assert raised.value.code == UnusableWheelError.exit_code
         told = capsys.readouterr().err
         assert ("NOTE check is the old spelling of parity" in told) == (words[0] == "check")
 
