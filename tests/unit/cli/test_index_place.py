@@ -70,7 +70,7 @@ def test_what_reads_takes_no_bucket(tmp_path: Path, monkeypatch, capsys, words: 
 def test_a_folder_without_an_index(tmp_path: Path, monkeypatch, capsys, words: list[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert code_of(*words, "--index", "nothere") == PublishError.exit_code
-    assert f"there is no index\n  where: --index {tmp_path / 'nothere'}\n" in capsys.readouterr().err
+    assert f"there is no index: index.json is missing\n  where: {tmp_path / 'nothere'}\n" in capsys.readouterr().err
     assert not (tmp_path / "nothere").exists()
 
 
