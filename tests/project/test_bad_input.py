@@ -14,6 +14,7 @@ from fake_compiler import Fake
 from loopback import DEAD, Answer, Server
 from offline_project import Project, offline_project
 from sample_source import CPUINFO, sha256, write_sdist, write_tree
+from small_wheels import write_wheel
 
 if TYPE_CHECKING:
     from cpuwheels.core.errors import CpuwheelsError
@@ -270,6 +271,22 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_to_be_checked_is_no_wheel(project: Project, tmp_path: Path, write, words: str) -> None:
     write(tmp_path / "a.whl")
     assert words in project.fails(errors.UnusableWheelError, "parity", "x86", "--wheel", str(tmp_path / "a.whl"))
+
+
+@pytest.mark.parametrize("command", ["parity", "kernel-bench"])
+def test_an_operator_that_no_library_has_is_refused_before_anything_is_made(
+    project: Project, tmp_path: Path, command: str
+) -> None:
+    library = {"vllm/_C.abi3.so": "\0rms_norm(Tensor! out, Tensor input) -> ()\0"}
+    tag = "cp38-abi3-manylinux_2_28_x86_64"
+    one, other = (
+        write_wheel(tmp_path / name, "vllm", "0.32.0", library | {"name": name}, "torch==2.13.0", tag=tag)
+        for name in ("one", "other")
+    )
+    against = ["--against", str(other), "--library", "_C"] if command == "kernel-bench" else []
+    words = [command, "x86", "--wheel", str(one), *against, "--operator", "rms_nrom"]
+    assert "choose from rms_norm" in project.fails(errors.UsageError, *words)
+    assert not project.cache.joinpath("environments").exists()
 
 
 def test_there_is_nothing_to_check_yet(project: Project) -> None:
