@@ -2,7 +2,10 @@
 # requires-python = ">=3.11"
 # dependencies = ["nox[uv]>=2025.10.14"]
 # ///
-"""Sessions: one for each thing a person does with this project. `nox -l` lists them."""
+"""Sessions: one for each thing a person does with this project. `nox -l` lists them.
+
+Options of a session follow --, as in: nox -s build-x86 -- --source 0.32.0
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+from difflib import get_close_matches
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -203,7 +207,7 @@ for _target in _targets():
     _id = _target["id"]
     _state = "" if _target["status"] == "ready" else " [planned]"
     _command(f"build-{_id}", f"Build the wheel: {_target['description']}{_state}", "build", _id, tags=["build"])
-    _command(f"parity-{_id}", f"Check the results of the {_id} wheel's kernels{_state}", "check", _id, tags=["parity"])
+    _command(f"parity-{_id}", f"Check the results of the {_id} wheel's kernels{_state}", "parity", _id, tags=["parity"])
     _command(f"serve-{_id}", f"Serve small models from the {_id} wheel{_state}", "serve", _id, tags=["serve"])
     _command(f"image-{_id}", f"Write a container image of the {_id} wheel{_state}", "image", _id, tags=["image"])
     _command(f"verify-{_id}", f"Build {_id} twice and compare every byte{_state}", "verify", _id, tags=["verify"])
@@ -334,3 +338,37 @@ def lock(session: nox.Session) -> None:
     _install(session, "dev")
     session.run("cpuwheels", "lock", *session.posargs)
     session.run("cpuwheels", "schema")
+
+
+def _unknown_session(words: list[str], known: list[str]) -> str:
+    """Return what is wrong with the sessions of a command line of nox, or "" if all of them are there.
+
+    nox itself names a session that is not there and no other.
+    """
+    asked: list[str] = []
+    listing = False
+    for word in words[: words.index("--") if "--" in words else None]:
+        option, _, value = word.partition("=")
+        if word.startswith("-"):
+            listing = option in {"-s", "-e", "--session", "--sessions"}
+            asked += [value] * bool(listing and value)
+        elif listing:
+            asked.append(word)
+    there = [name for name in asked if name in known]
+    for name in (one for one in asked if one not in known and "(" not in one):
+        near = get_close_matches(name, known, 1)
+        if there and not near:
+            again = " ".join(["nox", "-s", there[0], "--", *asked[asked.index(name) :]])
+            return (
+                f"error: there is no session '{name}'\n  where: command line\n  next:  if it is for {there[0]}, "
+                f"put -- in front of it: {again}"
+            )
+        step = f"did you mean {near[0]}? nox -l lists all" if near else "nox -l lists all"
+        return f"error: there is no session '{name}'\n  where: command line\n  next:  {step}"
+    return ""
+
+
+_is_nox = Path(sys.argv[0]).stem == "nox" or Path(sys.argv[0]).parent.name == "nox"
+if _is_nox and (_wrong := _unknown_session(sys.argv[1:], list(nox.registry.get()))):
+    print(_wrong, file=sys.stderr)
+    sys.exit(2)  # as for any other command line that is wrong

@@ -155,10 +155,14 @@ def _wrong_command(name: str, words: list[str], commands: Mapping[str, click.Com
         if re.fullmatch(r"[a-z-]+", name):
             yield f"there is no command '{name}'{_nearest(name, commands)}"
         return
-    options = {option for one in commands[name].params for option in (*one.opts, *one.secondary_opts)} | {"--help"}
+    hidden = [one for one in commands[name].params if getattr(one, "hidden", False)]
+    shown = [one for one in commands[name].params if one not in hidden]
+    options = {option for one in shown for option in (*one.opts, *one.secondary_opts)} | {"--help"}
     for word in words:
         option = word.partition("=")[0]
-        if re.match(r"--?[a-z]", option) and option not in options:
+        if any(option in one.opts for one in hidden):
+            yield f"{option} of {name} is hidden: an old spelling, or for other commands"
+        elif re.match(r"--?[a-z]", option) and option not in options:
             yield f"{name} has no option {option}{_nearest(option, options)}"
 
 

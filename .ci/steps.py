@@ -54,7 +54,7 @@ ALWAYS = (
     group_step("unit"),
     group_step("unit:campaign"),
     Step("build", ("build-x86",)),
-    Step("parity", ("parity-x86", "--", "--smoke")),
+    Step("parity", ("parity-x86", "--", "--level", "smoke")),
     Step("serve", ("serve-x86",)),
     group_step("wheel"),
     group_step("core"),

@@ -166,7 +166,7 @@ def test_side_by_side(tiny: Tiny, faulty: Faulty, kernel_result: dict, tmp_path:
     (tmp_path / "meet").mkdir()
     script = tmp_path / "meet" / "meet.py"
     script.write_text(MEET + CHECK_PYTHON)
-    more = ("--jobs", "3", "--writable", str(tmp_path / "meet"))
+    more = ("--commits-at-once", "3", "--writable", str(tmp_path / "meet"))
     result = bisected(tiny, faulty, str(script), tmp_path / "out", *more)
     assert result["first_bad"] == faulty.commits[PYTHON_FAULT]
     steps = (tmp_path / "meet" / "steps").read_text()

@@ -112,7 +112,7 @@ def test_each_kind_of_fault_is_planted_and_found(found: dict[str, dict[str, Any]
 @pytest.fixture(scope="module")
 def checked(tiny: Tiny, tiny_wheel: Path) -> subprocess.CompletedProcess[str]:
     """Parity of the stand-in's wheel, whose operators have no cases."""
-    return tiny.run("check", "x86", "--smoke", "--wheel", tiny_wheel)
+    return tiny.run("parity", "x86", "--level", "smoke", "--wheel", tiny_wheel)
 
 
 def test_an_operator_without_a_case_fails_by_its_name(
@@ -138,7 +138,7 @@ def test_an_operator_without_a_case_fails_by_its_name(
 def test_what_is_no_wheel_has_its_own_exit_code(tiny: Tiny, tmp_path: Path, make, message: str) -> None:
     path = tmp_path / "vllm-0.1.0+cpu-cp38-abi3-manylinux_2_28_x86_64.whl"
     make(path)
-    done = tiny.run("check", "x86", "--wheel", path)
+    done = tiny.run("parity", "x86", "--wheel", path)
     assert done.returncode == 35
     assert message in done.stderr
     assert list(tmp_path.glob("parity*")) == []

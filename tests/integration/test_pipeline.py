@@ -125,7 +125,7 @@ def test_its_provenance_lists_what_was_used_and_can_be_signed_and_verified(
         done = tiny.run(*arguments)
         assert done.returncode == 0, done.stderr
     assert wheel.with_name(name).read_bytes() == tiny_wheel.with_name(name).read_bytes()
-    done = tiny.run("verify-provenance", wheel, "--key", f"{key}.pub")
+    done = tiny.run("verify-provenance", wheel, "--trusted-key", f"{key}.pub")
     assert f"{wheel.name}: sha256 {sha256(wheel)}" in done.stdout, done.stderr
 
 

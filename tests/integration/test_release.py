@@ -15,7 +15,7 @@ import pytest
 from release import build, clone, install, require_identical, smoke_test
 
 from cpuwheels.core.digests import tree_digest
-from cpuwheels.core.errors import CheckoutError, ParityError, WheelError
+from cpuwheels.core.errors import CheckoutError, ParityError, UnusableWheelError
 from layout import ROOT
 from tiny_project import Tiny, commit_all
 
@@ -96,8 +96,8 @@ def test_commands_work_in_an_empty_folder(installed: Installed, tmp_path: Path) 
     report = json.loads(installed.run(tmp_path, "doctor", "x86", "--json").stdout)
     assert report["target"] == "x86"
     assert {"machine", "uv", "cache"} <= {check["name"] for check in report["checks"] if check["status"] == "ok"}
-    missing = installed.run(tmp_path, "check", "x86")
-    assert missing.returncode == WheelError.exit_code
+    missing = installed.run(tmp_path, "parity", "x86")
+    assert missing.returncode == UnusableWheelError.exit_code
     assert "cpuwheels build x86" in missing.stderr
     assert installed.run(tmp_path, "lock").returncode == CheckoutError.exit_code
     assert installed.run(tmp_path, "build", "x86", "--source", "9.9", "-q").stdout == ""
@@ -136,7 +136,7 @@ def test_the_tiny_project_is_built_from_the_same_kernels(installed: Installed, t
     assert (quiet.returncode, quiet.stdout, quiet.stderr) == (0, f"{wheel}\n", "")
 
     # The kernel tests are found: they have no case for the tiny project's operators.
-    parity = installed.run(theirs, "--cache", tiny.cache, "check", "x86", "--smoke")
+    parity = installed.run(theirs, "--cache", tiny.cache, "parity", "x86", "--level", "smoke")
     assert parity.returncode == ParityError.exit_code, parity.stderr
     assert "count_words" in parity.stderr
     assert tree_digest(installed.data) == before, "neither do the kernel tests"

@@ -55,7 +55,8 @@ def check(
     options = [
         "--sanitize",
         sanitize,
-        "--smoke",
+        "--level",
+        "smoke",
         "--threads",
         "4",
         "--operator",
@@ -65,7 +66,7 @@ def check(
         "--out",
         out,
     ]
-    done = project.run("check", "x86", *options)
+    done = project.run("parity", "x86", *options)
     assert (out / "parity.json").is_file(), done.stderr
     return done, json.loads((out / "parity.json").read_text())
 

@@ -3,111 +3,25 @@
 from __future__ import annotations
 
 import io
-import os
 import platform
-import shutil
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
-from cpuwheels.cli.main import main
 from cpuwheels.core import errors
 from fake_compiler import Fake
 from loopback import DEAD, Answer, Server
+from offline_project import Project, offline_project
 from sample_source import CPUINFO, sha256, write_sdist, write_tree
+from small_wheels import write_wheel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from cpuwheels.core.errors import CpuwheelsError
 
 A = "a" * 64
 
-
-@dataclass
-class Project:
-    """A copy of the project's own files, and a command line that works on it alone."""
-
-    root: Path
-    capsys: pytest.CaptureFixture[str]
-
-    @property
-    def cache(self) -> Path:
-        return self.root / "cache"
-
-    @property
-    def dist(self) -> Path:
-        return self.root / "dist"
-
-    def change(self, change: Callable[[dict[str, Any]], None]) -> None:
-        data = yaml.safe_load((self.root / "matrix.yaml").read_text())
-        change(data)
-        (self.root / "matrix.yaml").write_text(yaml.safe_dump(data, sort_keys=False))
-
-    def serve(self, *urls: str, digest: str | None = None, size: int | None = None) -> None:
-        """Let vLLM 0.32.0 come from these URLs."""
-        sdist = self.root / "served" / "vllm-0.32.0.tar.gz"
-        pinned = {"urls": list(urls), "sha256": digest or sha256(sdist), "size": size or sdist.stat().st_size}
-
-        def put(data: dict[str, Any]) -> None:
-            (release,) = (one for one in data["releases"] if one["version"] == "0.32.0")
-            release["sdist"] = pinned
-
-        self.change(put)
-
-    def write_sdist(self, **changes: str | None) -> Path:
-        names = {name.replace("__", "/").replace("_DOT_", "."): text for name, text in changes.items()}
-        return write_sdist(self.root / "served" / "vllm-0.32.0.tar.gz", changes=names)
-
-    def run(self, *arguments: str, cache: Path | None = None, dist: Path | None = None) -> tuple[int, str]:
-        """Return exit code and message of a command."""
-        places = ["--root", self.root, "--cache", cache or self.cache, "--dist", dist or self.dist]
-        with pytest.raises(SystemExit) as raised:
-            main([*map(str, places), *arguments])
-        captured = self.capsys.readouterr()
-        assert captured.out == ""
-        assert isinstance(raised.value.code, int)
-        return raised.value.code, captured.err
-
-    def fails(self, expected: type[CpuwheelsError], *arguments: str, **places: Path) -> str:
-        """Check that a command fails as it should, and return its message."""
-        code, told = self.run(*arguments, **places)
-        assert code == expected.exit_code, told
-        message = told[told.index("error: ") :]
-        assert "  where: " in message
-        assert "  next:  " in message
-        assert "Traceback" not in told
-        return message
-
-
-@pytest.fixture
-def project(
-    tmp_path: Path, project_root: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> Project:
-    root = tmp_path / "project"
-    root.mkdir()
-    shutil.copy(project_root / "matrix.yaml", root)
-    for name in ("patches", "locks", "cmake", "csrc"):
-        shutil.copytree(project_root / name, root / name)
-    monkeypatch.setattr(platform, "system", lambda: "Linux")
-    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
-    monkeypatch.setattr("cpuwheels.fetch.download.time.sleep", lambda _: None)
-    monkeypatch.chdir(root)
-    for name in [name for name in os.environ if name.startswith(("CPUWHEELS_", "MAX_JOBS", "CC", "CXX"))]:
-        monkeypatch.delenv(name)
-    project = Project(root, capsys)
-
-    def small(data: dict[str, Any]) -> None:
-        data["targets"][0]["worst_peak"] = "1M"
-        data["debian"]["mirrors"] = [f"{DEAD}/debian"]
-        for release in data["releases"]:
-            release["sdist"]["urls"] = [f"{DEAD}/vllm.tar.gz"]
-
-    project.change(small)
-    return project
+__all__ = ["offline_project"]
 
 
 @pytest.mark.parametrize(
@@ -122,11 +36,11 @@ def project(
         (errors.SourceError, ["x86", "--sha256", A], [f"--sha256 {A} is not what matrix.yaml pins"]),
         (errors.SourceError, ["x86", "--source", "./gone"], ["no folder", "gone"]),
         (errors.UnsuitableSourceError, ["x86", "--source", "."], ["is not a vLLM source tree", "setup.py"]),
-        (errors.MemoryCapError, ["x86", "--memory", "plenty"], ["--memory", "'plenty' is not a size", "--memory 8G"]),
-        (errors.MemoryCapError, ["x86", "--memory", "0G"], ["is not above zero"]),
+        (errors.UsageError, ["x86", "--memory", "plenty"], ["--memory: 'plenty' is not a size such as 8G"]),
+        (errors.UsageError, ["x86", "--memory", "0G"], ["is not above zero"]),
         (errors.MemoryCapError, ["x86", "--memory", "512K"], ["512 KiB is below the 1 MiB", "at least 1 MiB"]),
-        (errors.UsageError, ["x86", "--jobs", "0"], ["--jobs is '0'", "at least 1"]),
-        (errors.UsageError, ["x86", "--jobs", "many"], ["--jobs is 'many'"]),
+        (errors.UsageError, ["x86", "--jobs", "0"], ["--jobs: '0' is not a whole number of at least 1"]),
+        (errors.UsageError, ["x86", "--jobs", "many"], ["--jobs: 'many' is not"]),
     ],
 )
 def test_what_is_asked_for(
@@ -150,7 +64,7 @@ def test_what_is_asked_for(
             ["the number of wheels is 2, and of targets 1"],
         ),
         (errors.UsageError, ["x86", "--push", "vllm:1"], ["vllm:1 names no registry", "--push"]),
-        (errors.WheelError, ["x86"], ["there is no wheel for target x86"]),
+        (errors.UnusableWheelError, ["x86"], ["there is no wheel for target x86"]),
         (errors.ImageError, ["macos", "--wheel", "a.whl"], ["no image is described for target macos", "x86"]),
     ],
 )
@@ -356,11 +270,27 @@ def test_ctrl_c(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_what_is_to_be_checked_is_no_wheel(project: Project, tmp_path: Path, write, words: str) -> None:
     write(tmp_path / "a.whl")
-    assert words in project.fails(errors.UnusableWheelError, "check", "x86", "--wheel", str(tmp_path / "a.whl"))
+    assert words in project.fails(errors.UnusableWheelError, "parity", "x86", "--wheel", str(tmp_path / "a.whl"))
+
+
+@pytest.mark.parametrize("command", ["parity", "kernel-bench"])
+def test_an_operator_that_no_library_has_is_refused_before_anything_is_made(
+    project: Project, tmp_path: Path, command: str
+) -> None:
+    library = {"vllm/_C.abi3.so": "\0rms_norm(Tensor! out, Tensor input) -> ()\0"}
+    tag = "cp38-abi3-manylinux_2_28_x86_64"
+    one, other = (
+        write_wheel(tmp_path / name, "vllm", "0.32.0", library | {"name": name}, "torch==2.13.0", tag=tag)
+        for name in ("one", "other")
+    )
+    against = ["--against", str(other), "--library", "_C"] if command == "kernel-bench" else []
+    words = [command, "x86", "--wheel", str(one), *against, "--operator", "rms_nrom"]
+    assert "choose from rms_norm" in project.fails(errors.UsageError, *words)
+    assert not project.cache.joinpath("environments").exists()
 
 
 def test_there_is_nothing_to_check_yet(project: Project) -> None:
-    assert "nox -s build-x86" in project.fails(errors.WheelError, "check", "x86")
+    assert "nox -s build-x86" in project.fails(errors.UnusableWheelError, "parity", "x86")
 
 
 def test_stale_reference_pages(project: Project) -> None:

@@ -31,7 +31,7 @@ ALWAYS = [
     "-s tests -- --group unit",
     "-s tests -- --group unit:campaign",
     "-s build-x86",
-    "-s parity-x86 -- --smoke",
+    "-s parity-x86 -- --level smoke",
     "-s serve-x86",
     "-s tests -- --group wheel",
     "-s tests -- --group core",

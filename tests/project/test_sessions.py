@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.errors import MemoryCapError, PublishError, StoppedError, UsageError
+from cpuwheels.core.errors import PublishError, StoppedError, UnusableWheelError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -120,7 +120,7 @@ def test_a_verbose_nox_reports_the_session(copy: Copy) -> None:
 
 def test_the_exit_code_is_the_commands_own(copy: Copy) -> None:
     code, out, err = copy.run("-s", "build-x86", "--", "--memory", "banana")
-    assert (code, out) == (MemoryCapError.exit_code, "")
+    assert (code, out) == (UsageError.exit_code, "")
     assert err.startswith("error: --memory: 'banana'")
 
 
@@ -204,3 +204,42 @@ def test_a_command_that_outlives_nox_keeps_its_environment(copy: Copy, serving: 
     while before in copy.environments():
         assert time.monotonic() < deadline
         assert copy.run("-s", "matrix")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "step"),
+    [
+        (["-s", "build-x68"], "did you mean build-x86? nox -l lists all"),
+        (["-s", "nothing"], "nox -l lists all"),
+        (["--session=matrx"], "did you mean matrix? nox -l lists all"),
+        (["-s", "publish", "a.whl"], "if it is for publish, put -- in front of it: nox -s publish -- a.whl"),
+        (["-s", "compare", "a", "b"], "if it is for compare, put -- in front of it: nox -s compare -- a b"),
+    ],
+)
+def test_a_session_that_is_not_there_is_a_wrong_command_line(copy: Copy, words: list[str], step: str) -> None:
+    code, out, err = copy.run(*words)
+    assert (code, out) == (UsageError.exit_code, "")
+    first, where, following = err.splitlines()
+    assert first.startswith("error: there is no session '")
+    assert where == "  where: command line"
+    assert following == f"  next:  {step}"
+
+
+def test_what_follows_the_two_dashes_is_the_sessions(copy: Copy) -> None:
+    code, _, err = copy.run("-s", "publish", "--", "nothere.whl")
+    assert code == UnusableWheelError.exit_code
+    assert "no session" not in err
+
+
+def test_a_forgotten_option_is_explained_by_the_page(project_root: Path, copy: Copy) -> None:
+    """nox ends before it reads the project's file, so the page repeats its line."""
+    code, _, err = copy.run("-s", "build-x86", "--source", "0.32.0")
+    assert code == 2
+    line = err.splitlines()[-1]
+    assert (
+        line.endswith("nox: error: unrecognized arguments: --source")
+        or "error: unrecognized arguments: --source" in line
+    )
+    page = (project_root / "docs" / "troubleshooting.md").read_text()
+    assert "error: unrecognized arguments: --source" in page
+    assert "nox -s build-x86 -- --source 0.32.0" in page

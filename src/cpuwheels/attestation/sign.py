@@ -12,7 +12,7 @@ from cpuwheels.attestation.keyless import attest, attest_publication, keyless_si
 from cpuwheels.attestation.keys import open_signer
 from cpuwheels.attestation.statement import check_statement
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import ProvenanceError, WheelError
+from cpuwheels.core.errors import ProvenanceError, UnusableWheelError, WheelError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.pipeline.built_wheel import RECORD
@@ -85,8 +85,13 @@ def statement_to_sign(wheel: Path, platform: Platform) -> bytes:
         platform: Who built.
 
     Raises:
+        UnusableWheelError: There is no such file.
         ProvenanceError: There is no record of it, or the statement next to it says something else.
     """
+    if not wheel.exists():
+        raise UnusableWheelError(
+            f"{wheel} is not there", where="WHEEL", next_step="give the path of a wheel where it was built"
+        )
     try:
         record = read_plain(wheel.with_name(RECORD), _LARGEST)
         digest = file_digest(wheel)

@@ -12,7 +12,7 @@ from cpuwheels.attestation.keys import public_key
 from cpuwheels.attestation.pep740 import attestations_of, builder_of
 from cpuwheels.attestation.statement import check_build, check_statement
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import ProvenanceError
+from cpuwheels.core.errors import ProvenanceError, UnusableWheelError
 from cpuwheels.pipeline.in_toto import ProvenanceStatement
 from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, built_locally
 
@@ -62,10 +62,15 @@ def verify_provenance(wheel: Path, trust: Trust) -> SignedProvenance:
         trust: Whose signatures count.
 
     Raises:
+        UnusableWheelError: There is no such file.
         ProvenanceError: There is no signature that counts, one is wrong, or what is signed is about something else.
     """
     try:
         sha256 = file_digest(wheel)
+    except FileNotFoundError as error:
+        raise UnusableWheelError(
+            f"{wheel} is not there", where="WHEEL", next_step="give the path of a wheel"
+        ) from error
     except OSError as error:
         raise ProvenanceError(
             f"the wheel cannot be read: {error.strerror}", where=wheel, next_step="give the path of a wheel"
@@ -147,5 +152,5 @@ def _unsigned(found: About, name: str, trust: Trust, where: Path) -> ProvenanceE
         f"no signed provenance of {name} counts: there is {', '.join(there) or 'none'}, "
         f"and {', '.join(asked) or 'nobody'} is trusted",
         where=where,
-        next_step="put the files about the wheel next to it; --key, or --identity and --issuer, say who is trusted",
+        next_step="put the files about the wheel next to it; --trusted-key, or --identity, names whom you trust",
     )

@@ -46,10 +46,12 @@ def check_names(environ: Mapping[str, str], named: Sequence[str]) -> None:
         if name in REFUSED:
             raise UsageError(
                 f"{name} would replace what is tested",
-                where=f"--env {name}",
+                where=f"--pass-env {name}",
                 next_step="leave it out, or set it within the command",
             )
         if name not in environ:
             raise UsageError(
-                f"the variable {name} is not set", where=f"--env {name}", next_step="export it, or leave the option out"
+                f"the variable {name} is not set",
+                where=f"--pass-env {name}",
+                next_step="export it, or leave the option out",
             )

@@ -44,12 +44,14 @@ def check_options(options: BisectOptions) -> None:
         )
     timed = options.bench or (options.serve and options.slower)
     if timed and options.jobs > 1:
-        raise UsageError("speeds cannot be compared side by side", where="--jobs", next_step="leave it out")
+        raise UsageError(
+            "speeds cannot be compared while others are measured", where="--commits-at-once", next_step="leave it out"
+        )
     script = bool(options.serve) and Path(options.serve or "").is_file()
     if options.env and not (options.run or script):
         raise UsageError(
             "only a command or a script gets variables",
-            where="--env",
+            where="--pass-env",
             next_step="give it with --run or a script of --serve, or leave it out",
         )
     check_names(os.environ, options.env)

@@ -102,7 +102,7 @@ class Outcome:
             word for name in ("slower", "library", "timeout") if name in judge for word in _option(name, judge[name])
         ]
         ends += [flag for name, flag in _FLAGS.items() if name in judge]
-        ends += [word for name in str(judge.get("env", "")).split() for word in ("--env", name)]
+        ends += [word for name in str(judge.get("env", "")).split() for word in ("--pass-env", name)]
         for name in ("readable", "writable"):
             ends += [word for path in shlex.split(str(judge.get(name, ""))) for word in (f"--{name}", path)]
         if self.clone:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
@@ -10,7 +11,8 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.cli.index_place import READ, index_option, web_address
+from cpuwheels.cli.ranges import SizeText, TimeLimit
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -75,23 +77,38 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @click.option("--level", type=_LEVELS, default="smoke", show_default=True, help="With --parity: how many cases.")
 @click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
 @click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
-@click.option("--jobs", type=click.IntRange(min=1), default=1, show_default=True, help="Commits tested side by side.")
+@click.option(
+    "--commits-at-once",
+    "jobs",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Commits tested at once.",
+)
 @click.option(
     "--timeout", type=TimeLimit(3600), help="Seconds after which the command is ended and counts as bad; 48 h at most."
 )
-@click.option("--env", metavar="NAME", multiple=True, help="Variable that the command or script gets; repeatable.")
-@click.option("--readable", type=_PATH, multiple=True, help="What the command or script may read, too; repeatable.")
-@click.option("--writable", type=_PATH, multiple=True, help="What the command or script may write; repeatable.")
+@click.option(
+    "--pass-env",
+    "env",
+    metavar="NAME",
+    multiple=True,
+    help="Variable of yours that the command or script gets; may be repeated.",
+)
+@click.option(
+    "--readable", type=_PATH, multiple=True, help="What the command or script may read, too; may be repeated."
+)
+@click.option("--writable", type=_PATH, multiple=True, help="What the command or script may write; may be repeated.")
 @click.option("--unconfined", is_flag=True, help="Run the command or script with your network and all of your files.")
 @click.option("--no-requirements", "requirements", flag_value=False, default=True, help="Install torch and the wheel.")
 @click.option("--allow-sdists", is_flag=True, help="Also install requirements that have no wheel; runs their code.")
 @click.option("--log", type=_PATH, help="Verdicts to accept: a state.json, or what git bisect log wrote.")
 @click.option("--out", type=_PATH, help="Folder of the bisection (default: below dist/bisect/).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
-@click.option("--index", help="Index of wheels by commit that is asked first, with the layout of wheels.vllm.ai.")
+@index_option(f"{READ}, with the layout of wheels.vllm.ai; it is asked first.")
 @click.option("--kernels-from", metavar="PLACE", help="Wheels whose kernels commits with the same kernels reuse.")
 @click.option("--toolchain", type=_TOOLCHAINS, default="auto", show_default=True, help="As for a build.")
-@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--memory", type=SizeText(), help="Memory cap of the builds, such as 8G.")
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @UNSANDBOXED
 @click.option("--patched-kernels", is_flag=True, help="Fix faults of upstream's kernels, as in published wheels.")
@@ -110,7 +127,10 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, console = Reporter(name), Console()
-    outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
+    with contextlib.ExitStack() as served:
+        if options["index"]:
+            options["index"] = served.enter_context(web_address(options["index"]))
+        outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
     reports = write_bisection(outcome)
     console.print(probe_table(outcome))
     for line in outcome.as_lines():

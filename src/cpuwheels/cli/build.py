@@ -10,6 +10,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import JobCount, SizeText
 from cpuwheels.config.options import BuildOptions, CacheChoice, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -60,8 +61,10 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
                 show_default=True,
                 help="A host compiler that meets the target's requirements, else the pinned one from Debian.",
             ),
-            click.option("--memory", help="Memory cap, such as 8G (default: what the machine or cgroup has)."),
-            click.option("--jobs", help="Upper bound for compilations at once; MAX_JOBS is another."),
+            click.option(
+                "--memory", type=SizeText(), help="Memory cap, such as 8G (default: what the machine or cgroup has)."
+            ),
+            click.option("--jobs", type=JobCount(), help="Upper bound for compilations at once; MAX_JOBS is another."),
             click.option("--locked", is_flag=True, help="Fetch only what is listed with its digest; refuse fallbacks."),
             click.option("--allow-fallbacks", is_flag=True, help="With --locked: use fallbacks that are listed."),
             click.option("--debug-symbols", is_flag=True, help="Write separate .debug files."),

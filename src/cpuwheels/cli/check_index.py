@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from cpuwheels.cli.index import FOLDER, INDEX
+from cpuwheels.cli.index import FOLDER
+from cpuwheels.cli.index_place import WRITTEN, index_option, open_existing
 from cpuwheels.cli.provenance import require_libraries
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ _PATH = click.Path(path_type=Path)
 
 
 @click.command("check-index")
-@INDEX
+@index_option(WRITTEN)
 @click.option("--repair", is_flag=True, help="Rewrite pages that do not match their wheels.")
 @click.option("--rebuilders", type=_PATH, metavar="FILE", help="Verify what these rebuilders say, and print it.")
 @click.option(
@@ -37,7 +38,6 @@ def check_index(
     """Verify everything in the index: links, digests, metadata, and what rebuilders say."""
     from cpuwheels.core.errors import PublishError, UsageError
     from cpuwheels.core.text import first_lines
-    from cpuwheels.index.address import open_bucket
     from cpuwheels.index.check import Remedy, repair_index
     from cpuwheels.index.check import check_index as check
 
@@ -45,7 +45,7 @@ def check_index(
         raise UsageError(
             "nothing says whose statements count", where="--require-rebuilders", next_step="name --rebuilders FILE"
         )
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
+    bucket = open_existing(index or str(folders.output() / FOLDER))
     faults = repair_index(bucket) if repair else check(bucket)
     if rebuilders is not None and not any(fault.remedy in {Remedy.PAGE, Remedy.FIRST} for fault in faults):
         faults += _rebuilder_faults(bucket, rebuilders, required)
@@ -77,7 +77,7 @@ def _rebuilder_faults(bucket: Bucket, file: Path, required: int | None) -> list[
 
 
 @click.command("collect-rebuilds")
-@INDEX
+@index_option(WRITTEN)
 @click.option("--rebuilders", type=_PATH, metavar="FILE", required=True, help="Whose statements count, by their keys.")
 @click.pass_obj
 def collect_rebuilds(folders: Folders, index: str | None, rebuilders: Path) -> None:
@@ -86,13 +86,12 @@ def collect_rebuilds(folders: Folders, index: str | None, rebuilders: Path) -> N
     from datetime import UTC, datetime
 
     from cpuwheels.core.console import Reporter
-    from cpuwheels.index.address import open_bucket
     from cpuwheels.index.agreement import agreement_words
     from cpuwheels.index.rebuilders.collect import collect
     from cpuwheels.index.rebuilders.known import read_rebuilders
 
     known = read_rebuilders(rebuilders)
-    bucket = open_bucket(index or str(folders.output() / FOLDER))
+    bucket = open_existing(index or str(folders.output() / FOLDER))
     found = collect(bucket, known, Reporter("collect-rebuilds"), datetime.now(UTC))
     for entry in found.changed:
         words = "no rebuilder is known" if entry.rebuilds is None else agreement_words(entry.rebuilds)

@@ -31,6 +31,8 @@ class Folders:
     matrix: Path | None = None
     may_start_anew: bool = False
     """Whether this process runs this one command and nothing else, as its user started it."""
+    is_started_anew: bool = False
+    """Whether this process was started by another one of the same command, without its credentials."""
 
     def paths(self) -> Paths:
         """Return the folders of a run, as `resolve_paths` finds them from the working folder."""
@@ -75,7 +77,8 @@ def shared_options() -> list[click.Option]:
         return click.Option([name], type=path, help=text, expose_value=False, callback=_keep_folder)
 
     def switch(names: list[str], text: str) -> click.Option:
-        return click.Option(names, is_flag=True, help=text, expose_value=False, callback=_keep_verbosity)
+        # Eager: it decides on what other options print.
+        return click.Option(names, is_flag=True, is_eager=True, help=text, expose_value=False, callback=_keep_verbosity)
 
     return [
         folder("--matrix", "Another matrix.yaml (default: the working folder's, else the project's)."),

@@ -42,7 +42,7 @@ class _Image(TypedDict):
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
 @click.option("--locked", is_flag=True, help="Refuse a fallback for torch, and a torch that is not pinned by content.")
 @click.option(
-    "--check", is_flag=True, help="Read it with skopeo, unpack it with umoci, and serve a small model from it."
+    "--test", "check", is_flag=True, help="Read it with skopeo, unpack it with umoci, and serve a small model from it."
 )
 @click.option("--push", metavar="REGISTRY/NAME:TAG", help="Push it there.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the image (default: next to the wheel).")

@@ -11,8 +11,9 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.index_place import WRITTEN, index_folder, index_option
 from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
-from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.cli.ranges import SizeText, TimeLimit
 from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
 if TYPE_CHECKING:
@@ -28,9 +29,6 @@ STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """Variable that names the file which GitHub Actions shows."""
 
 _PATH = click.Path(path_type=Path)
-INDEX = click.option("--index", help="Folder or s3://bucket/prefix of the index (default: dist/index).")
-"""Where the index is kept."""
-
 _LOCKED = click.option(
     "--locked/--no-locked",
     default=True,
@@ -60,14 +58,14 @@ def pylock(paths: Paths, target: str, wheel: Path) -> None:
 
 @click.command()
 @click.argument("wheel", type=_PATH)
-@INDEX
+@index_option(WRITTEN)
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
 @click.option("--subject", default="", help="First line of the commit's message, for the index's pages.")
 @click.option("--nightly", is_flag=True, help="Make it the newest of its target.")
 @_LOCKED
 @_ADDRESS
-@trust_options("--trusted-key")
+@trust_options
 @pass_paths
 def publish(
     paths: Paths,
@@ -136,7 +134,7 @@ class _Nightly(TypedDict):
 
 
 @click.command()
-@click.option("--index", help="Folder or s3://bucket/prefix of the index; with --build also its web address.")
+@index_option("Index: its folder or s3://bucket/prefix (default: dist/index); with --build its folder or web address.")
 @click.option("--target", "targets", multiple=True, help="Only this target; may be repeated.")
 @click.option("--since", help="Build every commit after this one, the newest first.")
 @click.option("--release", help="Build this version in place of the newest commit.")
@@ -147,7 +145,7 @@ class _Nightly(TypedDict):
 @click.option(
     "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
 )
-@click.option("--memory", help="Memory cap of the builds, such as 8G.")
+@click.option("--memory", type=SizeText(), help="Memory cap of the builds, such as 8G.")
 @_LOCKED
 @click.option(
     "--allow-fallbacks", is_flag=True, help="Use fallbacks that are listed, where what comes first is not there."
@@ -260,7 +258,7 @@ def _refuse_bucket(index: str | None) -> None:
 
 
 @click.command("serve-index")
-@click.option("--index", type=_PATH, help="Folder of the index (default: dist/index).")
+@index_option("Index: its folder (default: dist/index).")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
@@ -269,8 +267,9 @@ def _refuse_bucket(index: str | None) -> None:
     help="Port on this machine's loopback address.",
 )
 @click.pass_obj
-def serve_index(folders: Folders, index: Path | None, port: int) -> None:
+def serve_index(folders: Folders, index: str | None, port: int) -> None:
     """Serve the index on this machine, for testing and for bisecting."""
     from cpuwheels.index.serve import serve
 
-    serve((index or folders.output() / FOLDER).expanduser().resolve(), port, lambda address: print(address, flush=True))
+    folder = index_folder(index or str(folders.output() / FOLDER))
+    serve(folder, port, lambda address: print(address, flush=True))

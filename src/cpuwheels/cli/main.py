@@ -22,8 +22,10 @@ from cpuwheels.cli.index import nightly, publish, pylock, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
+from cpuwheels.cli.renamed import RenamedGroup, add_old_spellings
 from cpuwheels.cli.serve_bench import serve_bench
-from cpuwheels.cli.test import check, compare, kernel_bench, serve
+from cpuwheels.cli.test import compare, kernel_bench, parity, serve
+from cpuwheels.cli.usage_errors import usage_error
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.verbosity import Verbosity, set_verbosity
@@ -40,7 +42,7 @@ def _print_version(context: click.Context, _option: click.Parameter, value: bool
         context.exit()
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"]}, params=shared_options())
+@click.group(cls=RenamedGroup, context_settings={"help_option_names": ["-h", "--help"]}, params=shared_options())
 @click.option(
     "--version",
     is_flag=True,
@@ -61,7 +63,7 @@ for _command in (
     rebuild,
     mirror,
     develop,
-    check,
+    parity,
     serve,
     kernel_bench,
     compare,
@@ -83,6 +85,7 @@ for _command in (
     schema,
     lock,
 ):
+    add_old_spellings(_command)
     _command.params += shared_options()
     cli.add_command(_command)
 
@@ -90,7 +93,8 @@ for _command in (
 def main(arguments: list[str] | None = None) -> NoReturn:
     """Run the command line and exit: 0, or the code of the error's class (docs/reference/exit-codes.md)."""
     set_verbosity(Verbosity.NORMAL)
-    folders = Folders(may_start_anew=arguments is None and not take_over(os.environ))
+    anew = arguments is None and take_over(os.environ)
+    folders = Folders(may_start_anew=arguments is None and not anew, is_started_anew=anew)
     try:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False, obj=folders)
@@ -99,8 +103,11 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        sys.exit(UsageError.exit_code)
+    except click.ClickException as error:
+        _print(f"error: {usage_error(error)}", style="red")
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
         stopped = StoppedError("stopped", next_step="run the same command again; it continues after what is finished")

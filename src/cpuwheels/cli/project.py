@@ -83,6 +83,7 @@ def doctor(
 @pass_paths
 def schema(paths: Paths, only_check: bool) -> None:
     """Write the JSON schemas and reference pages generated from the models, and the lists of downloads."""
+    from cpuwheels.cli.renamed import renamed_page
     from cpuwheels.config.download_lists import download_files
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.config.reference import write_reference
@@ -101,7 +102,7 @@ def schema(paths: Paths, only_check: bool) -> None:
         "rebuilds": Listing,
     }
     matrix = load_matrix(paths.matrix)
-    also = download_files(paths.root, matrix)
+    also = {**download_files(paths.root, matrix), paths.root / "docs" / "reference" / "renamed.md": renamed_page()}
     for path in write_reference(paths.root, matrix, only_check=only_check, outputs=outputs, also=also):
         print(f"written: {path.relative_to(paths.root)}")
 

@@ -47,11 +47,17 @@ _SIGNING = (
     click.option("--public-key", type=_PATH, help="File of its public key (default: the private key's with .pub)."),
     click.option("--keyless", is_flag=True, help="Sign for the identity of this CI job, with Sigstore."),
 )
-_IDENTITY = (
+_TRUSTED = (
+    click.option(
+        "--trusted-key",
+        "trusted_keys",
+        type=_PATH,
+        multiple=True,
+        help="Trust this public key's file; may be repeated.",
+    ),
     click.option("--identity", help="Trust this identity: a workflow's URL with its branch, or an address of mail."),
     click.option("--issuer", help="The service that vouches for it."),
 )
-TRUSTED_KEY = "--trusted-key"
 
 
 def signing_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -59,16 +65,9 @@ def signing_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return _with(command, (*_SIGNING, _TRUST_CONFIG))
 
 
-def trust_options(name: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add the options of `TrustOptions`.
-
-    Args:
-        name: Of the option that names a public key.
-    """
-    key = click.option(
-        name, "trusted_keys", type=_PATH, multiple=True, help="Trust this public key's file; may be repeated."
-    )
-    return lambda command: _with(command, (key, *_IDENTITY, _TRUST_CONFIG))
+def trust_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of `TrustOptions`."""
+    return _with(command, (*_TRUSTED, _TRUST_CONFIG))
 
 
 def _with(command: Callable[..., Any], options: tuple[Callable[..., Any], ...]) -> Callable[..., Any]:
@@ -186,7 +185,7 @@ def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
 
 @click.command("verify-provenance")
 @click.argument("wheel", type=_PATH)
-@trust_options("--key")
+@trust_options
 @click.option("--offline", is_flag=True, help="Take Sigstore's own keys as they were fetched last, or are installed.")
 def verify_provenance(wheel: Path, offline: bool, **options: Unpack[TrustOptions]) -> None:
     """Verify who signed the provenance of WHEEL, next to it, and print what it was built from."""

@@ -35,6 +35,30 @@ class TimeLimit(NumberRange):
         super().__init__(min=0, max=MOST_HOURS * hour, min_open=True)
 
 
+class SizeText(click.ParamType[str]):
+    """A number of bytes as it was written, such as ``8G``; it is one that `parse_size` takes."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:  # noqa: ANN401
+        """Return the text."""
+        Size().convert(value, param, ctx)
+        return str(value)
+
+
+class JobCount(click.ParamType[str]):
+    """A number of jobs as it was written: a whole one of at least 1."""
+
+    name = "integer"
+
+    def convert(self, value: Any, param: Parameter | None, ctx: Context | None) -> str:  # noqa: ANN401
+        """Return the text."""
+        text = str(value).strip()
+        if not (text.isascii() and text.isdecimal() and int(text) >= 1):
+            self.fail(f"{str(value)!r} is not a whole number of at least 1.", param, ctx)
+        return text
+
+
 class Size(click.ParamType[int]):
     """A number of bytes, as `parse_size` takes it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
@@ -10,11 +11,13 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.index_place import READ, index_option, web_address
 from cpuwheels.cli.provenance import TrustOptions, signing_of, trust_of, trust_options
 from cpuwheels.cli.ranges import TimeLimit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from contextlib import AbstractContextManager
     from typing import Any
 
     from cpuwheels.config.matrix import Matrix, Target
@@ -29,7 +32,7 @@ _PATH = click.Path(path_type=Path)
 def _wheel_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options that say which wheel is meant, and what is believed of it."""
     options: list[Callable[..., Any]] = [
-        click.option("--index", metavar="URL", help="WHEEL is a version, or a commit's hash, that this index has."),
+        index_option(f"{READ}; WHEEL is then a version, or a commit's hash, that it has."),
         click.option("--target", help="Target id, where an index has several (default: this machine's own)."),
         click.option(
             "--cpuwheels-repo",
@@ -41,7 +44,7 @@ def _wheel_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option(
             "--cpuwheels", "commit", metavar="COMMIT", help="The cpuwheels that built it, if nothing else says it."
         ),
-        trust_options("--trusted-key"),
+        trust_options,
     ]
     for option in reversed(options):
         command = option(command)
@@ -113,24 +116,25 @@ def rebuild(
         else None
     )
     matrix, reporter = load_matrix(paths.matrix), Reporter("rebuild")
-    options = RebuildOptions(
-        choice=_choice(wheel or "", given),
-        rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
-        signing=signing,
-        out=out.resolve() if out else None,
-        mirror=mirror,
-    )
-    if newest is None:
-        _rebuild_one(paths, matrix, _target(matrix, given["target"]), options, reporter)
-        return
-    from rich.console import Console
+    with _index(given) as index:
+        options = RebuildOptions(
+            choice=_choice(wheel or "", index, given),
+            rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
+            signing=signing,
+            out=out.resolve() if out else None,
+            mirror=mirror,
+        )
+        if newest is None:
+            _rebuild_one(paths, matrix, _target(matrix, given["target"]), options, reporter)
+            return
+        from rich.console import Console
 
-    from cpuwheels.rebuild.site.round import RoundOptions, outcome_table, rebuild_newest, require_all
+        from cpuwheels.rebuild.site.round import RoundOptions, outcome_table, rebuild_newest, require_all
 
-    place = (site or paths.dist / "rebuild-site").expanduser().resolve()
-    name = None if given["target"] is None else matrix.target(given["target"]).id
-    wanted = RoundOptions(str(given["index"]), newest, options, place, name, hours, again)
-    outcomes = rebuild_newest(paths, matrix, _target(matrix, None), wanted, reporter)
+        place = (site or paths.dist / "rebuild-site").expanduser().resolve()
+        name = None if given["target"] is None else matrix.target(given["target"]).id
+        wanted = RoundOptions(str(index), newest, options, place, name, hours, again)
+        outcomes = rebuild_newest(paths, matrix, _target(matrix, None), wanted, reporter)
     Console(stderr=True).print(outcome_table(outcomes))
     print(place)
     require_all(outcomes, place)
@@ -195,16 +199,22 @@ def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpa
     from cpuwheels.rebuild.mirror.keep import keep_wheels
 
     matrix, reporter = load_matrix(paths.matrix), Reporter("mirror")
-    choices = [_choice(wheel, given) for wheel in wheels]
     place = folder.expanduser().resolve()
-    kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
+    with _index(given) as index:
+        choices = [_choice(wheel, index, given) for wheel in wheels]
+        kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
     size = format_size(sum(one.size for one in kept.files))
     count = len(kept.wheels)
     reporter.info(f"{len(kept.files)} files, {size}, for {count} {'wheel' if count == 1 else 'wheels'}")
     print(place)
 
 
-def _choice(wheel: str, given: _WheelOptions) -> WheelChoice:
+def _index(given: _WheelOptions) -> AbstractContextManager[str | None]:
+    """Return a context with the address of the index that is given, if one is."""
+    return contextlib.nullcontext() if given["index"] is None else web_address(given["index"])
+
+
+def _choice(wheel: str, index: str | None, given: _WheelOptions) -> WheelChoice:
     from cpuwheels.rebuild.preparation import WheelChoice
 
     trusted: TrustOptions = {
@@ -215,7 +225,8 @@ def _choice(wheel: str, given: _WheelOptions) -> WheelChoice:
     }
     named = bool(trusted["trusted_keys"] or trusted["identity"] or trusted["issuer"])
     trust = trust_of(trusted) if named else None
-    return WheelChoice(wheel, given["index"], given["commit"], given["repositories"], trust)
+    called = (index, given["index"]) if index and given["index"] else None
+    return WheelChoice(wheel, index, given["commit"], given["repositories"], trust, called)
 
 
 def _target(matrix: Matrix, name: str | None) -> Target:

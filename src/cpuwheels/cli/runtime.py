@@ -22,7 +22,7 @@ class RuntimeOptions(TypedDict):
 
     model: Path | None
     max_model_len: int | None
-    requests: int | None
+    at_once: int | None
     dtype: DType | None
     machine: Path | None
     record: Path | None
@@ -32,7 +32,7 @@ _FILE = click.Path(path_type=Path)
 _OPTIONS = (
     click.option("--model", type=_FILE, help="With --runtime: the model's folder, or its config.json."),
     click.option("--max-model-len", type=click.IntRange(min=1), help="With --runtime: tokens of the longest request."),
-    click.option("--requests", type=click.IntRange(min=1), help="With --runtime: requests at the same time."),
+    click.option("--at-once", type=click.IntRange(min=1), help="With --runtime: requests under way at once."),
     click.option(
         "--dtype", type=click.Choice(["bfloat16", "float16", "float32"]), help="With --runtime: another data type."
     ),
@@ -86,7 +86,7 @@ def check_runtime(folders: Folders, place: str | None, options: RuntimeOptions, 
     machine = _machine(folders, options["machine"])
     model = read_model(options["model"]) if options["model"] else None
     wish = Wish(
-        length=options["max_model_len"], requests=options["requests"] or DEFAULT_REQUESTS, dtype=options["dtype"]
+        length=options["max_model_len"], requests=options["at_once"] or DEFAULT_REQUESTS, dtype=options["dtype"]
     )
     path = options["model"]
     served = NO_MODEL if path is None else str(path.parent if path.name.endswith(".json") else path)

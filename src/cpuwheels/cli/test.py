@@ -24,7 +24,7 @@ class _Parity(TypedDict):
     level: Level
     operators: tuple[str, ...]
     threads: int | None
-    compare: Path | None
+    against: Path | None
     out: Path | None
     emulation: bool
     sanitize: Sanitizer | None
@@ -62,11 +62,20 @@ class _Speed(TypedDict):
 @click.command()
 @click.argument("target")
 @click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
-@click.option("--smoke", "level", flag_value="smoke", type=str, help="Few cases: a minute.")
-@click.option("--deep", "level", flag_value="deep", type=str, help="Also sizes drawn by hypothesis.")
+@click.option(
+    "--level",
+    type=click.Choice(["smoke", "full", "deep"]),
+    default="full",
+    show_default=True,
+    help="Few cases, in a minute; all; or also sizes drawn by hypothesis.",
+)
 @click.option("--operator", "operators", multiple=True, help="Test only this operator; may be repeated.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
-@click.option("--compare", type=click.Path(path_type=Path), help="parity.json of another wheel: say what changed.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    help="Another wheel with its parity.json next to it, or that file: print what differs.",
+)
 @click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Test on this machine's CPU alone.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
 @click.option(
@@ -77,7 +86,7 @@ class _Speed(TypedDict):
 @click.option("--source", help="With --sanitize: version, path or commit of vLLM, as for build.")
 @without_credentials
 @pass_paths
-def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
+def parity(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     """Install the wheel of TARGET into a clean environment and test every operator of its kernel libraries."""
     from rich.console import Console
 
@@ -89,11 +98,10 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     from cpuwheels.pipeline.sanitized import check_sanitized, reports_folder
     from cpuwheels.pipeline.test_wheel import check_wheel
     from cpuwheels.verification.parity.comparison import changes
-    from cpuwheels.verification.parity.reports import write_reports
+    from cpuwheels.verification.parity.reports import parity_file, write_reports
     from cpuwheels.verification.parity.results import read_parity, require_parity
     from cpuwheels.verification.parity.table import change_table, parity_table
 
-    options["level"] = options["level"] or "full"
     chosen = ParityOptions(**options)
     if chosen.source and not chosen.sanitize:
         raise UsageError(
@@ -102,26 +110,27 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
             next_step="name a wheel with --wheel, or add --sanitize",
         )
     reporter, console = Reporter(target), Console()
-    other = read_parity(chosen.compare) if chosen.compare else None
+    other = read_parity(parity_file(chosen.against)) if chosen.against else None
     if chosen.sanitize:
-        parity = check_sanitized(paths, load_matrix(paths.matrix), target, chosen.sanitize, chosen, reporter)
-        reports = write_reports(chosen.out or reports_folder(paths, target, chosen.sanitize), parity)
+        found = check_sanitized(paths, load_matrix(paths.matrix), target, chosen.sanitize, chosen, reporter)
+        reports = write_reports(chosen.out or reports_folder(paths, target, chosen.sanitize), found)
     else:
         wheel = chosen.wheel or newest_wheel(paths, target)
-        parity = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
-        reports = write_reports(chosen.out or wheel.parent, parity)
+        found = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
+        reports = write_reports(chosen.out or wheel.parent, found)
         refresh_if_built(wheel)
-    console.print(parity_table(parity))
-    for place in parity.findings:
+    console.print(parity_table(found))
+    for place in found.findings:
         console.print(str(place), markup=False, soft_wrap=True)
     if other:
-        found = changes(other, parity)
-        console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
-    for gap in parity.gaps:
+        differences = changes(other, found)
+        same = f"Nothing changed since {other.wheel}."
+        console.print(change_table(differences, other.wheel) if differences else same)
+    for gap in found.gaps:
         reporter.info(gap)
-    reporter.info(f"{parity.judgement}: {parity.tried}")
+    reporter.info(f"{found.judgement}: {found.tried}")
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
-    require_parity(parity, reports)
+    require_parity(found, reports)
 
 
 @click.command()

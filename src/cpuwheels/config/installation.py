@@ -10,9 +10,6 @@ from cpuwheels.config.paths import is_packaged, project_files
 from cpuwheels.core.capture import capture
 from cpuwheels.core.git_settings import git_command, git_environment
 
-_SESSIONS = {"check": "parity"}
-"""Commands whose session has another name."""
-
 _NO_VERSION = "0.1.0"
 """Where git does not tell; the same as in pyproject.toml."""
 
@@ -27,7 +24,7 @@ def command_line(command: str, target: str = "", *options: str) -> str:
     """
     if is_packaged():
         return " ".join(filter(None, ["cpuwheels", command, target, *options]))
-    session = "-".join(filter(None, [_SESSIONS.get(command, command), target]))
+    session = "-".join(filter(None, [command, target]))
     return " ".join(["nox", "-s", session, *(["--", *options] if options else [])])
 
 

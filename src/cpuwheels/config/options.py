@@ -100,7 +100,7 @@ class ParityOptions:
         level: How many cases.
         operators: Operators to test; all if empty.
         threads: Threads of the operators; all CPUs that may be used when None.
-        compare: The ``parity.json`` of another wheel.
+        against: Another wheel with its ``parity.json``, or that file.
         out: Folder of the reports; next to the wheel when None.
         emulation: Whether libraries are also tested on CPUs that this machine does not have.
         sanitize: Sanitizers that kernels are compiled for and tested with, in place of a wheel's.
@@ -111,7 +111,7 @@ class ParityOptions:
     level: Level = "full"
     operators: tuple[str, ...] = ()
     threads: int | None = None
-    compare: Path | None = None
+    against: Path | None = None
     out: Path | None = None
     emulation: bool = True
     sanitize: Sanitizer | None = None
@@ -134,7 +134,7 @@ class BisectOptions:
         level: How many cases of the operator decide.
         branch: Where dates are looked up.
         all_parents: Whether what was merged is searched too, and not only merges.
-        jobs: Commits tested side by side.
+        jobs: Commits tested at once.
         timeout: Seconds after which a command is ended and counts as bad.
         env: Names of variables that the command or script gets, besides those that every one gets.
         readable: Files and folders that the command or script may read, besides those that it names.

@@ -114,7 +114,7 @@ class SignatureError(DigestMismatchError):
 
 
 class DownloadError(CpuwheelsError):
-    """A file could not be fetched from any of its mirrors, or came in truncated."""
+    """A file or a repository could not be fetched from any of its mirrors, or came in truncated."""
 
     exit_code = 15
 
@@ -162,7 +162,7 @@ class LockedError(CpuwheelsError):
 
 
 class MemoryCapError(CpuwheelsError):
-    """The memory cap is below what a single file needs, or not a size."""
+    """The memory cap is below what a single file needs."""
 
     exit_code = 23
 
@@ -198,7 +198,7 @@ class OutOfMemoryError(CpuwheelsError):
 
 
 class WheelError(CpuwheelsError):
-    """The wheel could not be assembled, or what was given is not a wheel."""
+    """The wheel could not be assembled, or a build's record cannot be read."""
 
     exit_code = 29
 
@@ -228,7 +228,7 @@ class ParityError(CpuwheelsError):
 
 
 class UnusableWheelError(CpuwheelsError):
-    """The given file is not a wheel with kernels for the target: not a wheel, another platform, no libraries."""
+    """There is no such wheel, or it has no kernels for the target: not a wheel, another platform, no libraries."""
 
     exit_code = 35
 
@@ -237,12 +237,6 @@ class SlowerError(CpuwheelsError):
     """An operator or a server is slower than that of the wheel it is compared with."""
 
     exit_code = 36
-
-
-class AclError(CpuwheelsError):
-    """Arm Compute Library's sources cannot be fetched, or the matrix does not know the requested version."""
-
-    exit_code = 37
 
 
 class BisectError(CpuwheelsError):

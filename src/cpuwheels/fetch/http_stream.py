@@ -39,6 +39,8 @@ _PIECES = 16
 
 # Bytes are pinned, and ranges counted, as they lie on the server, which must not compress them for the transfer.
 _HEADERS = {"Accept-Encoding": "identity"}
+_DIRECT = {"all://127.0.0.1": None, "all://localhost": None}
+"""Servers that no proxy reaches: those on this machine."""
 
 
 class HttpFaultError(Exception):
@@ -183,7 +185,7 @@ class _Request:
             timeout = httpx.Timeout(_SECONDS, connect=_CONNECT_SECONDS)
             certificates = _certificates(*map(os.environ.get, ("SSL_CERT_FILE", "SSL_CERT_DIR")))
             with (
-                httpx.Client(timeout=timeout, headers=_HEADERS, verify=certificates) as client,
+                httpx.Client(timeout=timeout, headers=_HEADERS, verify=certificates, mounts=_DIRECT) as client,
                 contextlib.closing(self._follow(client)) as answer,
             ):
                 self._socket = answer.extensions["network_stream"].get_extra_info("socket")

@@ -151,7 +151,7 @@ def _prefix(context: BuildContext) -> list[str | Path]:
             f"the image cannot be run here: {error.what}",
             where=error.where,
             log=error.log,
-            next_step=f"{error.next_step}; the image itself is complete, and without --check it is not run",
+            next_step=f"{error.next_step}; the image itself is complete, and without --test it is not run",
         ) from error
 
 

@@ -38,7 +38,7 @@ class Tools:
             raise ImageError(
                 f"no programs that check and push images are pinned for {machine} {platform.system()}",
                 where="matrix.yaml: image_tools",
-                next_step="leave --check and --push out; the image itself needs none of them",
+                next_step="leave --test and --push out; the image itself needs none of them",
             )
         self._folder = unpacked_programs(context, load_lock(context.root, locks[machine]), KIND)
         self.log = context.logs / _LOG

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import UsageError
 from cpuwheels.core.urls import without_userinfo
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.s3 import S3Bucket
@@ -20,7 +20,7 @@ def open_for_reading(place: str) -> Bucket:
     """Return the index at a place, which may also be the address of a web server; nothing can be written at one.
 
     Raises:
-        PublishError: It is none of these.
+        UsageError: It is none of these.
         StoreError: The folder cannot be made.
     """
     return Web(place) if urlsplit(place).scheme in {"http", "https"} else open_bucket(place)
@@ -30,7 +30,7 @@ def open_bucket(place: str) -> Bucket:
     """Return the bucket at a place: ``s3://bucket/prefix``, or a folder.
 
     Raises:
-        PublishError: It is neither.
+        UsageError: It is neither.
         StoreError: The folder cannot be made.
     """
     scheme = urlsplit(place).scheme
@@ -38,7 +38,7 @@ def open_bucket(place: str) -> Bucket:
         return S3Bucket(place)
     if scheme in {"", "file"}:
         return Folder(Path(urlsplit(place).path if scheme else place))
-    raise PublishError(
+    raise UsageError(
         f"an index cannot be kept at {without_userinfo(place)}",
         where="--index",
         next_step="give a folder or s3://bucket/prefix",

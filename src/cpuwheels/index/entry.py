@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, StringConstraints
 
 from cpuwheels.audit.policy import untried_lines
 from cpuwheels.core.digests import file_digest
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import PublishError, UnusableWheelError
 from cpuwheels.core.models import Commit, Moment, Sha256, Strict
 from cpuwheels.core.text import printable
 from cpuwheels.fetch.git import FULL_HASH
@@ -164,10 +164,13 @@ def read_entry(
         listed: Whether an index lists it already, so that an earlier version may have built it.
 
     Raises:
-        PublishError: It does not exist, or is not a wheel of vLLM that is what its name says.
+        UnusableWheelError: It does not exist.
+        PublishError: It is not a wheel of vLLM that is what its name says.
     """
     if not wheel.exists():
-        raise PublishError(f"{wheel} does not exist", where=wheel, next_step="give the path of a wheel that was built")
+        raise UnusableWheelError(
+            f"{wheel} is not there", where="WHEEL", next_step="give the path of a wheel that was built"
+        )
     found = read_wheel(wheel, listed=listed)
     try:
         digest, size = file_digest(wheel), wheel.stat().st_size

@@ -23,7 +23,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import S3Store
 from pydantic import ValidationError
 
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import UsageError
 from cpuwheels.core.models import Strict
 from cpuwheels.index.bucket import HIDDEN, LOCK, WAIT_SECONDS, Bucket
 from cpuwheels.index.layout import FILES
@@ -92,13 +92,13 @@ class S3Bucket(Bucket):
         environ: For ``AWS_ENDPOINT_URL``; everything else obstore reads itself.
 
     Raises:
-        PublishError: The address names no bucket.
+        UsageError: The address names no bucket.
     """
 
     def __init__(self, address: str, environ: Mapping[str, str] = os.environ) -> None:
         parts = urlsplit(address)
         if not parts.netloc:
-            raise PublishError(f"{address} names no bucket", where="--index", next_step="give s3://bucket/prefix")
+            raise UsageError(f"{address} names no bucket", where="--index", next_step="give s3://bucket/prefix")
         endpoint = environ.get("AWS_ENDPOINT_URL", "")
         store = S3Store(
             parts.netloc,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
-from cpuwheels.core.errors import WheelError
+from cpuwheels.core.errors import UnusableWheelError, WheelError
 from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_folder, sync_tree
 from cpuwheels.pipeline.built_wheel import RECORD
 
@@ -99,11 +99,11 @@ def newest_wheel(paths: Paths, target: str) -> Path:
     """Return the newest wheel of a target in the output folder.
 
     Raises:
-        WheelError: There is none.
+        UnusableWheelError: There is none.
     """
     found = sorted((paths.dist / target).glob("[!.]*/*.whl"), key=lambda path: path.stat().st_mtime, reverse=True)
     if not found:
-        raise WheelError(
+        raise UnusableWheelError(
             f"there is no wheel for target {target} in {paths.dist}",
             where=paths.dist / target,
             next_step=f"build one with {command_line('build', target)}, or name one with --wheel",

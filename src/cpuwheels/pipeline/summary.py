@@ -73,7 +73,7 @@ _VERDICTS = {
 
 
 def _commands(finished: BuiltWheel, target: Target, here: Path, *, foreign: bool, labelled: bool) -> list[str]:
-    following = {"check": "check its kernels", "serve": "serve small models from it"}
+    following = {"parity": "check its kernels", "serve": "serve small models from it"}
     if foreign:
         system = "macOS" if target.system == "Darwin" else target.system
         where, wheel = f"Install it on a machine with {system} {target.machine}", finished.path.name

@@ -21,6 +21,7 @@ from cpuwheels.verification.benchmark.result import SpeedResult
 from cpuwheels.verification.benchmark.run import Side, SpeedRequest, compare_wheels, require_comparable
 from cpuwheels.verification.load.dispatch_check import require_chosen
 from cpuwheels.verification.onednn_isa import needed_variables
+from cpuwheels.verification.parity.operator_filter import require_in_libraries
 from cpuwheels.verification.parity.preflight import SCRIPTS, require_products
 from cpuwheels.verification.parity.run import ParityRequest, run_parity
 from cpuwheels.wheel.kernel_wheel import read_wheel
@@ -59,6 +60,7 @@ def check_wheel(
     """
     target = matrix.buildable(name)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
+    require_in_libraries(options.operators, [found], "no library of the wheel")
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     with context.store.scratch("wheel") as work:
         environment = parity_environment(context, found, options, work)
@@ -93,6 +95,7 @@ def compare_speed(
     wheels = [
         read_wheel(path, target, about, option) for path, option in ((wheel, "--wheel"), (options.against, "--against"))
     ]
+    require_in_libraries(options.operators, wheels, "neither wheel")
     context = open_context(paths, matrix, target, BuildOptions(), reporter)
     cpu = this_cpu(context)
     limit = hold_onednn_back(reporter, cpu)

@@ -32,6 +32,7 @@ class WheelChoice:
         commit: Of the cpuwheels that built the wheel, if nothing says it.
         repositories: Where versions of cpuwheels may come from, besides this checkout and matrix.yaml.
         trust: Whose signatures on the provenance count; it is believed without one when None.
+        called: An address and what it is called in a report: an index in a folder is served while it is read.
     """
 
     wheel: str
@@ -39,6 +40,7 @@ class WheelChoice:
     commit: str | None = None
     repositories: tuple[str, ...] = ()
     trust: Trust | None = None
+    called: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def prepare(
     """
     (base / "published").mkdir()
     with reporter.stage("published", "the wheel, and what says how it was built"):
-        published = get_published(choice.wheel, choice.index, target, base / "published", reporter)
+        place = base / "published"
+        published = get_published(choice.wheel, choice.index, target, place, reporter, called=choice.called)
         found = read_published(published, choice.commit, choice.trust)
     reporter.info(f"{published.wheel.name}: sha256 {published.sha256}")
     for remark in found.plan.remarks:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urldefrag, urlsplit
@@ -12,7 +12,7 @@ from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from cpuwheels.attestation.files import ENVELOPE, LARGEST, PROVENANCE, About, about
 from cpuwheels.core.digests import COMMIT, file_digest
-from cpuwheels.core.errors import RebuildError, UsageError
+from cpuwheels.core.errors import RebuildError, UnusableWheelError, UsageError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.plain_file import open_plain
 from cpuwheels.fetch.download import Pinned, download
@@ -52,7 +52,15 @@ class Published:
     about: About
 
 
-def get_published(text: str, index: str | None, target: Target, folder: Path, reporter: Reporter) -> Published:
+def get_published(
+    text: str,
+    index: str | None,
+    target: Target,
+    folder: Path,
+    reporter: Reporter,
+    *,
+    called: tuple[str, str] | None = None,
+) -> Published:
     """Return a wheel, copied into a folder, and what lies next to it.
 
     Args:
@@ -62,21 +70,26 @@ def get_published(text: str, index: str | None, target: Target, folder: Path, re
         target: Which wheel is meant, where there are several.
         folder: An empty one.
         reporter: Reports what is fetched.
+        called: The beginning of an address, and what it is called where the wheel's origin is stated.
 
     Raises:
         UsageError: It is none of that, or the index does not have it.
+        UnusableWheelError: There is no such file.
         RebuildError: It cannot be read, or has no name for a wheel.
         DownloadError: The server does not answer.
         DigestMismatchError: It has other bytes than the address or the index says.
     """
-    if index is not None:
-        return _fetched(_listed(_page(text, index), target, reporter), folder, reporter)
-    if urlsplit(text).scheme not in _SCHEMES:
+    if index is None and urlsplit(text).scheme not in _SCHEMES:
         return _local(Path(text).expanduser(), folder)
     url = urldefrag(text)[0]
-    if url.endswith(".whl"):
-        return _fetched((url_file_name(url), url, fragment_digest(text)), folder, reporter)
-    return _fetched(_listed(url, target, reporter), folder, reporter)
+    if index is not None:
+        file = _listed(_page(text, index), target, reporter)
+    elif url.endswith(".whl"):
+        file = url_file_name(url), url, fragment_digest(text)
+    else:
+        file = _listed(url, target, reporter)
+    found = _fetched(file, folder, reporter)
+    return replace(found, origin=found.origin.replace(*called, 1)) if called else found
 
 
 def _page(text: str, index: str) -> str:
@@ -107,6 +120,12 @@ def _listed(url: str, target: Target, reporter: Reporter) -> tuple[str, str, str
 
 
 def _local(wheel: Path, folder: Path) -> Published:
+    if not wheel.exists():
+        raise UnusableWheelError(
+            f"{wheel} is not there",
+            where="WHEEL",
+            next_step="give a wheel's path or address, or with --index a version or a commit",
+        )
     _check_name(wheel.name, wheel)
     copy = folder / wheel.name
     try:

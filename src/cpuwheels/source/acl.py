@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from cpuwheels.core.errors import AclError, LockedError
+from cpuwheels.core.errors import CpuwheelsError, LockedError
 from cpuwheels.fetch.git_archive import GitSource, refuse_tag, repositories_of, settle
 
 if TYPE_CHECKING:
@@ -59,6 +59,10 @@ def refuse_unpinned(tag: str) -> LockedError:
     return refuse_tag(NAME, tag, "matrix.yaml: acl", "go without it with --allow-fallbacks, ")
 
 
+class _UnreachableError(CpuwheelsError):
+    """Its commit cannot be fetched; `get_acl` says what then happens, so this ends no run."""
+
+
 def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[str, str] = os.environ) -> Acl:
     """Return Arm Compute Library's sources, or the decision to do without.
 
@@ -75,7 +79,7 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
         LockedError: The run is locked and takes no fallbacks, and the commit is not known or cannot be fetched.
     """
     repositories = repositories_of(pin.repositories, REPOSITORY_VARIABLE, environ)
-    source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, AclError)
+    source = GitSource(NAME, KIND, tag, repositories, REPOSITORY_VARIABLE, _UnreachableError)
     reporter, locked = context.reporter, context.options.locked
     strict = locked and not context.options.allow_fallbacks
     try:
@@ -88,7 +92,7 @@ def get_acl(context: BuildContext, tag: str, pin: AclPin, *, environ: Mapping[st
             locked=locked,
             where="matrix.yaml: acl",
         )
-    except (AclError, LockedError) as error:
+    except (_UnreachableError, LockedError) as error:
         if strict and isinstance(error, LockedError):
             raise
         if strict:

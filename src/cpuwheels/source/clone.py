@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key
-from cpuwheels.core.errors import SourceError
+from cpuwheels.core.errors import DownloadError, SourceError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.git_settings import git_environment
 from cpuwheels.fetch.git import FULL_HASH, Git, count_objects, place_of, remove_leftovers
@@ -101,7 +101,7 @@ def remote_repository(
         project: What the remotes have.
 
     Raises:
-        SourceError: None of them answers and none was fetched before.
+        DownloadError: None of them answers and none was fetched before.
     """
     clones = [_Clone(address, store, project) for address in addresses]
     faults = []
@@ -115,7 +115,7 @@ def remote_repository(
         if when := clone.fetched():
             reporter.announce(f"{clone.repository.name} cannot be reached; its commits are as they were on {when}")
             return clone.repository
-    raise SourceError(
+    raise DownloadError(
         f"{project.name} cannot be fetched",
         where=", ".join(addresses),
         output="\n".join(faults),

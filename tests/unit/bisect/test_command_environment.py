@@ -47,4 +47,4 @@ def test_other_names_are_refused(name: str, message: str) -> None:
     check_names(OTHERS, ["MINE", "GITHUB_TOKEN"])
     with pytest.raises(UsageError, match=message) as caught:
         check_names(OTHERS, ["MINE", name])
-    assert caught.value.where == f"--env {name}"
+    assert caught.value.where == f"--pass-env {name}"

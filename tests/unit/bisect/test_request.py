@@ -40,8 +40,8 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
     [
         ({}, "0 ways to test"),
         ({"run": "true", "parity": "a"}, "2 ways to test"),
-        ({"bench": "a", "jobs": 2}, "cannot be compared side by side"),
-        ({"serve": "opt", "slower": 1.3, "jobs": 2}, "cannot be compared side by side"),
+        ({"bench": "a", "jobs": 2}, "cannot be compared while others"),
+        ({"serve": "opt", "slower": 1.3, "jobs": 2}, "cannot be compared while others"),
         ({"run": "true", "slower": 1.3}, "only speeds can be slower"),
         ({"serve": "not/there"}, "not/there is not the folder of a model"),
         ({"run": "if true"}, "the shell cannot read the command"),

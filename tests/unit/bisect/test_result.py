@@ -72,7 +72,7 @@ def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> 
     assert {"--no-requirements", "--allow-sdists", "--unconfined"} < set(words)
     pairs = list(pairwise(words))
     assert {("--readable", "/a"), ("--readable", "/b c"), ("--writable", "/d")} < set(pairs)
-    assert [words[at + 1] for at, word in enumerate(words) if word == "--env"] == ["A", "B"]
+    assert [words[at + 1] for at, word in enumerate(words) if word == "--pass-env"] == ["A", "B"]
     assert str(tree) in words
 
 

@@ -14,6 +14,7 @@ from cpuwheels.cli import main
 from cpuwheels.config.options import BisectOptions
 from cpuwheels.config.paths import Paths
 
+RENAMED = {"jobs": "--commits-at-once"}
 ENDS = ["--good", "0.31.0", "--bad", "main"]
 LONG = f"nox -s bisect -- --run {'x' * 200}"
 
@@ -68,8 +69,19 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "toolchain": "debian",
         "memory": "8G",
     }
-    words = [word for name, value in given.items() for word in (f"--{name.replace('_', '-')}", str(value))]
-    flags = ["--all-parents", "--no-requirements", "--locked", "--allow-sdists", "--env", "TOKEN", "--target", "x86"]
+    words = [
+        word for name, value in given.items() for word in (RENAMED.get(name, f"--{name.replace('_', '-')}"), str(value))
+    ]
+    flags = [
+        "--all-parents",
+        "--no-requirements",
+        "--locked",
+        "--allow-sdists",
+        "--pass-env",
+        "TOKEN",
+        "--target",
+        "x86",
+    ]
     flags += [
         "--patched-kernels",
         "--allow-unsandboxed",
@@ -116,7 +128,9 @@ def test_the_result_is_printed_as_it_is(asked: list, project_root: Path, capsys:
     assert "reports: result.html" in captured.err
 
 
-@pytest.mark.parametrize("words", [["--slower", "1"], ["--timeout", "0"], ["--jobs", "0"], ["--level", "most"]])
+@pytest.mark.parametrize(
+    "words", [["--slower", "1"], ["--timeout", "0"], ["--commits-at-once", "0"], ["--level", "most"]]
+)
 def test_values_that_mean_nothing_are_refused(asked: list, project_root: Path, words: list[str]) -> None:
     assert run(project_root, "--run", "true", *words) != 0
     assert asked == []

@@ -76,7 +76,7 @@ def test_down_to(store: Store, old: Path) -> None:
 )
 def test_bad_options(store: Store, old: Path, words: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert run(store, *words) == 2
-    assert "Error: " in capsys.readouterr().err
+    assert "error: " in capsys.readouterr().err
     assert old.is_dir()
 
 

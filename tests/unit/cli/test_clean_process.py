@@ -127,7 +127,7 @@ def test_a_call_from_python_is_left_alone() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["build", "check", "serve", "verify", "bisect", "develop", "kernel-bench", "serve-bench", "image", "nightly"],
+    ["build", "parity", "serve", "verify", "bisect", "develop", "kernel-bench", "serve-bench", "image", "nightly"],
 )
 def test_every_command_that_runs_upstreams_code_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decorator is the first thing that runs: the command itself is never reached."""
@@ -144,7 +144,7 @@ def test_every_command_that_runs_upstreams_code_does(name: str, monkeypatch: pyt
         "develop": ["."],
         "kernel-bench": ["x86", "--against", "a.whl"],
         "serve-bench": ["x86", "--against", "a.whl"],
-        "image": ["x86", "--check"],
+        "image": ["x86", "--test"],
         "nightly": [],
     }
     with pytest.raises(StartedError):

@@ -203,7 +203,7 @@ def test_what_builds_has_no_bucket(nights: Nights, capsys: pytest.CaptureFixture
 def test_a_build_reads_an_index_at_its_address(nights: Nights) -> None:
     assert nights.run("--build", "--index", "https://wheels.example.org") == 0
     assert nights.asked[0][1] == "https://wheels.example.org"
-    assert nights.run("--index", "https://wheels.example.org") == PublishError.exit_code
+    assert nights.run("--index", "https://wheels.example.org") == UsageError.exit_code
 
 
 def test_githubs_page_keeps_what_other_steps_wrote(nights: Nights, monkeypatch: pytest.MonkeyPatch) -> None:

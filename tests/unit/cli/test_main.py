@@ -18,7 +18,7 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths, project_files
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.digests import tree_digest
-from cpuwheels.core.errors import CheckoutError, CompileError, MatrixError, PublishError, UsageError, WheelError
+from cpuwheels.core.errors import CheckoutError, CompileError, MatrixError, PublishError, UnusableWheelError, UsageError
 from cpuwheels.core.process import run
 from loopback import Answer, Server
 
@@ -162,7 +162,7 @@ def test_every_command_works_in_any_folder(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.chdir(tmp_path)
     assert code_of("matrix") == 0
     assert "x86: " in capsys.readouterr().out
-    assert code_of("check", TARGET) == WheelError.exit_code
+    assert code_of("parity", TARGET) == UnusableWheelError.exit_code
     assert str(tmp_path / "dist" / TARGET) in capsys.readouterr().err
 
 

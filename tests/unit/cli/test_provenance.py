@@ -29,12 +29,12 @@ def test_from_a_key_to_what_the_wheel_was_built_from(tmp_path: Path, capsys: pyt
     assert run("make-key", key) == 0
     assert run("sign", wheel, "--key", key) == 0
     assert f"{wheel}.intoto.jsonl" in capsys.readouterr().out
-    assert run("verify-provenance", wheel, "--key", f"{key}.pub") == 0
+    assert run("verify-provenance", wheel, "--trusted-key", f"{key}.pub") == 0
     out = capsys.readouterr().out
     assert "source: vllm 0.32.0" in out
     assert "signed by key " in out
     wheel.write_bytes(b"other")
-    assert run("verify-provenance", wheel, "--key", f"{key}.pub") == ProvenanceError.exit_code
+    assert run("verify-provenance", wheel, "--trusted-key", f"{key}.pub") == ProvenanceError.exit_code
     err = capsys.readouterr().err
     assert "the statement is refused: it is about" in err
     assert "next:" in err

@@ -61,7 +61,7 @@ def test_json_fits_the_model(doctor, wheel, tmp_path):
     (tmp_path / "tiny").mkdir()
     (tmp_path / "tiny" / "config.json").write_text(json.dumps(config))
     done = doctor(
-        "--runtime", wheel, "--json", "--machine", HERE, "--model", tmp_path / "tiny" / "config.json", "--requests", 9
+        "--runtime", wheel, "--json", "--machine", HERE, "--model", tmp_path / "tiny" / "config.json", "--at-once", 9
     )
     found = Report.model_validate_json(done.output)
     assert found.settings.cache is not None

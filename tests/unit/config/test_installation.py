@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 VERSION = importlib.metadata.version("cpuwheels")
 
 LINES = [
-    (("check", "arm"), "nox -s parity-arm", "cpuwheels check arm"),
+    (("parity", "arm"), "nox -s parity-arm", "cpuwheels parity arm"),
     (("build", "x86", "--locked"), "nox -s build-x86 -- --locked", "cpuwheels build x86 --locked"),
     (("doctor",), "nox -s doctor", "cpuwheels doctor"),
     (("check-index", "", "--repair"), "nox -s check-index -- --repair", "cpuwheels check-index --repair"),

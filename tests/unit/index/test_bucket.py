@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from cpuwheels.core.errors import PublishError, StoreError
+from cpuwheels.core.errors import PublishError, StoreError, UsageError
 from cpuwheels.index import s3 as s3_buckets
 from cpuwheels.index.address import open_bucket
 from cpuwheels.index.bucket import Bucket, Folder
@@ -151,7 +151,7 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("place", ["ftp://a/b", "s3://", "https://a/b"])
 def test_a_place_that_is_none(place: str) -> None:
-    with pytest.raises(PublishError):
+    with pytest.raises(UsageError):
         open_bucket(place)
 
 

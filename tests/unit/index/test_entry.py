@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import PublishError, UnusableWheelError
 from cpuwheels.index.entry import read_entry, stamp
 from cpuwheels.wheel.sbom.schema import FILE
 from wheel_notes import wheel_note
@@ -163,9 +163,9 @@ def test_what_is_not_what_its_name_says_is_refused(
 
 @pytest.mark.parametrize("name", [NAME, "nothere.whl", "not there"])
 def test_no_file(tmp_path: Path, name: str) -> None:
-    with pytest.raises(PublishError) as raised:
+    with pytest.raises(UnusableWheelError) as raised:
         read_entry(tmp_path / name)
-    assert raised.value.what == f"{tmp_path / name} does not exist"
+    assert raised.value.what == f"{tmp_path / name} is not there"
 
 
 def test_a_folder_is_no_wheel(tmp_path: Path) -> None:

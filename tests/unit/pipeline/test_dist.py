@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import StoreError, WheelError
+from cpuwheels.core.errors import StoreError, UnusableWheelError, WheelError
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.pipeline.dist import KEPT_LOGS, new_logs, newest_wheel, put_in_place, staging
 
@@ -90,7 +90,7 @@ def test_staging_starts_empty_is_no_output_and_is_gone_afterwards(paths: Paths) 
         with staging(paths, "x86", "0.32.0") as staged:
             assert everything(staged) == {}
             stage(staged)
-            with pytest.raises(WheelError):
+            with pytest.raises(UnusableWheelError):
                 newest_wheel(paths, "x86")
             raise KeyboardInterrupt
 
@@ -117,7 +117,7 @@ def test_the_newest_wheel_is_found(paths: Paths) -> None:
         (folder / f"vllm-{version}.whl").write_text("")
         os.utime(folder / f"vllm-{version}.whl", (1_700_000_000 - age, 1_700_000_000 - age))
     assert newest_wheel(paths, "x86").name == "vllm-0.31.0.whl"
-    with pytest.raises(WheelError, match="no wheel for target arm") as raised:
+    with pytest.raises(UnusableWheelError, match="no wheel for target arm") as raised:
         newest_wheel(paths, "arm")
     assert "nox -s build-arm" in raised.value.next_step
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.core.errors import LockedError, SourceError
+from cpuwheels.core.errors import DownloadError, LockedError, SourceError
 from cpuwheels.core.sealed_entry import check_entry, sealed_digests
 from cpuwheels.core.store import Store
 from cpuwheels.fetch.requests import FILE, Requests, listed, watched
@@ -163,7 +163,7 @@ def test_without_a_network_what_was_fetched_is_taken_and_that_is_said(
 
 
 def test_no_remote_answers(get: Get, tmp_path: Path) -> None:
-    with pytest.raises(SourceError, match="vLLM cannot be fetched") as raised:
+    with pytest.raises(DownloadError, match="vLLM cannot be fetched") as raised:
         get("main", None, f"{DEAD}/vllm.git", tmp_path / "gone")
     assert f"{DEAD}/vllm.git: " in raised.value.output
     assert f"{tmp_path / 'gone'}: " in raised.value.output
@@ -200,7 +200,7 @@ def test_in_a_locked_run_a_partial_clone_of_this_machine_does_not_ask_its_remote
 
 def test_git_is_missing(get: Get, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SourceError, match="vLLM cannot be fetched") as raised:
+    with pytest.raises(DownloadError, match="vLLM cannot be fetched") as raised:
         get("main", None, clone)
     assert "No such file or directory: 'git'" in raised.value.output
 

@@ -101,10 +101,10 @@ def _smaller(settings: Settings, room: int) -> str:
     if left < GIB:
         return "use a smaller or a quantised model, or a machine or container with more memory"
     if fits := left // GIB * GIB // each:
-        return f"ask for fewer requests at the same time: --requests {fits}, or for shorter ones: --max-model-len"
+        return f"ask for fewer requests at once: --at-once {fits}, or for shorter ones: --max-model-len"
     share = (left // GIB * GIB) / cache.bytes * cache.requests
     tokens = int(cache.length * share) // cache.block_size * cache.block_size
-    return f"ask for shorter requests, one at a time: --requests 1 --max-model-len {tokens}"
+    return f"ask for shorter requests, one at a time: --at-once 1 --max-model-len {tokens}"
 
 
 def _workers(machine: Machine, model: Model, settings: Settings) -> list[Finding]:

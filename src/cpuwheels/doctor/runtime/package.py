@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import UnusableWheelError, UsageError
 from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
 from cpuwheels.kernels.tcmalloc import PRELOADED
@@ -121,14 +121,16 @@ def read_package(place: Path) -> Package:
         place: A wheel's file; or an environment's folder, its Python, or its ``site-packages``.
 
     Raises:
+        UnusableWheelError: It is not there.
         UsageError: It is neither.
     """
     if place.is_file() and place.suffix == ".whl":
         return _read_wheel(place)
     if (site := _site(place)) is not None:
         return _read(place.resolve().name, _Site(site), _installed(site))
-    what = "has no vLLM in it" if place.exists() else "is not there"
-    raise UsageError(f"{place} {what}", where="WHEEL|ENV", next_step=_STEP)
+    if not place.exists():
+        raise UnusableWheelError(f"{place} is not there", where="WHEEL|ENV", next_step=_STEP)
+    raise UsageError(f"{place} has no vLLM in it", where="WHEEL|ENV", next_step=_STEP)
 
 
 def _read_wheel(path: Path) -> Package:

@@ -118,14 +118,14 @@ def choose_cap(option: str | None, limit: MemoryLimit) -> MemoryLimit:
         limit: What `available_memory` found.
 
     Raises:
-        MemoryCapError: The option is not a size.
+        UsageError: The option is not a size.
     """
     if option is None:
         return limit
     try:
         wanted = parse_size(option)
     except ValueError as error:
-        raise MemoryCapError(
+        raise UsageError(
             f"--memory: {error}", where="command line", next_step="write a size such as --memory 8G"
         ) from error
     if wanted > limit.bytes:

@@ -85,7 +85,7 @@ def _results(model: type[Results], file: Path, record: BuildRecord, command: str
 
 
 def _parity(record: BuildRecord, folder: Path) -> Verdict:
-    name, parity = "Parity", _results(Parity, folder / JSON, record, "check")
+    name, parity = "Parity", _results(Parity, folder / JSON, record, "parity")
     if isinstance(parity, str):
         return Verdict(name, "open", parity)
     parts = [parity.tried]

@@ -121,11 +121,24 @@ def candidates(context: BuildContext, place: str) -> Sequence[LocalCandidate | R
     return found
 
 
-def _in_folder(path: Path, target: Target) -> list[Path]:
-    if not path.exists():
+def check_place(place: str) -> None:
+    """Check that a place on this machine is there.
+
+    Args:
+        place: See `candidates`; servers are not asked.
+
+    Raises:
+        PrecompiledError: It is not.
+    """
+    path = Path(place).expanduser()
+    if urlsplit(place).scheme not in {"http", "https"} and not path.exists():
         raise PrecompiledError(
             f"{path} is not there", where=OPTION, next_step="name a wheel, a folder with wheels, or the URL of an index"
         )
+
+
+def _in_folder(path: Path, target: Target) -> list[Path]:
+    check_place(str(path))
     wheels = [(wheel_version(one.name, target), one) for one in (path.glob("*.whl") if path.is_dir() else [path])]
     known = [(version, one) for version, one in wheels if version is not None]
     return [one for _, one in sorted(known, reverse=True)]

@@ -15,7 +15,7 @@ from cpuwheels.core.zip_archive import open_zip
 from cpuwheels.kernels.manifest import FILE, KernelManifest
 from cpuwheels.kernels.tcmalloc import tcmalloc_digest
 from cpuwheels.pipeline.provenance import WheelNote, read_note
-from cpuwheels.pipeline.reuse.candidates import candidates
+from cpuwheels.pipeline.reuse.candidates import candidates, check_place
 from cpuwheels.wheel.dist_info import NOTE, dist_info_of
 
 if TYPE_CHECKING:
@@ -50,10 +50,11 @@ class Donor:
 
 
 def check_request(options: BuildOptions) -> None:
-    """Refuse options that mean nothing where nothing is compiled.
+    """Refuse options that mean nothing where nothing is compiled, and a place on this machine that is not there.
 
     Raises:
-        UsageError: One of them is given.
+        UsageError: One of the options is given.
+        PrecompiledError: There is no such place.
     """
     refused = {
         "--locked": (options.locked, "which compiler made them is not checked"),
@@ -64,6 +65,8 @@ def check_request(options: BuildOptions) -> None:
             raise UsageError(
                 f"{option} and --kernels-from exclude each other: {why}", where=option, next_step="leave out one"
             )
+    if options.kernels_from:
+        check_place(options.kernels_from)
 
 
 def find_donor(context: BuildContext, place: str, inputs: KernelInputs, chooser: str | None) -> Donor:

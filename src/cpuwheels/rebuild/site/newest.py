@@ -8,7 +8,7 @@ from urllib.parse import quote, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from cpuwheels.core.errors import DownloadError, MalformedDataError, UsageError
+from cpuwheels.core.errors import DownloadError, MalformedDataError, PublishError, UsageError
 from cpuwheels.core.limits import PAGE_SIZE
 from cpuwheels.core.models import Moment, Sha256, parse_as
 from cpuwheels.fetch.http_stream import HttpFaultError
@@ -74,7 +74,8 @@ def newest_wheels(index: str, most: int, target: str | None) -> list[NewWheel]:
         target: Only those for this target.
 
     Raises:
-        UsageError: There is no index of cpuwheels at that address.
+        UsageError: It is no address.
+        PublishError: There is no index of cpuwheels at that address.
         DownloadError: It does not answer, or its list is damaged.
     """
     if urlsplit(index).scheme not in _SCHEMES:
@@ -90,7 +91,9 @@ def newest_wheels(index: str, most: int, target: str | None) -> list[NewWheel]:
             f"cannot read the index: {error}", where=page, next_step="check the address and the network, then try again"
         ) from error
     if found is None:
-        raise UsageError("there is no index of cpuwheels", where=page, next_step="give the address of an index's root")
+        raise PublishError(
+            "there is no index of cpuwheels", where=page, next_step="give the address of an index's root"
+        )
     try:
         commits = parse_as(_Commits, found.text, page, limit=PAGE_SIZE)
     except MalformedDataError as error:

@@ -117,7 +117,7 @@ def rebuild_newest(
         reporter: Told of every step.
 
     Raises:
-        UsageError: There is no index at the address.
+        PublishError: There is no index at the address.
         DownloadError: It does not answer.
         PostponedError: Another run has the folder.
         StoreError: The folder cannot be written.

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
+import re
+import zipfile
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
+
+    from cpuwheels.wheel.kernel_wheel import KernelWheel
+
+_SCHEMA = re.compile(rb"([a-z_][a-z0-9_]{0,200})\([^()\0]{0,4000}(?:\(\)[^()\0]{0,400})*\) ?->")
+"""An operator in a library: a schema such as ``silu(Tensor! out, Tensor input) -> ()``."""
+
+
+def require_in_libraries(asked: Collection[str], wheels: Iterable[KernelWheel], nobody: str) -> None:
+    """Check, before anything is installed, that libraries of wheels have the names of operators in them.
+
+    A name that is there need not be an operator's; `require_operators` says that after the library is loaded.
+
+    Args:
+        asked: Names of operators.
+        wheels: One of them has to have each.
+        nobody: What has none but the names that are there, as the subject of a sentence.
+
+    Raises:
+        UsageError: A name is in none; it names those like it.
+    """
+    missing, known = set(asked), set[str]()
+    for wheel in wheels if asked else ():
+        with zipfile.ZipFile(wheel.path) as archive:
+            for library in wheel.libraries.values():
+                content = archive.read(library)
+                missing -= {name for name in missing if name.encode() in content}
+                known |= {name.decode() for name in _SCHEMA.findall(content)}
+    require_operators(missing, known, nobody)
 
 
 def require_operators(asked: Collection[str], there: Collection[str], nobody: str) -> None:
@@ -25,6 +55,5 @@ def require_operators(asked: Collection[str], there: Collection[str], nobody: st
     known, unknown = sorted(set(there)), sorted(set(asked) - set(there))
     if unknown:
         alike = get_close_matches(unknown[0], known) or known
-        raise UsageError(
-            f"{nobody} has {', '.join(unknown)}", where="--operator", next_step=f"choose from {', '.join(alike)}"
-        )
+        step = f"choose from {', '.join(alike)}" if alike else "see the operators in parity.json of another run"
+        raise UsageError(f"{nobody} has {', '.join(unknown)}", where="--operator", next_step=step)

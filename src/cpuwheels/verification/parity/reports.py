@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 JSON, XML, HTML = "parity.json", "parity.xml", "parity.html"
 
 
+def parity_file(place: Path) -> Path:
+    """Return the ``parity.json`` that is named, or that lies next to the wheel that is named."""
+    return place.with_name(JSON) if place.suffix == ".whl" else place
+
+
 def write_reports(folder: Path, parity: Parity) -> list[Path]:
     """Write ``parity.xml``, ``parity.html`` and, last, ``parity.json``, each in one rename.
 

@@ -262,8 +262,8 @@ def read_parity(path: Path) -> Parity:
     except (OSError, ValidationError) as error:
         raise UsageError(
             f"{path} is not a parity.json of format {FORMAT}",
-            where="--compare",
-            next_step=f"give the parity.json next to another wheel; {command_line('check', 'x86')} writes it",
+            where="--against",
+            next_step=f"give the parity.json next to another wheel; {command_line('parity', 'x86')} writes it",
         ) from error
 
 

@@ -46,8 +46,8 @@ def test_what_is_advised_fits(requests):
     found = report("container-2-cpus", model=model(weight_bytes=2 * GIB), **asked)
     assert statuses(found)["memory needed"] == "fail"
     step = detail(found, "memory needed")
-    names = {"requests": "requests", "max-model-len": "length"}
-    asked |= {names[name]: int(value) for name, value in re.findall(r"--(requests|max-model-len) (\d+)", step)}
+    names = {"at-once": "requests", "max-model-len": "length"}
+    asked |= {names[name]: int(value) for name, value in re.findall(r"--(at-once|max-model-len) (\d+)", step)}
     assert "memory needed" not in statuses(report("container-2-cpus", model=model(weight_bytes=2 * GIB), **asked))
 
 

@@ -8,7 +8,7 @@ import zipfile
 import pytest
 
 from chooser_elf import chooser_elf
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import UnusableWheelError, UsageError
 from cpuwheels.doctor.runtime.package import SHARED_MEMORY, WNA16, read_package
 
 ENVS = """
@@ -131,7 +131,7 @@ def test_what_is_no_wheel_of_vllm_is_refused(tmp_path, name, files, message):
 def test_folders_without_vllm_are_refused(tmp_path):
     with pytest.raises(UsageError, match="has no vLLM in it"):
         read_package(tmp_path)
-    with pytest.raises(UsageError, match="is not there"):
+    with pytest.raises(UnusableWheelError, match="is not there"):
         read_package(tmp_path / "nothing")
     (tmp_path / NAME).write_text("no archive")
     with pytest.raises(UsageError, match="cannot be read"):

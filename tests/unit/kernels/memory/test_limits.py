@@ -100,7 +100,7 @@ def test_cap(option, size, available, where):
 
 @pytest.mark.parametrize("option", ["", "lots", "-1G", "0", "8X"])
 def test_cap_that_is_no_size_is_refused(option):
-    with pytest.raises(MemoryCapError, match="--memory"):
+    with pytest.raises(UsageError, match="--memory"):
         choose_cap(option, LIMIT)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cpuwheels.core.errors import DownloadError, UsageError
+from cpuwheels.core.errors import DownloadError, PublishError, UsageError
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.publish import publish
 from cpuwheels.rebuild.site.newest import newest_wheels
@@ -41,7 +41,7 @@ def test_no_index(tmp_path: Path) -> None:
         newest_wheels(str(tmp_path), 1, None)
     with pytest.raises(DownloadError, match="cannot read the index: no connection"):
         newest_wheels(DEAD, 1, None)
-    with serving(tmp_path / "empty") as url, pytest.raises(UsageError, match="there is no index of cpuwheels"):
+    with serving(tmp_path / "empty") as url, pytest.raises(PublishError, match="there is no index of cpuwheels"):
         newest_wheels(url, 1, None)
 
 

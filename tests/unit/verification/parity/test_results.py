@@ -94,7 +94,7 @@ def test_what_is_no_report_is_told(tmp_path: Path, text: str | None) -> None:
         path.write_text(text)
     with pytest.raises(UsageError, match="is not a parity") as raised:
         read_parity(path)
-    assert raised.value.where == "--compare"
+    assert raised.value.where == "--against"
 
 
 def test_junit_counts_what_a_ci_server_shows(tmp_path: Path) -> None:
