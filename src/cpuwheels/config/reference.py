@@ -117,16 +117,21 @@ def write_reference(
     return stale
 
 
-def exit_codes_page() -> str:
-    """Return the page of exit codes: one row for each class of error."""
+def error_classes() -> list[type[CpuwheelsError]]:
+    """Return the classes of errors in the order of their exit codes."""
     classes = [
         member
         for _, member in inspect.getmembers(errors, inspect.isclass)
         if issubclass(member, CpuwheelsError) and member is not CpuwheelsError
     ]
+    return sorted(classes, key=lambda member: member.exit_code)
+
+
+def exit_codes_page() -> str:
+    """Return the page of exit codes: one row for each class of error."""
     rows = [
         f"| {member.exit_code} | `{member.__name__.rstrip('_')}` | {_first_line(member.__doc__)} |"
-        for member in sorted(classes, key=lambda member: member.exit_code)
+        for member in error_classes()
     ]
     return "\n".join(["# Exit codes", "", "| code | error | meaning |", "|---|---|---|", *rows, ""])
 
