@@ -96,6 +96,7 @@ def test_it_is_verified_like_a_wheels(sdist: Path, key: Path, capsys: pytest.Cap
     out = capsys.readouterr().out
     assert "asked for: version 0.1.0\n" in out
     assert f"source: cpuwheels 0.1.0 gitCommit {COMMIT}" in out
+    assert "build-tools: 1 file, with its digest\n" in out
     sdist.write_bytes(b"another")
     with pytest.raises(ProvenanceError, match="it is about"):
         verify_provenance(sdist, Trust(keys=(Path(f"{key}.pub"),)))
