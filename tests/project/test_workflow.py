@@ -324,6 +324,19 @@ class TestRelease:
         assert 'gh release create "$TAG" --verify-tag' in line
 
 
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").glob("*TEMPLATE*/*.yml")), ids=lambda path: path.stem)
+def test_what_a_form_refers_to_is_there(path: Path) -> None:
+    text = path.read_text()
+    named = set(re.findall(r"\.\./blob/main/([\w./-]+)", text)) | set(
+        re.findall(r"(?<![/\w])(\w+\.md|docs/\w+(?:\.md)?)", text)
+    )
+    assert {name for name in named if not (ROOT / name).exists() and not (ROOT / "docs" / name).exists()} == set()
+    commands = re.findall(r"`cpuwheels ([a-z][\w-]*)(?: (--[\w-]+))?", text)
+    assert {name for name, _ in commands} <= set(cli.commands)
+    for name, option in commands:
+        assert not option or option in {one for param in cli.commands[name].params for one in param.opts}
+
+
 class TestLabels:
     """What sets a label names one that is there, and the file says who sets it."""
 
