@@ -308,7 +308,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session(default=False)
 def release(session: nox.Session) -> None:
-    """Build the sdist and the wheel of this project and check them; -- --dev for a commit without a tag."""
+    """Make this project's sdist and wheel of a tagged commit; -- --check checks any commit and keeps nothing."""
     _install(session, "dev")
     session.run("python", ".ci/release.py", *session.posargs)
 

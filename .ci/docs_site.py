@@ -30,7 +30,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 CONFIGURATION = "zensical.toml"
-TOPS = {"README.md": "readme.md", "CHANGELOG.md": "changelog.md", "SECURITY.md": "reporting.md"}
+TOPS = {
+    "README.md": "readme.md",
+    "CHANGELOG.md": "changelog.md",
+    "SECURITY.md": "reporting.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+}
 """Pages at the top of the project → their names on the site."""
 
 REPORTS = "upstream/"
@@ -84,7 +90,8 @@ def problems(root: Path) -> Iterator[str]:
         for link in broken(page):
             yield f"{page.relative_to(root)}: the link {link} leads nowhere"
     listed = list(navigation(tomllib.loads((root / CONFIGURATION).read_text(encoding="utf-8"))["project"]["nav"]))
-    there = {path.relative_to(root / "docs").as_posix() for path in (root / "docs").rglob("*.md")} | {*TOPS.values()}
+    there = {path.relative_to(root / "docs").as_posix() for path in (root / "docs").rglob("*.md")}
+    there |= {name for top, name in TOPS.items() if (root / top).is_file()}
     expected = {name for name in there if not name.startswith(REPORTS) or name == f"{REPORTS}README.md"}
     for name in sorted(expected - {*listed}):
         yield f"{CONFIGURATION}: {name} is not in the navigation"

@@ -15,8 +15,10 @@ _CODE = re.compile(r"(?ms)^```.*?^```$|`[^`\n]+`")
 
 def pages(root: Path) -> list[Path]:
     """Return the pages at the top and every page below docs/."""
-    tops = ("README.md", "CHANGELOG.md", "SECURITY.md")
-    return [*(root / name for name in tops), *sorted((root / "docs").rglob("*.md"))]
+    tops = (
+        root / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md")
+    )
+    return [*(path for path in tops if path.is_file()), *sorted((root / "docs").rglob("*.md"))]
 
 
 def links(text: str) -> list[str]:

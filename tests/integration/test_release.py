@@ -9,10 +9,13 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from release import build, clone, install, require_identical, smoke_test
+from release_build import build, clone, require_identical
+from release_install import install, smoke_test, use_with_pipx, use_with_uvx
+from release_provenance import try_signing
 
 from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.errors import CheckoutError, ParityError, UnusableWheelError
@@ -86,6 +89,16 @@ def test_another_clone_with_another_umask_gives_the_same_bytes(sources: Path, wh
 
 def test_the_smoke_test(sources: Path, wheel: Path, tmp_path: Path) -> None:
     smoke_test(wheel, "9.8.7", sources, tmp_path)
+
+
+@pytest.mark.parametrize("use_with", [use_with_uvx, use_with_pipx])
+def test_people_install_it(wheel: Path, tmp_path: Path, use_with: Callable[[Path, str, Path], None]) -> None:
+    use_with(wheel, "9.8.7", tmp_path / "tool")
+
+
+def test_it_is_signed(sources: Path, wheel: Path, tmp_path: Path) -> None:
+    (sdist,) = wheel.parent.glob("*.tar.gz")
+    try_signing(sources, [sdist, wheel], "9.8.7", tmp_path / "signed")
 
 
 def test_commands_work_in_an_empty_folder(installed: Installed, tmp_path: Path) -> None:

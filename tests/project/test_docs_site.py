@@ -9,7 +9,7 @@ import architecture
 import docs_session
 import pytest
 from docs_commands import Block, blocks, run, sessions, unknown
-from docs_site import Site, list_versions, navigation, problems, requests, rewritten, stage
+from docs_site import TOPS, Site, list_versions, navigation, problems, requests, rewritten, stage
 
 from cpuwheels.cli.main import cli
 from layout import ROOT
@@ -25,9 +25,9 @@ def project(tmp_path: Path) -> Path:
     """A copy of what the site is made of, with the files that pages link to."""
     copy = tmp_path / "project"
     shutil.copytree(ROOT / "docs", copy / "docs")
-    for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE", "matrix.yaml", "zensical.toml"):
+    for name in (*TOPS, "LICENSE", "matrix.yaml", "zensical.toml"):
         shutil.copy(ROOT / name, copy)
-    for name in ("cmake", "csrc", "locks", "measured", "patches", "src", "tests"):
+    for name in (".github", "cmake", "csrc", "locks", "measured", "patches", "share", "src", "tests"):
         (copy / name).symlink_to(ROOT / name)
     return copy
 

@@ -13,6 +13,10 @@ from typing import Any
 
 import pytest
 import yaml
+from labels import load_labels
+from labels import main as apply_labels
+from pydantic import ValidationError
+from release import NOTES
 
 from cpuwheels.cli.main import cli, main
 from cpuwheels.config.credentials import is_credential
@@ -25,6 +29,8 @@ RUNNERS = re.compile(r"ubuntu-\d\d\.04(-arm)?|macos-\d\d")
 PIN = re.compile(r"[\w.-]+(/[\w.-]+)+@[0-9a-f]{40}")
 FILES = sorted((ROOT / ".github").rglob("*.yml"))
 WORKFLOWS = [path for path in FILES if path.parent.name == "workflows"]
+FORMS = [path for path in FILES if path.parent.name == "ISSUE_TEMPLATE" and path.stem != "config"]
+LABELS = load_labels()
 each_workflow = pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.stem)
 
 
@@ -35,6 +41,11 @@ def is_valid(path: Path, schema: str) -> subprocess.CompletedProcess[str]:
 
 def steps_of(path: Path) -> list[dict[str, Any]]:
     return [step for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+
+
+def runs_ours(step: dict[str, Any]) -> bool:
+    """Return whether a step runs something of this repository, and needs a checkout for it."""
+    return ".ci/" in step.get("run", "")
 
 
 def sessions() -> set[str]:
@@ -50,10 +61,24 @@ def workflow(project_root: Path) -> Path:
     return project_root / ".github" / "workflows" / "nightly.yml"
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def schema_of(path: Path) -> str:
+    """Return the name of the schema of a file below .github/."""
+    if path in FORMS:
+        return "github-issue-forms"
+    return {"workflows": "github-workflows", "ISSUE_TEMPLATE": "github-issue-config"}.get(path.parent.name, path.stem)
+
+
+@pytest.mark.parametrize("path", [path for path in FILES if path.stem != "labels" or path in WORKFLOWS], ids=str)
 def test_github_knows_all_of_it(path: Path) -> None:
-    done = is_valid(path, "github-workflows" if path in WORKFLOWS else path.stem)
+    done = is_valid(path, schema_of(path))
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_citation_is_one(tmp_path: Path) -> None:
+    assert is_valid(ROOT / "CITATION.cff", "citation-file-format").returncode == 0
+    broken = tmp_path / "CITATION.cff"
+    broken.write_text((ROOT / "CITATION.cff").read_text().replace("authors:", "writers:"))
+    assert is_valid(broken, "citation-file-format").returncode != 0
 
 
 @pytest.mark.parametrize(
@@ -61,6 +86,8 @@ def test_github_knows_all_of_it(path: Path) -> None:
     [
         ("workflows/nightly.yml", "github-workflows", "runs-on: ubuntu-24.04", "runs_on: ubuntu-24.04"),
         ("dependabot.yml", "dependabot", "interval: weekly", "interval: now and then"),
+        ("ISSUE_TEMPLATE/build.yml", "github-issue-forms", "type: textarea", "type: text"),
+        ("ISSUE_TEMPLATE/config.yml", "github-issue-config", "url: https:", "address: https:"),
     ],
 )
 def test_a_broken_one_is_found(tmp_path: Path, name: str, schema: str, right: str, wrong: str) -> None:
@@ -98,11 +125,17 @@ def test_it_may_read_the_repository_and_nothing_else(path: Path) -> None:
     published = {
         "nightly": {"publish": {"contents": "read", "id-token": "write", "attestations": "write"}},
         "docs": {"deploy": {"pages": "write", "id-token": "write"}},
+        "labels": {"labels": {"contents": "read", "issues": "write"}},
+        "release": {
+            "sign": {"contents": "read", "id-token": "write"},
+            "pypi": {"id-token": "write"},
+            "page": {"contents": "write"},
+        },
     }
     assert more == published.get(path.stem, {})
     assert "pull_request_target" not in found[True]  # YAML takes "on" for a truth value
     checkouts = [step for step in steps_of(path) if "actions/checkout@" in step.get("uses", "")]
-    running = [name for name, job in found["jobs"].items() if any("run" in step for step in job["steps"])]
+    running = [name for name, job in found["jobs"].items() if any(runs_ours(step) for step in job["steps"])]
     assert [step["with"]["persist-credentials"] for step in checkouts] == [False] * len(running)
 
 
@@ -119,6 +152,9 @@ def test_the_sessions_that_it_runs_are_there(path: Path) -> None:
     lines = [step["run"] for step in steps_of(path) if "run" in step]
     called = {name for line in lines for name in re.findall(r"nox -s ([\w-]+)", line)}
     assert called <= sessions()
+    assert {
+        name for line in lines for name in re.findall(r"\.ci/\w+(?:\.py)?", line) if not (ROOT / name).is_file()
+    } == set()
     assert called or lines == ['.ci/run --base "$BASE"']
 
 
@@ -238,6 +274,111 @@ def test_its_matrix_is_that_of_the_targets(project_root: Path, capsys: pytest.Ca
     native = {row["target"]: row["runner"] for row in rows}
     assert native["arm"].endswith("-arm")
     assert native["macos"].startswith("macos")
+
+
+class TestRelease:
+    """Building, signing and publishing are apart."""
+
+    @pytest.fixture
+    def jobs(self, project_root: Path) -> dict[str, Any]:
+        path = project_root / ".github" / "workflows" / "release.yml"
+        found: dict[str, Any] = yaml.safe_load(path.read_text())["jobs"]
+        return found
+
+    def test_only_a_tag_starts_it(self, project_root: Path) -> None:
+        path = project_root / ".github" / "workflows" / "release.yml"
+        assert yaml.safe_load(path.read_text())[True] == {"push": {"tags": ["v*"]}}
+
+    def test_what_builds_has_no_identity(self, jobs: dict[str, Any]) -> None:
+        builders = [name for name, job in jobs.items() if ".ci/nox -s release" in str(job) and "--sign" not in str(job)]
+        assert builders == ["build"]
+        assert "permissions" not in jobs["build"]
+        assert "token" not in str(jobs["build"]).lower()
+        assert "secrets" not in str(jobs)
+
+    def test_what_publishes_runs_nothing_of_ours_and_follows_the_signatures(self, jobs: dict[str, Any]) -> None:
+        assert {name: job.get("needs") for name, job in jobs.items()} == {
+            "build": None,
+            "sign": "build",
+            "pypi": "sign",
+            "page": ["sign", "pypi"],
+        }
+        for name in ("pypi", "page"):
+            assert not any(map(runs_ours, jobs[name]["steps"]))
+            assert not [step for step in jobs[name]["steps"] if "actions/checkout@" in step.get("uses", "")]
+
+    def test_pypi_trusts_the_workflow_and_nobody_has_a_password(self, jobs: dict[str, Any]) -> None:
+        assert jobs["pypi"]["environment"]["name"] == "pypi"
+        (upload,) = (step for step in jobs["pypi"]["steps"] if "pypi-publish@" in step.get("uses", ""))
+        assert upload["with"] == {"packages-dir": "upload"}
+
+    def test_its_options_are_there(self, jobs: dict[str, Any]) -> None:
+        words = {word for job in jobs.values() for step in job["steps"] for word in step.get("run", "").split()}
+        script = (ROOT / ".ci" / "release.py").read_text()
+        assert {"--sign", "--keyless"} <= words
+        assert all(f'"{word}"' in script for word in ("--sign", "--keyless"))
+
+    def test_the_page_has_what_a_release_leaves(self, jobs: dict[str, Any]) -> None:
+        (line,) = (step["run"] for step in jobs["page"]["steps"] if "run" in step)
+        assert NOTES in line
+        assert 'gh release create "$TAG" --verify-tag' in line
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github").glob("*TEMPLATE*/*.yml")), ids=lambda path: path.stem)
+def test_what_a_form_refers_to_is_there(path: Path) -> None:
+    text = path.read_text()
+    named = set(re.findall(r"\.\./blob/main/([\w./-]+)", text)) | set(
+        re.findall(r"(?<![/\w])(\w+\.md|docs/\w+(?:\.md)?)", text)
+    )
+    assert {name for name in named if not (ROOT / name).exists() and not (ROOT / "docs" / name).exists()} == set()
+    commands = re.findall(r"`cpuwheels ([a-z][\w-]*)(?: (--[\w-]+))?", text)
+    assert {name for name, _ in commands} <= set(cli.commands)
+    for name, option in commands:
+        assert not option or option in {one for param in cli.commands[name].params for one in param.opts}
+
+
+class TestLabels:
+    """What sets a label names one that is there, and the file says who sets it."""
+
+    def test_each_has_a_name_of_its_own(self) -> None:
+        names = [label.name.casefold() for label in LABELS]
+        assert len(set(names)) == len(names) > 5
+
+    def test_forms_set_labels_of_the_file_and_the_file_names_the_forms(self) -> None:
+        set_by = {path.stem: set(yaml.safe_load(path.read_text())["labels"]) for path in FORMS}
+        updates = yaml.safe_load((ROOT / ".github" / "dependabot.yml").read_text())["updates"]
+        (set_by["dependabot"],) = ({*found} for found in {tuple(update["labels"]) for update in updates})
+        listed = {who: {label.name for label in LABELS if who in label.set_by} for who in set_by}
+        assert set_by == listed
+        assert {who for label in LABELS for who in label.set_by} == {*set_by, "maintainer"}
+
+    @pytest.mark.parametrize("wrong", ["colour: d73a4a", "color: red", "color: D73A4A", "color: d73a4a\n  by: x"])
+    def test_a_wrong_file_is_refused(self, tmp_path: Path, wrong: str) -> None:
+        text = (ROOT / ".github" / "labels.yml").read_text()
+        assert "color: d73a4a" in text
+        (tmp_path / "labels.yml").write_text(text.replace("color: d73a4a", wrong))
+        with pytest.raises(ValidationError):
+            load_labels(tmp_path / "labels.yml")
+
+    def test_gh_is_asked_for_each(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        gh = tmp_path / "gh"
+        gh.write_text('#!/bin/sh\nprintf "%s|" "$@" >> "$OUT"; echo >> "$OUT"; [ "$3" != "$BAD" ]\n')
+        gh.chmod(0o755)
+        out = tmp_path / "out"
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+        monkeypatch.setenv("OUT", str(out))
+        assert apply_labels([]) == 0
+        assert not out.exists(), "printed, and not run"
+        assert apply_labels(["--apply"]) == 0
+        assert out.read_text().splitlines() == [
+            f"label|create|{label.name}|--color|{label.color}|--description|{label.description}|--force|"
+            for label in LABELS
+        ]
+        monkeypatch.setenv("BAD", "question")
+        assert apply_labels(["--apply"]) == 1
+        assert "gh label create question" in capfd.readouterr().out
 
 
 def test_each_target_has_its_night(

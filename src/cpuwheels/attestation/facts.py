@@ -46,7 +46,8 @@ def _lines(verified: SignedProvenance) -> Iterator[str]:
             counted[one.stage] = counted.get(one.stage, 0) + 1
         if not one.digest:
             without.append(one.name or one.uri or "")
-    yield from (f"  {stage}: {number} files, each with its digest" for stage, number in counted.items())
+    for stage, number in counted.items():
+        yield f"  {stage}: {'1 file, with its digest' if number == 1 else f'{number} files, each with its digest'}"
     if without:
         yield f"  without the digest of what was fetched: {', '.join(without)}"
 

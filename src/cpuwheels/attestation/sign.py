@@ -62,7 +62,21 @@ def sign_wheel(wheel: Path, signing: Signing, environ: Mapping[str, str] = os.en
         StoreError: A file cannot be written.
     """
     platform = platform_of(environ) if signing.keyless else Platform()
-    statement = statement_to_sign(wheel, platform)
+    return sign_statement(wheel, statement_to_sign(wheel, platform), signing)
+
+
+def sign_statement(wheel: Path, statement: bytes, signing: Signing) -> list[Path]:
+    """Write a statement about a file next to it, and signatures of it, and return what was written.
+
+    Args:
+        wheel: The file.
+        statement: Of whose truth the caller is sure.
+        signing: How.
+
+    Raises:
+        ProvenanceError: The key or the identity does not sign.
+        StoreError: A file cannot be written.
+    """
     written = {SUFFIX: statement}
     if signing.key is not None:
         written[ENVELOPE] = sign_envelope(statement, open_signer(signing.key, signing.public_key))

@@ -9,6 +9,7 @@ from cpuwheels.attestation.envelope import verify_envelope
 from cpuwheels.attestation.files import ENVELOPE, about
 from cpuwheels.attestation.keyless import Identity, verify_attestation
 from cpuwheels.attestation.keys import public_key
+from cpuwheels.attestation.own_release import ANY_FILE, WHEELS
 from cpuwheels.attestation.pep740 import attestations_of, builder_of
 from cpuwheels.attestation.statement import check_build, check_statement
 from cpuwheels.core.digests import file_digest
@@ -17,6 +18,7 @@ from cpuwheels.pipeline.in_toto import ProvenanceStatement
 from cpuwheels.pipeline.slsa import LOCAL_BUILDER, SUFFIX, built_locally
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from cpuwheels.attestation.files import About
@@ -55,10 +57,10 @@ class SignedProvenance:
 
 
 def verify_provenance(wheel: Path, trust: Trust) -> SignedProvenance:
-    """Verify the provenance next to a wheel. Every signature of a kind that is trusted has to be right.
+    """Verify the provenance next to a file. Every signature of a kind that is trusted has to be right.
 
     Args:
-        wheel: The file.
+        wheel: The file: a wheel of vLLM, or the wheel or the sdist of this project.
         trust: Whose signatures count.
 
     Raises:
@@ -75,10 +77,12 @@ def verify_provenance(wheel: Path, trust: Trust) -> SignedProvenance:
         raise ProvenanceError(
             f"the wheel cannot be read: {error.strerror}", where=wheel, next_step="give the path of a wheel"
         ) from error
-    return verify_about(about(wheel), wheel.name, sha256, trust, wheel.parent)
+    return verify_about(about(wheel), wheel.name, sha256, trust, wheel.parent, ANY_FILE)
 
 
-def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path) -> SignedProvenance:
+def verify_about(
+    found: About, name: str, sha256: str, trust: Trust, where: Path, kinds: Mapping[str, frozenset[str]] = WHEELS
+) -> SignedProvenance:
     """Verify what is known about a wheel, as `verify_provenance` does.
 
     Args:
@@ -87,21 +91,23 @@ def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path
         sha256: Its digest.
         trust: Whose signatures count.
         where: Folder of the files, for messages.
+        kinds: Build types that count, each with the names of its parameters.
 
     Raises:
         ProvenanceError: As for `verify_provenance`.
     """
     statements: list[ProvenanceStatement] = []
     by: list[str] = []
-    unsigned = check_build(found.statement, name, sha256, where / f"{name}{SUFFIX}") if found.statement else None
+    file = where / f"{name}{SUFFIX}"
+    unsigned = check_build(found.statement, name, sha256, file, kinds) if found.statement else None
     if trust.keys and found.envelope is not None:
         file = where / f"{name}{ENVELOPE}"
         payload, key = verify_envelope(found.envelope, [public_key(path) for path in trust.keys], file)
-        statements.append(check_build(payload, name, sha256, file))
+        statements.append(check_build(payload, name, sha256, file, kinds))
         by.append(f"key {key}")
     if trust.identity or trust.anybody:
         for file_name, content in found.attestations.items():
-            attested = _attested(content, name, sha256, trust, where / file_name)
+            attested = _attested(content, name, sha256, trust, where / file_name, kinds)
             statements += attested
             # Who only published it does not say how it was built.
             by += [trust.identity.name if trust.identity else "an identity that Sigstore knows"] if attested else []
@@ -120,14 +126,16 @@ def verify_about(found: About, name: str, sha256: str, trust: Trust, where: Path
     return SignedProvenance(statements[0], tuple(dict.fromkeys(by)))
 
 
-def _attested(content: bytes, name: str, sha256: str, trust: Trust, where: Path) -> list[ProvenanceStatement]:
+def _attested(
+    content: bytes, name: str, sha256: str, trust: Trust, where: Path, kinds: Mapping[str, frozenset[str]]
+) -> list[ProvenanceStatement]:
     """Return the provenance in a file of attestations, each of which has to be right."""
     found: list[ProvenanceStatement] = []
     for one in attestations_of(content, where):
         verify_attestation(
             one, name, sha256, identity=trust.identity, config=trust.trust_config, where=where, offline=trust.offline
         )
-        statement = check_statement(one.envelope.statement, name, sha256, where)
+        statement = check_statement(one.envelope.statement, name, sha256, where, kinds)
         if isinstance(statement, ProvenanceStatement):
             _check_builder(statement, builder_of(one), where)
             found.append(statement)

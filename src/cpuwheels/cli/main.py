@@ -16,6 +16,7 @@ from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.check_index import check_index, collect_rebuilds
 from cpuwheels.cli.clean import clean
 from cpuwheels.cli.clean_process import take_over
+from cpuwheels.cli.completion import complete_values
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import nightly, publish, pylock, serve_index
@@ -87,6 +88,7 @@ for _command in (
 ):
     add_old_spellings(_command)
     _command.params += shared_options()
+    complete_values(_command)
     cli.add_command(_command)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, cast
 
 import click
 
@@ -80,9 +80,11 @@ def doctor(
 
 @click.command()
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; fail if a file is stale.")
+@click.pass_context
 @pass_paths
-def schema(paths: Paths, only_check: bool) -> None:
-    """Write the JSON schemas and reference pages generated from the models, and the lists of downloads."""
+def schema(paths: Paths, context: click.Context, only_check: bool) -> None:
+    """Write what is generated: JSON schemas, reference pages, lists of downloads, manual page and completion."""
+    from cpuwheels.cli.manual import interface_files
     from cpuwheels.cli.renamed import renamed_page
     from cpuwheels.config.download_lists import download_files
     from cpuwheels.config.matrix import load_matrix
@@ -102,7 +104,9 @@ def schema(paths: Paths, only_check: bool) -> None:
         "rebuilds": Listing,
     }
     matrix = load_matrix(paths.matrix)
-    also = {**download_files(paths.root, matrix), paths.root / "docs" / "reference" / "renamed.md": renamed_page()}
+    interface = interface_files(paths.root / "share", cast("click.Group", context.find_root().command))
+    old_spellings = {paths.root / "docs" / "reference" / "renamed.md": renamed_page()}
+    also = {**download_files(paths.root, matrix), **interface, **old_spellings}
     for path in write_reference(paths.root, matrix, only_check=only_check, outputs=outputs, also=also):
         print(f"written: {path.relative_to(paths.root)}")
 

@@ -50,7 +50,7 @@ def test_both_signatures_are_right(signed: Path, trust: Trust) -> None:
     assert f"{signed.name}: sha256 {sha256(signed)}" in text
     assert f"signed by {IDENTITY}" in text
     assert f"source: vllm 0.32.0 sha256 {'d' * 64}" in text
-    assert "sysroot: 1 files, each with its digest" in text
+    assert "sysroot: 1 file, with its digest" in text
     assert "without the digest of what was fetched: oneDNN, GNU" in text
     assert "asked for: locked no, source 0.32.0, target x86, toolchain auto" in text
 
