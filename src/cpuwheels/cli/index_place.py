@@ -53,15 +53,15 @@ def index_folder(place: str) -> Path:
 
 
 def open_existing(place: str) -> Bucket:
-    """Return the bucket of an index; a folder that is not there is not made.
+    """Return the bucket of an index; no folder is made.
 
     Raises:
         UsageError: It is neither a folder nor a bucket.
-        PublishError: There is no such folder.
+        PublishError: The folder is not there, or has no index.
     """
     from cpuwheels.index.address import open_bucket
 
-    if urlsplit(place).scheme in {"", "file"} and not index_folder(place).is_dir():
+    if urlsplit(place).scheme in {"", "file"} and not (index_folder(place) / "index.json").is_file():
         raise _no_index(index_folder(place))
     return open_bucket(place)
 

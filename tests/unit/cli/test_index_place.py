@@ -74,6 +74,17 @@ def test_a_folder_without_an_index(tmp_path: Path, monkeypatch, capsys, words: l
     assert not (tmp_path / "nothere").exists()
 
 
+@pytest.mark.parametrize("words", [["check-index"], ["check-index", "--repair"], ["collect-rebuilds"]], ids=" ".join)
+def test_what_checks_makes_no_folder(tmp_path: Path, monkeypatch, capsys, words: list[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rebuilders.yaml").write_text("rebuilders: []\n")
+    more = ["--rebuilders", "rebuilders.yaml"] if words[0] == "collect-rebuilds" else []
+    for place, given in ((tmp_path / "dist" / "index", []), (tmp_path / "nothere", ["--index", "nothere"])):
+        assert code_of(*words, *more, *given) == PublishError.exit_code
+        assert f"there is no index: index.json is missing\n  where: {place}\n" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["rebuilders.yaml"]
+
+
 @pytest.mark.parametrize("proxy", [False, True])
 def test_a_folder_is_read_at_an_address_meanwhile(
     index: Path, tmp_path: Path, project_root: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch, *, proxy: bool

@@ -16,7 +16,7 @@ from cpuwheels.verification.parity.events import EventLog, library_result, unfin
 from cpuwheels.verification.parity.findings import Finding
 from cpuwheels.verification.parity.html import parity_page
 from cpuwheels.verification.parity.junit import junit_xml
-from cpuwheels.verification.parity.reports import write_reports
+from cpuwheels.verification.parity.reports import parity_file, write_reports
 from cpuwheels.verification.parity.results import EMULATED, read_parity, require_parity
 from cpuwheels.verification.parity.table import change_table, parity_table
 from sample_results import case, library, parity
@@ -95,6 +95,14 @@ def test_what_is_no_report_is_told(tmp_path: Path, text: str | None) -> None:
     with pytest.raises(UsageError, match="is not a parity") as raised:
         read_parity(path)
     assert raised.value.where == "--against"
+
+
+@pytest.mark.parametrize("name", ["vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl", "parity.json"])
+def test_another_wheel_stands_for_the_results_next_to_it(tmp_path: Path, name: str) -> None:
+    found = parity(library("_C", case("a[1]")))
+    write_reports(tmp_path, found)
+    assert read_parity(parity_file(tmp_path / name)) == found
+    assert parity_file(tmp_path / "other.json") == tmp_path / "other.json"
 
 
 def test_junit_counts_what_a_ci_server_shows(tmp_path: Path) -> None:
