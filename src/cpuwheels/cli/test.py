@@ -111,12 +111,14 @@ def check(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
         parity = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
         reports = write_reports(chosen.out or wheel.parent, parity)
         refresh_if_built(wheel)
-    console.print(parity_table(parity))
+    parity_table(parity).print(console)
     for place in parity.findings:
         console.print(str(place), markup=False, soft_wrap=True)
     if other:
-        found = changes(other, parity)
-        console.print(change_table(found, other.wheel) if found else f"Nothing changed since {other.wheel}.")
+        if found := changes(other, parity):
+            change_table(found, other.wheel).print(console)
+        else:
+            console.print(f"Nothing changed since {other.wheel}.", soft_wrap=True, markup=False)
     for gap in parity.gaps:
         reporter.info(gap)
     reporter.info(f"{parity.judgement}: {parity.tried}")
@@ -190,7 +192,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     served, logs = serve_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE: served.as_text()})
     refresh_if_built(wheel)
-    Console().print(served.as_table())
+    served.as_table().print(Console())
     reporter.info(f"report: {report}")
     require_served(served, report, logs)
 
@@ -228,7 +230,7 @@ def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> Non
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
     result = compare_speed(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(chosen.out or wheel.parent, {SPEED: result.as_text()})
-    Console().print(result.as_table(chosen.least))
+    result.as_table(chosen.least).print(Console())
     for line in result.as_lines():
         reporter.info(line)
     reporter.info(f"report: {report}")
@@ -262,7 +264,7 @@ def compare(before: Path, after: Path, out: Path | None) -> None:
     console = Console(highlight=False)
     for side, wheel in (("before", comparison.before.wheel), ("after", comparison.after.wheel)):
         console.print(f"{side:7}{wheel}", markup=False, soft_wrap=True)
-    console.print(comparison_table(comparison))
+    comparison_table(comparison).print(console)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
     for part, why in comparison.not_compared.items():
         notes.print(f"not compared: {part}: {why}", markup=False)
