@@ -21,9 +21,10 @@ from bisectbench.results import TARGET, Results, as_text, wrong
 from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
 from cpuwheels.config.matrix import load_matrix
-from cpuwheels.core.console import Reporter, clock
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BisectError, CpuwheelsError, StoppedError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
+from cpuwheels.core.progress import clock
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.source.request import request_source
 

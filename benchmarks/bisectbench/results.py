@@ -9,9 +9,9 @@ from buildbench.results import Machine  # noqa: TC002  (pydantic reads the annot
 from pydantic import Field
 
 from bisectbench.history import Fault  # noqa: TC001
-from cpuwheels.core.console import clock
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.models import Strict
+from cpuwheels.core.progress import clock
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

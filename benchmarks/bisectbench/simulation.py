@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from bisectbench.results import OURS, THEIRS
 from cpuwheels.bisect.search import Search, Verdict
-from cpuwheels.core.console import clock
 from cpuwheels.core.errors import UsageError
+from cpuwheels.core.progress import clock
 from cpuwheels.source.history import Commit
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ from buildbench.results import (
     Sizes,
 )
 from buildbench.unsteered import Unsteered
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:

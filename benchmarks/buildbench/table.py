@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, SANDBOX_PAIRS, UNSTEERED
 from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:

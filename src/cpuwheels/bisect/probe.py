@@ -24,8 +24,8 @@ from cpuwheels.bisect.state import Probe
 from cpuwheels.bisect.wheels import UNBUILDABLE
 from cpuwheels.config.host import is_foreign, markers
 from cpuwheels.config.options import SLOWER
-from cpuwheels.core.console import clock
 from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.progress import clock
 from cpuwheels.core.verbosity import is_quiet
 from cpuwheels.environment.test_env import complete_environment, layered_environment
 from cpuwheels.environment.torch_environment import torch_environment
@@ -55,7 +55,7 @@ class Prober:
     def __init__(self, wheels: Wheels, judge: Predicate, folder: Path, reporter: Reporter, *, at_once: int) -> None:
         self._wheels, self._judge = wheels, judge
         self._folder, self._reporter = folder, reporter
-        # Only one at a time can have a live line.
+        # Only one at a time can have a live view.
         self._console = (
             reporter.console
             if at_once == 1

@@ -1,4 +1,4 @@
-"""What the terminal shows of one commit's test: a live line, and each important message once. A file has all of it."""
+"""What the terminal shows of one commit's test: a live view, and each important message once. A file has all of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOG = "probe.log"
 class ProbeReporter(Reporter):
     """Writes everything about a commit's test into a file.
 
-    The terminal shows a live line, or else a line of progress from time to time; and each announcement, unless it was
+    The terminal shows a live view, or else a line of progress from time to time; and each announcement, unless it was
     made for an earlier commit.
 
     Args:
@@ -28,7 +28,7 @@ class ProbeReporter(Reporter):
         console: The terminal.
         log: The file.
         announced: What was announced before; new announcements are added.
-        live: Whether there may be a live line; a terminal has room for one.
+        live: Whether there may be a live view; a terminal has room for one.
     """
 
     def __init__(self, target: str, console: Console, log: Console, announced: set[str], *, live: bool) -> None:
@@ -43,8 +43,8 @@ class ProbeReporter(Reporter):
             self._print(self.console, self._noted(message))
 
     @contextmanager
-    def _live_line(self) -> Iterator[None]:
-        with super()._live_line() if self._may_be_live else nullcontext():
+    def _live_view(self) -> Iterator[None]:
+        with super()._live_view() if self._may_be_live else nullcontext():
             yield
 
     def _line(self, markup: str) -> None:

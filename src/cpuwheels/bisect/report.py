@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-from textwrap import shorten
 from typing import TYPE_CHECKING
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.bisect.git_log import git_log
 from cpuwheels.bisect.issue import issue_text
 from cpuwheels.bisect.result import SHOWN, is_kernel_file
 from cpuwheels.bisect.web_links import web_links
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.core.templates import templates
 from cpuwheels.verification.parity.reports import write_files
 
@@ -22,9 +20,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.bisect.result import Outcome
-
-_LONGEST = 80
-"""Characters of a reason in the table; the other reports have all of it."""
 
 MARKS = {"good": "✓", "bad": "✗", "skip": "○"}
 """Shapes of the verdicts, which do not depend on colour."""
@@ -48,21 +43,16 @@ def write_bisection(outcome: Outcome) -> list[Path]:
 
 def probe_table(outcome: Outcome) -> Table:
     """Return a table of the commits that were tested, in the order in which they were tested."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column("commit", no_wrap=True)
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("wheel", no_wrap=True)
-    table.add_column("why", overflow="fold", ratio=1)
-    table.add_column("subject", overflow="ellipsis", no_wrap=True, ratio=1)
+    short = (Column("commit"), Column("verdict"), Column("time", right=True), Column("wheel"))
+    table = Table((*short, Column("why", prose=True), Column("subject", prose=True)))
     for probe in outcome.state.probes:
         table.add_row(
             probe.commit[:9],
             Text(probe.verdict, style=_STYLES[probe.verdict]),
             clock(probe.seconds),
             probe.wheel_from,
-            Text(shorten(probe.reason, _LONGEST, placeholder=" …")),
-            Text(outcome.subjects.get(probe.commit, "")),
+            probe.reason,
+            outcome.subjects.get(probe.commit, ""),
         )
     return table
 

@@ -132,7 +132,7 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
             options["index"] = served.enter_context(web_address(options["index"]))
         outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
     reports = write_bisection(outcome)
-    console.print(probe_table(outcome))
+    probe_table(outcome).print(console)
     for line in outcome.as_lines():
         console.print(line, highlight=False, soft_wrap=True, markup=False)
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")

@@ -176,7 +176,7 @@ def verify(paths: Paths, /, target: str, vary: str | None, **options: Unpack[_Op
         verified = verify_wheel(paths, load_matrix(paths.matrix), target, chosen, first.path, axes, reporter)
     except SecondBuildError as error:
         sys.exit(error.status)
-    reporter.console.print(verified.as_table())
+    verified.as_table().print(reporter.console)
     require_reproduced(verified, first.path.parent / VERIFY)
     reporter.info(verified.as_sentence())
 

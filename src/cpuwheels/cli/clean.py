@@ -42,21 +42,18 @@ def clean(folders: Folders, /, days: float, down_to: int | None, dry_run: bool) 
 
 
 def _print(done: Cleaning, *, dry_run: bool) -> None:
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
+    from cpuwheels.core.tables import Column, Table
     from cpuwheels.core.units import format_size
 
     console = Console(highlight=False)
     if done.kinds:
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("kind")
-        for name in ("entries", "size", "would go" if dry_run else "removed", "freed"):
-            table.add_column(name, justify="right")
+        names = ("entries", "size", "would go" if dry_run else "removed", "freed")
+        table = Table((Column("kind"), *(Column(name, right=True) for name in names)))
         for kind in done.kinds:
             gone = (str(kind.removed), format_size(kind.freed)) if kind.removed else ("", "")
             table.add_row(kind.name, str(kind.entries), format_size(kind.size), *gone)
-        console.print(table)
+        table.print(console)
     verb = "would be freed" if dry_run else "freed"
     console.print(f"{format_size(done.freed)} of {format_size(done.size)} {verb}")

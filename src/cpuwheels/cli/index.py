@@ -198,7 +198,7 @@ def nightly(
     if step := os.environ.get(STEP_SUMMARY):
         with storage_errors(folder), open(step, "a", encoding="utf-8") as stream:  # noqa: PTH123  (GitHub's own file)
             stream.write(summary.as_markdown())
-    Console().print(outcome_table(summary))
+    outcome_table(summary).print(Console())
     reporter.info(f"{summary.as_line()}; summary: {folder / 'summary.json'}")
     if (second := summary.second_build) and second.state == "differs":
         reporter.announce(f"the second build of {second.source[:9]} {second.target} differs: {second.text}")

@@ -101,7 +101,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False, obj=folders)
     except CpuwheelsError as error:
-        _print(f"error: {error}", style="red")
+        _print_error(error)
         sys.exit(error.exit_code)
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
@@ -109,19 +109,22 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(UsageError.exit_code)
     except click.ClickException as error:
-        _print(f"error: {usage_error(error)}", style="red")
+        _print_error(usage_error(error))
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
         stopped = StoppedError("stopped", next_step="run the same command again; it continues after what is finished")
-        _print(f"\n{stopped}", style="yellow")
+        click.echo(err=True)
+        _print_error(stopped, head="", style="bold yellow")
         sys.exit(stopped.exit_code)
     sys.exit(0)
 
 
-def _print(message: str, style: str) -> None:
+def _print_error(error: CpuwheelsError, **styles: str) -> None:
     from rich.console import Console
 
-    Console(stderr=True, highlight=False, soft_wrap=True).print(message, style=style, markup=False)
+    from cpuwheels.core.error_lines import print_error
+
+    print_error(Console(stderr=True, highlight=False, soft_wrap=True), error, **styles)
 
 
 @contextlib.contextmanager

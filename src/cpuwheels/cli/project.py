@@ -13,6 +13,8 @@ from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.runtime import RuntimeOptions, check_runtime, refuse_without_runtime, runtime_options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pydantic import BaseModel
 
     from cpuwheels.cli.folders import Folders
@@ -60,21 +62,26 @@ def doctor(
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.doctor import check
-    from cpuwheels.doctor.diagnose import diagnose
 
     paths = folders.paths()
     configured = load_matrix(paths.matrix)
     wanted = configured.buildable(target) if target else default_target(configured)
-    found = diagnose(paths, configured, wanted)
+
+    def look() -> Iterator[check.Check]:
+        # What it imports takes a second or more: the first line is printed before.
+        from cpuwheels.doctor.diagnose import diagnose
+
+        yield from diagnose(paths, configured, wanted)
+
     if as_json:
-        checks = tuple(found)
+        checks = tuple(look())
         print(check.as_json(wanted.id, checks))
     else:
         from rich.console import Console
 
         from cpuwheels.doctor.rows import print_checks
 
-        checks = print_checks(Console(), wanted.id, found)
+        checks = print_checks(Console(), wanted.id, look())
     sys.exit(check.exit_code(checks))
 
 
@@ -162,7 +169,8 @@ def lock(
     for note in found.notes:
         reporter.info(note)
     if found.changes:
-        console.print(terminal_table(found.changes, console.width))
+        terminal_table(found.changes).print(console)
     for name, why in found.held.items():
         reporter.announce(f"{name} stays as it is: {why}")
-    console.print(f"{len(found.changes)} changes, {len(found.files)} files written; for a pull request: {page}")
+    line = f"{len(found.changes)} changes, {len(found.files)} files written; for a pull request: {page}"
+    console.print(line, soft_wrap=True, markup=False)

@@ -135,7 +135,7 @@ def rebuild(
         name = None if given["target"] is None else matrix.target(given["target"]).id
         wanted = RoundOptions(str(index), newest, options, place, name, hours, again)
         outcomes = rebuild_newest(paths, matrix, _target(matrix, None), wanted, reporter)
-    Console(stderr=True).print(outcome_table(outcomes))
+    outcome_table(outcomes).print(Console(stderr=True))
     print(place)
     require_all(outcomes, place)
 

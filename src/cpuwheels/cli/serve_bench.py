@@ -121,7 +121,7 @@ def serve_bench(paths: Paths, /, target: str | None, **options: Unpack[_ServeBen
     found = compare(paths, matrix, name, wheel, chosen, reporter)
     folder = chosen.out or (Path(wheel).parent if Path(wheel).is_file() else Path.cwd())
     (report,) = write_files(folder, {SERVE_BENCH: found.model_dump_json(indent=1) + "\n"})
-    Console().print(found.as_table(chosen.least))
+    found.as_table(chosen.least).print(Console())
     for side in (found.wheel, found.against):
         reporter.info(f"{side.name}: loaded {', '.join(side.loaded)}")
     reporter.info(f"report: {report}")

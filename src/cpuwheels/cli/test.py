@@ -119,13 +119,14 @@ def parity(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
         found = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
         reports = write_reports(chosen.out or wheel.parent, found)
         refresh_if_built(wheel)
-    console.print(parity_table(found))
+    parity_table(found).print(console)
     for place in found.findings:
         console.print(str(place), markup=False, soft_wrap=True)
     if other:
-        differences = changes(other, found)
-        same = f"Nothing changed since {other.wheel}."
-        console.print(change_table(differences, other.wheel) if differences else same)
+        if differences := changes(other, found):
+            change_table(differences, other.wheel).print(console)
+        else:
+            console.print(f"Nothing changed since {other.wheel}.", soft_wrap=True, markup=False)
     for gap in found.gaps:
         reporter.info(gap)
     reporter.info(f"{found.judgement}: {found.tried}")
@@ -199,7 +200,7 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     served, logs = serve_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE: served.as_text()})
     refresh_if_built(wheel)
-    Console().print(served.as_table())
+    served.as_table().print(Console())
     reporter.info(f"report: {report}")
     require_served(served, report, logs)
 
@@ -237,7 +238,7 @@ def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> Non
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
     result = compare_speed(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
     (report,) = write_files(chosen.out or wheel.parent, {SPEED: result.as_text()})
-    Console().print(result.as_table(chosen.least))
+    result.as_table(chosen.least).print(Console())
     for line in result.as_lines():
         reporter.info(line)
     reporter.info(f"report: {report}")
@@ -271,7 +272,7 @@ def compare(before: Path, after: Path, out: Path | None) -> None:
     console = Console(highlight=False)
     for side, wheel in (("before", comparison.before.wheel), ("after", comparison.after.wheel)):
         console.print(f"{side:7}{wheel}", markup=False, soft_wrap=True)
-    console.print(comparison_table(comparison))
+    comparison_table(comparison).print(console)
     notes = Console(stderr=True, highlight=False, soft_wrap=True)
     for part, why in comparison.not_compared.items():
         notes.print(f"not compared: {part}: {why}", markup=False)

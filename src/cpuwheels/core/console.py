@@ -1,104 +1,28 @@
-"""What the user sees of a run: stages with their times, a live line on a terminal, plain lines elsewhere."""
+"""What the user sees of a run: stages with their times, a live view on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
 import contextlib
 import time
-from dataclasses import dataclass
-from math import floor
 from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console
-from rich.live import Live
 from rich.markup import escape
-from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.core.live_view import LiveView, Stages, View
+from cpuwheels.core.progress import Progress, clock
+from cpuwheels.core.tables import print_wrapped
 from cpuwheels.core.text import printable
-from cpuwheels.core.units import format_size
 from cpuwheels.core.urls import without_userinfo
 from cpuwheels.core.verbosity import is_quiet
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from rich.console import RenderableType
+    from collections.abc import Iterable, Iterator, Sequence
 
 PLAIN_INTERVAL = 30.0
 """Seconds between progress lines where there is no terminal."""
-
-_GAP = "  "
-
-_BAR_COLUMNS = (10, 30)
-"""Least and most columns of a bar; in between it is a sixth of the terminal."""
-
-_LEAST_DETAIL = 16
-"""Columns below which a detail is left out instead of cut."""
-
-
-@dataclass(frozen=True)
-class Progress:
-    """The progress of a stage.
-
-    Attributes:
-        done: Files (or bytes) finished.
-        total: Files (or bytes) in all; 0 when not known yet.
-        unit: ``files`` or ``bytes``.
-        part: Done part of the work, from 0 to 1, where that is not the same as ``done`` of ``total``.
-        memory: Resident bytes of the stage's processes now, or None.
-        eta: Seconds still to go, or None.
-        detail: What is being worked on.
-    """
-
-    done: int
-    total: int
-    unit: str = "files"
-    part: float | None = None
-    memory: int | None = None
-    eta: float | None = None
-    detail: str = ""
-
-    @property
-    def fraction(self) -> float | None:
-        """Done part of the work, from 0 to 1, or None if it is not known."""
-        if self.part is None and self.total:
-            return min(1.0, self.done / self.total)
-        return self.part
-
-    def text(self, elapsed: float, width: int | None = None) -> str:
-        """Return the progress on one line, the most important first.
-
-        Args:
-            elapsed: Seconds since the stage began.
-            width: Columns available for it, if they are limited; what does not fit is left out from the end,
-                except for the first two.
-        """
-        important = [self._percent(), "" if self.eta is None else f"about {_rough_clock(self.eta)} to go"]
-        others = [self._amount(), f"elapsed {clock(elapsed)}"]
-        if self.memory is not None:
-            others.append(f"memory {format_size(self.memory)}")
-        line = _GAP.join(filter(None, important))
-        for part in filter(None, others):
-            longer = f"{line}{_GAP}{part}" if line else part
-            if width is not None and line and cell_len(longer) > width:
-                return line
-            line = longer
-        if not self.detail:
-            return line
-        if width is None or width - cell_len(line + _GAP) >= min(cell_len(self.detail), _LEAST_DETAIL):
-            line = f"{line}{_GAP}{self.detail}"
-        return line
-
-    def _percent(self) -> str:
-        return "" if self.fraction is None else f"{floor(100 * self.fraction + 1e-6)}%"
-
-    def _amount(self) -> str:
-        if self.unit == "bytes":
-            whole = f" of {format_size(self.total)}" if self.total else ""
-            return f"{format_size(self.done)}{whole}"
-        return f"{self.done}/{self.total} {self.unit}" if self.total else ""
 
 
 class Reporter:
@@ -115,26 +39,32 @@ class Reporter:
         self.console = console or Console(stderr=True, highlight=False, soft_wrap=True, quiet=is_quiet())
         self.timings: dict[str, float] = {}
         self.announcements: list[str] = []
-        self._live: Live | None = None
+        self._live: LiveView | None = None
         self._progress: Progress | None = None
-        self._stage = ""
+        self._stages = Stages()
         self._began = 0.0
         self._last_plain = 0.0
+
+    def expect(self, names: Iterable[str]) -> None:
+        """Tell which stages the run has, for a live view; one of them need not come."""
+        self._stages.expect(names)
 
     @contextlib.contextmanager
     def stage(self, name: str, purpose: str) -> Iterator[None]:
         """Announce a stage, time it, and report how it ended."""
-        self._stage, self._began = name, time.monotonic()
+        self._began = time.monotonic()
+        self._stages.begin(name)
         self._last_plain = self._began
         self._progress = None
         self._line(f"[bold]{name}[/bold]: {escape(purpose)}")
         try:
-            with self._live_line():
+            with self._live_view():
                 yield
         except BaseException:
             self._line(f"[red]{name} stopped[/red] after {clock(time.monotonic() - self._began)}")
             raise
         self.timings[name] = time.monotonic() - self._began
+        self._stages.end(self.timings[name])
         self._line(f"[green]{name} done[/green] in {clock(self.timings[name])}")
 
     def info(self, message: str) -> None:
@@ -160,28 +90,25 @@ class Reporter:
         now = time.monotonic()
         if self._live is None and now - self._last_plain >= PLAIN_INTERVAL:
             self._last_plain = now
-            self._progress_line(f"{self._stage}: {escape(printable(progress.text(now - self._began)))}")
+            self._progress_line(f"{self._stages.now}: {escape(printable(progress.text(now - self._began)))}")
 
     def download(self, name: str, done: int, total: int | None) -> None:
         """Show how far a download is."""
         self.progress(Progress(done, total or 0, unit="bytes", detail=name))
 
     @contextlib.contextmanager
-    def _live_line(self) -> Iterator[None]:
-        if not self.console.is_terminal or self.console.is_dumb_terminal or self._live is not None:
+    def _live_view(self) -> Iterator[None]:
+        console = self.console
+        if not _is_screen(console) or console.quiet or self._live is not None:
             yield
             return
-        with Live(get_renderable=self._now, console=self.console, transient=True, refresh_per_second=4) as live:
+        view = View(self.target, self._stages, self._began, lambda: self._progress)
+        with LiveView(view, console) as live:
             self._live = live
             try:
                 yield
             finally:
                 self._live = None
-
-    def _now(self) -> RenderableType:
-        """Return the live line: time goes on in it even while nothing reports progress."""
-        progress, elapsed = self._progress or Progress(0, 0), time.monotonic() - self._began
-        return progress_line(f"[{self.target}] {self._stage}:", progress, elapsed, self.console.width)
 
     @staticmethod
     def _noted(message: str) -> str:
@@ -194,48 +121,17 @@ class Reporter:
         self._line(markup)
 
     def _print(self, console: Console, markup: str) -> None:
-        console.print(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
+        text = Text.from_markup(f"[cyan]\\[{escape(self.target)}][/cyan] {markup}")
+        if _is_screen(console):
+            print_wrapped(console, text, hanging=cell_len(f"[{self.target}] "))
+        else:
+            console.print(text, soft_wrap=True)
 
 
-def progress_line(head: str, progress: Progress, elapsed: float, width: int) -> RenderableType:
-    """Return one line of a terminal: with a bar if the whole is known and percent and time fit next to it.
-
-    Args:
-        head: What it begins with.
-        progress: Shown behind it.
-        elapsed: Seconds since the stage began.
-        width: Columns of the terminal.
-    """
-    least, most = _BAR_COLUMNS
-    bar = max(least, min(most, width // 6))
-    room = width - cell_len(head) - 1
-    room_for_text = room - bar - 1
-    if progress.fraction is None or cell_len(progress.text(elapsed, 0)) > room_for_text:
-        return _one_line(f"{head} {progress.text(elapsed, room)}")
-    line = Table.grid(padding=(0, 1))
-    shown = ProgressBar(1.0, progress.fraction, bar, complete_style="cyan")
-    line.add_row(_one_line(head), shown, _one_line(progress.text(elapsed, room_for_text)))
-    return line
+def _is_screen(console: Console) -> bool:
+    """Return whether a person looks at it: with FORCE_COLOR rich takes a pipe, such as a log of CI, for a terminal."""
+    return console.is_terminal and console.file.isatty() and not console.is_dumb_terminal
 
 
 def _shown(message: str) -> str:
     return printable(without_userinfo(message))
-
-
-def _one_line(text: str) -> Text:
-    return Text(printable(text), overflow="ellipsis", no_wrap=True)
-
-
-def _rough_clock(seconds: float) -> str:
-    """Return an estimated duration: like `clock`, but in whole seconds, since an estimate is no finer."""
-    whole = round(seconds)
-    return f"{whole} s" if whole < 60 else clock(whole)  # noqa: PLR2004  (a minute)
-
-
-def clock(seconds: float) -> str:
-    """Return a duration as ``4.2 s``, ``3:07`` or ``1:02:03``."""
-    if round(seconds, 1) < 60:  # noqa: PLR2004  (a minute)
-        return f"{seconds:.1f} s"
-    whole = int(max(seconds, 60))
-    hours, minutes = divmod(whole // 60, 60)
-    return f"{hours}:{minutes:02}:{whole % 60:02}" if hours else f"{minutes}:{whole % 60:02}"

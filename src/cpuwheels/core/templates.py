@@ -6,7 +6,7 @@ import functools
 
 from jinja2 import ChoiceLoader, Environment, PackageLoader, PrefixLoader, StrictUndefined
 
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
 
 

@@ -28,7 +28,7 @@ _SETTING = _Setting()
 
 
 class _StderrHandler(logging.Handler):
-    """Prints to standard error as it is at the time: a live line replaces it while it is shown."""
+    """Prints to standard error as it is at the time: a live view replaces it while it is shown."""
 
     def emit(self, record: logging.LogRecord) -> None:
         print(self.format(record), file=sys.stderr)

@@ -26,12 +26,14 @@ class Check:
             nothing.
         detail: What was found.
         next_step: What the reader can do about it; empty when there is nothing to do.
+        group: What it belongs to, for people.
     """
 
     name: str
     status: Status
     detail: str
     next_step: str = ""
+    group: str = ""
 
 
 def from_error(name: str, error: CpuwheelsError) -> Check:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import uv
@@ -19,7 +19,7 @@ from cpuwheels.doctor import host, inputs, space
 from cpuwheels.doctor.check import Check, from_error
 from cpuwheels.doctor.compilers import judge_compilers, uses_pinned
 from cpuwheels.doctor.needs import Need, judge_need, questions
-from cpuwheels.doctor.network import PATIENCE, Answers
+from cpuwheels.doctor.network import PATIENCE, Answers, in_thread
 from cpuwheels.doctor.sandbox import sandbox_check
 from cpuwheels.environment.build_env import TOOLS_LOCK, EnvironmentRequest, stored_environment
 from cpuwheels.environment.foreign_torch import environment_identity
@@ -39,7 +39,7 @@ from cpuwheels.toolchain.native_helpers import cpu_at_hand
 from cpuwheels.verification.onednn_isa import onednn_limit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix, Target
@@ -48,6 +48,9 @@ if TYPE_CHECKING:
     from cpuwheels.config.pins import AclPin, OneDnnPin, TorchPin
     from cpuwheels.environment.sealed_env import Environment
     from cpuwheels.source.request import SourceRequest
+
+_MACHINE, _COMPILERS, _INPUTS, _PROCESSOR = "Machine", "Compilers", "What a build fetches", "Processor"
+"""Groups of checks."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +92,7 @@ def diagnose(
     environ = os.environ if environ is None else environ
     options = options or BuildOptions()
     store = Store(paths.cache)
-    yield _machine(target, paths.root)
-    yield host.judge_python(sys.version_info[:3])
+    yield from _in(_MACHINE, [_machine(target, paths.root), host.judge_python(sys.version_info[:3])])
     try:
         request = wanted_source(matrix, target, options)
         pins = _pins(matrix, request, target, store)
@@ -103,18 +105,20 @@ def diagnose(
             certain=pins.certain,
         )
     except CpuwheelsError as error:
-        yield from_error("source", error)
+        yield from _in(_INPUTS, [from_error("source", error)])
         return
     environment = _environment(paths, matrix, target, pins, store)
-    pythons = {} if environment else found_interpreters(matrix.python)
-    yield host.judge_build_pythons(matrix.python, pythons, environment.python_version if environment else None)
-    yield from _programs(pins, store)
-    yield from _disk(paths, target, store)
-    yield _memory(paths.root, target, options)
-    tools = 0 if _with_fallback(paths, matrix, target, pins, store) else space.tools_bytes(paths.root, pythons)
+    # It takes seconds where some are not there; meanwhile the other checks are printed.
+    searching = in_thread(lambda: {} if environment else found_interpreters(matrix.python))
+    yield from _in(_MACHINE, _programs(pins, store))
+    yield from _in(_MACHINE, [*_disk(paths, target, store), _memory(paths.root, target, options)])
     try:
-        yield sandbox_check(context, matrix)
-        yield from _compilers(context, target, options.toolchain)
+        yield from _in(_MACHINE, [sandbox_check(context, matrix)])
+        pythons = searching.result()
+        stored_python = environment.python_version if environment else None
+        yield from _in(_MACHINE, [host.judge_build_pythons(matrix.python, pythons, stored_python)])
+        tools = 0 if _with_fallback(paths, matrix, target, pins, store) else space.tools_bytes(paths.root, pythons)
+        yield from _in(_COMPILERS, _compilers(context, target, options.toolchain))
         needs = [
             *_toolchain_needs(context, target, options.toolchain),
             *_helper_needs(context, matrix, target, options.toolchain),
@@ -122,16 +126,19 @@ def diagnose(
             inputs.debian_need(context, LICENCES, "the licences in the wheel"),
         ]
     except CpuwheelsError as error:
-        yield from_error("locks", error)
+        yield from _in(_INPUTS, [from_error("locks", error)])
         return
     answers = Answers(questions(needs), patience)
-    for need in needs:
-        yield judge_need(need, answers)
-    yield space.judge_downloads(needs, answers, space.unlisted_bytes(context, matrix, target))
+    yield from _in(_INPUTS, (judge_need(need, answers) for need in needs))
+    yield from _in(_INPUTS, [space.judge_downloads(needs, answers, space.unlisted_bytes(context, matrix, target))])
     cpu = cpu_at_hand(store)
-    yield from host.judge_libraries(target, cpu, foreign=is_foreign(target))
+    yield from _in(_PROCESSOR, host.judge_libraries(target, cpu, foreign=is_foreign(target)))
     if cpu is not None and not is_foreign(target):
-        yield from host.judge_amx(cpu, onednn_limit(cpu, environ))
+        yield from _in(_PROCESSOR, host.judge_amx(cpu, onednn_limit(cpu, environ)))
+
+
+def _in(group: str, checks: Iterable[Check]) -> Iterator[Check]:
+    return (replace(check, group=group) for check in checks)
 
 
 def _machine(target: Target, root: Path) -> Check:

@@ -8,9 +8,10 @@ import urllib.request
 from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
 from cpuwheels.core.capture import capture
@@ -18,6 +19,8 @@ from cpuwheels.core.git_settings import git_command, git_environment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 PATIENCE = 10.0
 """Seconds for all questions together."""
@@ -51,10 +54,7 @@ class Answers(Mapping[str, Answer]):
     def __init__(self, questions: Mapping[str, Callable[[], Answer]], seconds: float = PATIENCE) -> None:
         self._seconds = seconds
         self._deadline = time.monotonic() + seconds
-        self._coming: dict[str, Future[Answer]] = {name: Future() for name in questions}
-        # Daemon threads: a name server that never answers must not hold up the end of the program.
-        for name, question in questions.items():
-            threading.Thread(target=_ask, args=(question, self._coming[name]), daemon=True).start()
+        self._coming = {name: in_thread(partial(_ask, question)) for name, question in questions.items()}
 
     def __getitem__(self, name: str) -> Answer:
         try:
@@ -69,13 +69,28 @@ class Answers(Mapping[str, Answer]):
         return len(self._coming)
 
 
-def _ask(question: Callable[[], Answer], coming: Future[Answer]) -> None:
+def in_thread(function: Callable[[], T]) -> Future[T]:
+    """Return what a function returns, or raises, once it does.
+
+    Its thread is a daemon: a name server that never answers, say, must not hold up the end of the program.
+    """
+    coming: Future[T] = Future()
+
+    def work() -> None:
+        try:
+            coming.set_result(function())
+        except BaseException as error:  # noqa: BLE001  (raised where the result is asked for)
+            coming.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    return coming
+
+
+def _ask(question: Callable[[], Answer]) -> Answer:
     try:
-        coming.set_result(question())
+        return question()
     except (OSError, ValueError) as error:
-        coming.set_result(Answer(False, str(error)))
-    except BaseException as error:  # noqa: BLE001  (raised where the answer is looked up)
-        coming.set_exception(error)
+        return Answer(False, str(error))
 
 
 def ask_url(url: str) -> Answer:

@@ -1,14 +1,12 @@
-"""The findings of the doctor for a person: a row for each as soon as it is known, and the verdict last."""
+"""The findings of the doctor for a person: lines in groups as soon as they are known, problems and verdict last."""
 
 from __future__ import annotations
 
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-from rich.text import Text
-
 from cpuwheels.doctor.check import can_build, verdict
+from cpuwheels.doctor.lines import LATER, print_finding, print_heading, print_problem, print_verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,17 +15,11 @@ if TYPE_CHECKING:
 
     from cpuwheels.doctor.check import Check, Status
 
-_STYLES: dict[Status, str] = {"ok": "green", "warn": "yellow", "fail": "bold red", "info": "dim"}
-_STATUS_WIDTH = max(map(len, _STYLES))
-_NAME_WIDTH = 34
-"""The longest name of a usual check: the packages of a lock."""
-
-_COLUMNS_FROM = 96
-"""Smallest width of a terminal in which names have a column of their own; 54 columns are left for what was found."""
+_PROBLEMS: tuple[tuple[Status, str], ...] = (("warn", "Warnings"), ("fail", "What prevents a build"))
 
 
 def print_checks(console: Console, target: str, checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Print each check when it is known, then the verdict.
+    """Print each check when it is known, then what is wrong, and the verdict.
 
     Args:
         console: Where to print. A terminal is filled to its width; elsewhere a line is never broken.
@@ -38,31 +30,23 @@ def print_checks(console: Console, target: str, checks: Iterable[Check]) -> tupl
         The checks that were printed.
     """
     seen: list[Check] = []
-    with console.status(f"checking what {target} needs") if console.is_terminal else nullcontext():
+    console.print(f"What a build of {target} needs:", highlight=False, markup=False, soft_wrap=True)
+    with console.status("looking") if console.is_terminal else nullcontext():
         for check in checks:
+            if check.group and check.group not in {one.group for one in seen}:
+                print_heading(console, check.group)
             seen.append(check)
-            console.print(_row(check, console), soft_wrap=not console.is_terminal, highlight=False)
-    style = "bold green" if can_build(seen) else _STYLES["fail"]
-    console.print(Text(verdict(target, seen), style=style), soft_wrap=not console.is_terminal)
+            later = check.status in {"warn", "fail"}
+            if later:
+                print_finding(console, check.status, check.name, LATER)
+            else:
+                print_problem(console, check.status, check.name, check.detail, check.next_step)
+    for status, title in _PROBLEMS:
+        problems = [check for check in seen if check.status == status]
+        if problems:
+            print_heading(console, title)
+        for check in problems:
+            print_problem(console, status, check.name, check.detail, check.next_step)
+    good = can_build(seen)
+    print_verdict(console, "ok" if good else "fail", verdict(target, seen), "bold green" if good else "bold red")
     return tuple(seen)
-
-
-def _row(check: Check, console: Console) -> Table | Text:
-    status = Text(check.status.ljust(_STATUS_WIDTH), style=_STYLES[check.status])
-    name, found = Text(check.name, style="bold"), Text(check.detail)
-    step = Text(f"next: {check.next_step}" if check.next_step else "", style="italic")
-    if not console.is_terminal:
-        line = Text.assemble(status, "  ", name, ": ", found)
-        return Text("\n").join([line, Text.assemble(" " * (_STATUS_WIDTH + 2), step)]) if step else line
-    row = Table.grid(padding=(0, 2, 0, 0))
-    row.add_column(width=_STATUS_WIDTH)
-    if console.width >= _COLUMNS_FROM:
-        row.add_column(width=_NAME_WIDTH, overflow="fold")
-        cells = [name, found]
-    else:
-        cells = [Text.assemble(name, ": ", found)]
-    row.add_column(overflow="fold")
-    row.add_row(status, *cells)
-    if step:
-        row.add_row(*[""] * len(cells), step)
-    return row

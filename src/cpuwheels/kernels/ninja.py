@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.concurrency import in_background
-from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import CommandError, CompileError, OutOfMemoryError
 from cpuwheels.core.process import run
+from cpuwheels.core.progress import Progress, rough_clock
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.configure import build_environment_variables
 from cpuwheels.kernels.eta import Remaining
@@ -148,6 +148,10 @@ def _failed_jobs(lines: list[str]) -> list[_FailedJob]:
     return found
 
 
+def _longest_first(running: Mapping[str, float]) -> list[tuple[str, float]]:
+    return sorted(running.items(), key=lambda one: -one[1])
+
+
 class _Watch:
     """Reads ninja's lines and shows progress throughout, even while one long file compiles."""
 
@@ -175,15 +179,17 @@ class _Watch:
 
     def _now(self) -> Progress:
         status = self._session.plan.gate.status()
-        made = self._made()
-        estimate = self._remaining.estimate(self._running(status.jobs if status else (), made))
+        running = self._running(status.jobs if status else (), self._made())
+        estimate = self._remaining.estimate(running)
         return Progress(
             self._done,
             self._total,
             part=estimate.part if estimate else None,
             memory=status.bytes if status else None,
+            cap=self._session.plan.jobs.cap,
             eta=estimate.seconds if estimate else None,
             detail=self._detail,
+            running=tuple(f"{name.rsplit('/', 1)[-1]} {rough_clock(age)}" for name, age in _longest_first(running)),
         )
 
     def _made(self) -> set[str]:

@@ -62,6 +62,9 @@ if TYPE_CHECKING:
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
 
+STAGES = ("release", "source", "toolchain", "environment", "onednn", "kernels", "wheel", "install check")
+"""Stages of a build in their order, as a terminal lists them; some builds have not all of them."""
+
 
 def build(
     paths: Paths,
@@ -117,6 +120,7 @@ def _build(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     wanted_source(matrix, target, options)
+    reporter.expect(name for name in STAGES if name != "onednn" or target.onednn)
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import Field, StringConstraints
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.text import Text as Styled
 
 from cpuwheels.core.errors import ReproducibilityError
 from cpuwheels.core.models import Sha256, Strict
+from cpuwheels.core.tables import Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -85,14 +85,11 @@ class Verified(Strict):
 
     def as_table(self) -> Table:
         """Return what was varied, and what was not, as a table for the terminal."""
-        table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("axis", no_wrap=True)
-        table.add_column("varied", no_wrap=True)
-        table.add_column("", overflow="fold", ratio=1)
+        table = Table((Column("axis"), Column("varied"), Column("", prose=True)))
         for axis, what in self.varied.items():
-            table.add_row(axis, "[green]yes[/green]", what.replace("[", "\\["))
+            table.add_row(axis, Styled("yes", style="green"), what)
         for axis, why in self.not_varied.items():
-            table.add_row(axis, "[yellow]not varied[/yellow]", why.replace("[", "\\["))
+            table.add_row(axis, Styled("not varied", style="yellow"), why)
         return table
 
 

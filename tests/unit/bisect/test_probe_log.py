@@ -9,12 +9,15 @@ import pytest
 from rich.console import Console
 
 from cpuwheels.bisect.probe_log import LOG, probe_story
-from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import StoreError
+from cpuwheels.core.progress import Progress
+from pseudo_terminal import TerminalText
 
 
 def console(*, terminal: bool = False) -> Console:
-    return Console(file=io.StringIO(), force_terminal=terminal, width=80, soft_wrap=True)
+    return Console(
+        file=TerminalText() if terminal else io.StringIO(), force_terminal=terminal, width=80, soft_wrap=True
+    )
 
 
 def shown(console: Console) -> str:
@@ -74,7 +77,7 @@ def test_a_trial_adds_to_its_file(tmp_path: Path) -> None:
 
 
 def test_a_terminal_has_one_live_line(tmp_path: Path) -> None:
-    terminal = Console(file=io.StringIO(), force_terminal=True)
+    terminal = Console(file=TerminalText(), force_terminal=True)
     with probe_story("x86 a", terminal, tmp_path / "a", set()) as one, one.stage("command", "waiting"):
         with probe_story("x86 b", terminal, tmp_path / "b", set(), live=False) as two, two.stage("wheel", "making"):
             two.announce("something stands in")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import shlex
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 from markupsafe import escape
-from rich.console import Console
 
 from bisections import FOUND, LEFT, outcome
 from cpuwheels.bisect.issue import issue_text
@@ -20,6 +18,7 @@ from cpuwheels.bisect.report import probe_table, result_page, write_bisection
 from cpuwheels.bisect.result import is_kernel_file
 from cpuwheels.bisect.search import Verdict
 from html_anchors import links
+from pseudo_terminal import WIDTHS, printed
 from sample_source import git
 
 if TYPE_CHECKING:
@@ -112,12 +111,14 @@ def test_the_page_of_what_is_left(tmp_path: Path) -> None:
     assert "One of 3 commits" in page.read_text()
 
 
-def test_the_table_has_every_probe(tmp_path: Path) -> None:
-    screen = io.StringIO()
-    Console(file=screen, width=120).print(probe_table(outcome(tmp_path, FOUND)))
-    rows = [line for line in screen.getvalue().splitlines() if "change" in line or "release" in line]
-    assert len(rows) == 4
-    assert all("1:01" in row for row in rows)
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_table_has_every_probe(tmp_path: Path, width: int) -> None:
+    found = outcome(tmp_path, FOUND)
+    rows = printed(probe_table(found).print, width).rows
+    verdicts = {tuple(row.split()[:2]) for row in rows if "1:01" in row}
+    assert verdicts == {(probe.commit[:9], probe.verdict) for probe in found.state.probes}
+    assert len(verdicts) == 4
+    assert all(probe.reason in "\n".join(rows) for probe in found.state.probes)
 
 
 def test_the_page_leads_to_commits_and_issues_of_the_clones_origin(tmp_path: Path) -> None:

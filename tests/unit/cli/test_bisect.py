@@ -8,11 +8,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.table import Table
 
 from cpuwheels.cli import main
 from cpuwheels.config.options import BisectOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.core.tables import Column, Table
 
 RENAMED = {"jobs": "--commits-at-once"}
 ENDS = ["--good", "0.31.0", "--bad", "main"]
@@ -32,7 +32,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     monkeypatch.setattr("cpuwheels.bisect.bisection.run_bisection", run)
     monkeypatch.setattr("cpuwheels.bisect.report.write_bisection", lambda _: [Path("result.html")])
-    monkeypatch.setattr("cpuwheels.bisect.report.probe_table", lambda _: Table("commit"))
+    monkeypatch.setattr("cpuwheels.bisect.report.probe_table", lambda _: Table((Column("commit"),)))
     return calls
 
 

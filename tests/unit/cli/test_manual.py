@@ -97,7 +97,9 @@ def test_nothing_of_the_machine_is_in_it(project_root: Path, tmp_path: Path) -> 
 
 
 def test_a_stale_page_is_an_error(project_root: Path, tmp_path: Path) -> None:
-    (tmp_path / "README.md").write_text((project_root / "README.md").read_text())
+    (tmp_path / "docs").mkdir()
+    for page in ("README.md", "docs/troubleshooting.md"):
+        (tmp_path / page).write_text((project_root / page).read_text())
     matrix = load_matrix(project_root)
     also = interface_files(tmp_path / "share", cli)
     write_reference(tmp_path, matrix, only_check=False, also=also)

@@ -98,7 +98,7 @@ def test_both_spellings_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_wrong_value_is_refused_by_the_new_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main.main(["bisect", "--good", "a", "--bad", "b", "--jobs", "0"])
-    assert "'--commits-at-once': 0 is not in the range" in capsys.readouterr().err
+    assert "error: --commits-at-once: 0 is not in the range" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", OPTIONS)

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from cpuwheels.cli.main import cli
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import UnusableWheelError, UsageError
 from cpuwheels.doctor.runtime.report import Report
 from runtime_cases import MACHINES
 
@@ -90,15 +90,15 @@ def test_this_machine_is_recorded(doctor, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "error", "message"),
     [
-        (("--runtime",), "no vLLM was named, and none was found"),
-        (("--runtime", "nothing.whl"), "nothing.whl is not there"),
-        (("--model", "x"), "--model needs --runtime"),
-        (("--max-model-len", "1"), "--max-model-len needs --runtime"),
+        (("--runtime",), UsageError, "no vLLM was named, and none was found"),
+        (("--runtime", "nothing.whl"), UnusableWheelError, "nothing.whl is not there"),
+        (("--model", "x"), UsageError, "--model needs --runtime"),
+        (("--max-model-len", "1"), UsageError, "--max-model-len needs --runtime"),
     ],
 )
-def test_what_is_wrong_is_one_message(doctor, arguments, message):
+def test_what_is_wrong_is_one_message(doctor, arguments, error, message):
     done = doctor(*arguments)
-    assert isinstance(done.exception, UsageError)
+    assert isinstance(done.exception, error)
     assert message in str(done.exception)

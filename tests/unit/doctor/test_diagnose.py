@@ -169,7 +169,8 @@ def test_a_place_that_does_not_answer_holds_back_no_check_before_it(world, paths
     assert not answered.is_set()
     assert before[:2] == ["machine", "Python"]
     answered.set()
-    assert next(checks) == Check("oneDNN v3.13", "ok", f"{world.folder / 'onednn'}: answers")
+    group = "What a build fetches"
+    assert next(checks) == Check("oneDNN v3.13", "ok", f"{world.folder / 'onednn'}: answers", group=group)
     assert "CPU features" in [check.name for check in checks]
 
 
@@ -354,3 +355,29 @@ def test_target_of_a_machine_that_none_here_can_stand_for(examine, monkeypatch):
 
 def test_default_target_is_one_that_can_be_built_here(world):
     assert default_target(world.matrix).is_ready
+
+
+def test_every_check_is_in_a_group_and_the_groups_come_one_after_the_other(examine, world, project_root):
+    fill(world, project_root)
+    checks, _ = examine()
+    groups = [check.group for check in checks.values()]
+    assert list(dict.fromkeys(groups)) == ["Machine", "Compilers", "What a build fetches", "Processor"]
+    assert groups == sorted(groups, key=["Machine", "Compilers", "What a build fetches", "Processor"].index)
+
+
+def test_a_search_for_interpreters_holds_back_no_check_of_the_machine(
+    world, paths, project_root, tmp_path, monkeypatch
+):
+    fill(world, project_root)
+    found = threading.Event()
+
+    def search(pythons):
+        assert found.wait(60)
+        return {pythons[0]: tmp_path / "python"}
+
+    monkeypatch.setattr(diagnose_module, "found_interpreters", search)
+    checks = diagnose(paths, world.matrix, world.matrix.target("x86"), environ=world.environ, apt_root=tmp_path / "apt")
+    before = [next(checks).name for _ in range(8)]
+    assert before == ["machine", "Python", "uv", "git", "cache", "output", "memory", "sandbox"]
+    found.set()
+    assert next(checks).name == "build Python"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.doctor.network import Answer, Answers, ask_git, ask_url
+from cpuwheels.doctor.network import Answer, Answers, ask_git, ask_url, in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,3 +129,9 @@ def test_a_fault_of_a_question_is_raised_where_its_answer_is_looked_up():
 
     with pytest.raises(ZeroDivisionError):
         Answers({"a": wrong})["a"]
+
+
+def test_what_a_thread_returns_or_raises_comes_to_whoever_asks() -> None:
+    assert in_thread(lambda: 7).result(timeout=60) == 7
+    with pytest.raises(KeyError):
+        in_thread(lambda: {}["nothing"]).result(timeout=60)

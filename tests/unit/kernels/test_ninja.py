@@ -6,8 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from rich.console import Console
 
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, OutOfMemoryError
+from cpuwheels.core.progress import Progress
 from cpuwheels.kernels.launchers import Launchers
 from cpuwheels.kernels.memory.admission import CapPlan, Session
 from cpuwheels.kernels.memory.cgroup_limit import Hold
@@ -20,7 +23,6 @@ from kernel_request import FIRST, environment, kernel_request
 from ledger_records import job
 
 if TYPE_CHECKING:
-    from cpuwheels.core.console import Reporter
     from cpuwheels.kernels.request import KernelRequest
 
 LOG = Path("compile.log")
@@ -267,3 +269,21 @@ def test_progress_is_of_the_expected_work(
     fake_ninja(request_, "echo '[1/4] Building CXX object made.o'; sleep 0.5")
     compile_modules(request_, workspace, Launchers(), session, reporter, logs / "compile.log")
     assert "41%  about 33 s to go  1/4 files" in story.getvalue()  # other, then the link; two CPUs
+
+
+def test_a_live_view_learns_what_runs_and_the_cap(
+    request_: KernelRequest, workspace: Workspace, session: Session, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short, long, other = (f"CMakeFiles/_C.dir/{name}.cpp.o" for name in ("short", "long", "other"))
+    session.expected = {short: Cost(20, 1), long: Cost(35.48, 1), other: Cost(29.52, 1)}
+    jobs = [{"expected": 20, "age": 4.4}, {"expected": 35.48, "age": 130}]
+    status = {"running": 2, "waiting": 1, "bytes": 5242880, "peak_bytes": 6291456, "jobs": jobs}
+    session.plan.gate.memgate.write_text(f"#!/bin/sh\necho '{json.dumps(status)}'\n")
+    monkeypatch.setattr("cpuwheels.kernels.ninja._SAMPLE_SECONDS", 0.05)
+    told: list[Progress] = []
+    watched = Reporter("x86", Console(file=io.StringIO()))
+    monkeypatch.setattr(watched, "progress", told.append)
+    fake_ninja(request_, "echo '[3/9] Building CXX object a/b/done.cpp.o'; sleep 0.5")
+    compile_modules(request_, workspace, Launchers(), session, watched, logs / "compile.log")
+    assert (told[-1].memory, told[-1].cap) == (5 << 20, 4 << 30)
+    assert told[-1].running == ("long.cpp.o 2:10", "short.cpp.o 4 s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -262,3 +263,10 @@ def test_what_a_source_is_made_into_is_apart_from_releases(stages: Stages, tmp_p
     stages.run(store=store)
     assert stages.context.store.trust is trust
     assert store.trust is Trust.RELEASE
+
+
+def test_the_stages_that_a_terminal_lists_are_those_of_the_code(project_root: Path) -> None:
+    folder = project_root / "src" / "cpuwheels" / "pipeline"
+    files = ("build.py", "default_source.py", "inputs.py", "assemble.py")
+    text = "".join((folder / name).read_text() for name in files)
+    assert set(module.STAGES) | {"acl"} == set(re.findall(r"reporter\.stage\(\s*\"([^\"]+)\"", text))

@@ -16,7 +16,7 @@ from sample_results import verified
 
 def shown(found: Verified) -> list[list[str]]:
     stream = io.StringIO()
-    Console(file=stream, width=100).print(found.as_table())
+    found.as_table().print(Console(file=stream, width=100))
     return [line.split() for line in stream.getvalue().splitlines()]
 
 

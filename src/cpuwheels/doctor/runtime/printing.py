@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.doctor.lines import LATER, print_finding, print_heading, print_problem, print_verdict
 from cpuwheels.doctor.runtime.kv_cache import GIB
 
 if TYPE_CHECKING:
@@ -15,19 +14,15 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
+    from cpuwheels.doctor.lines import Mark
     from cpuwheels.doctor.runtime.findings import Finding, Status, Verdict
     from cpuwheels.doctor.runtime.report import Report
 
-_MARKS: dict[Status, tuple[str, str]] = {
-    "ok": ("✓", "green"),
-    "info": ("·", "dim"),
-    "advice": ("!", "yellow"),
-    "fail": ("✗", "bold red"),
-}
-_VERDICTS: dict[Verdict, tuple[Status, str]] = {
-    "well": ("ok", "vLLM will serve here"),
-    "works": ("advice", "vLLM will serve here; there is advice above"),
-    "fails": ("fail", "vLLM will not serve here like this"),
+_MARKS: dict[Status, Mark] = {"ok": "ok", "info": "info", "advice": "warn", "fail": "fail"}
+_VERDICTS: dict[Verdict, tuple[Mark, str, str]] = {
+    "well": ("ok", "green", "vLLM will serve here"),
+    "works": ("warn", "yellow", "vLLM will serve here; there is advice above"),
+    "fails": ("fail", "bold red", "vLLM will not serve here like this"),
 }
 
 
@@ -39,61 +34,30 @@ def print_report(console: Console, report: Report) -> None:
         report: The report.
     """
     for group in dict.fromkeys(finding.group for finding in report.findings):
-        _heading(console, group)
+        print_heading(console, group)
         for finding in report.findings:
             if finding.group == group:
                 later = finding.status in {"advice", "fail"}
-                _line(console, finding.status, finding.name, "see below" if later else finding.detail)
-    _heading(console, "Settings")
+                print_finding(console, _MARKS[finding.status], finding.name, LATER if later else finding.detail)
+    print_heading(console, "Settings")
     for setting in report.reasons:
-        _line(console, "info", f"{setting.name} {setting.value}".strip(), setting.reason)
+        print_finding(console, "info", f"{setting.name} {setting.value}".strip(), setting.reason)
     for line in _explanations(report):
-        _line(console, "info", *line)
-    _heading(console, "To paste")
+        print_finding(console, "info", *line)
+    print_heading(console, "To paste")
     console.print(Text(report.paste), soft_wrap=True, highlight=False)
     _problems(console, "Advice", (finding for finding in report.findings if finding.status == "advice"))
     _problems(console, "What will fail", (finding for finding in report.findings if finding.status == "fail"))
-    console.print()
-    status, text = _VERDICTS[report.verdict]
-    mark, style = _MARKS[status]
-    library = report.choice.library or "no library"
-    console.print(Text(f"{mark} {text} ({library})", style=style), soft_wrap=not console.is_terminal)
-
-
-def _heading(console: Console, title: str) -> None:
-    console.print()
-    console.print(Text(title, style="bold"))
+    mark, style, text = _VERDICTS[report.verdict]
+    print_verdict(console, mark, f"{text} ({report.choice.library or 'no library'})", style)
 
 
 def _problems(console: Console, title: str, findings: Iterable[Finding]) -> None:
     found = list(findings)
-    if not found:
-        return
-    _heading(console, title)
+    if found:
+        print_heading(console, title)
     for finding in found:
-        _line(console, finding.status, finding.name, finding.detail)
-        if finding.next_step:
-            _step(console, Text(f"next: {finding.next_step}", style="italic"))
-
-
-def _step(console: Console, text: Text) -> None:
-    if console.is_terminal:
-        console.print(Padding(text, (0, 0, 0, 4)), highlight=False)
-    else:
-        console.print(Text("    ") + text, soft_wrap=True, highlight=False)
-
-
-def _line(console: Console, status: Status, name: str, detail: str) -> None:
-    mark, style = _MARKS[status]
-    text = Text.assemble((name, "bold"), f": {detail}" if detail else "")
-    if not console.is_terminal:
-        console.print(Text.assemble((mark, style), " ", text), soft_wrap=True, highlight=False)
-        return
-    row = Table.grid(padding=(0, 1, 0, 0))
-    row.add_column(width=1)
-    row.add_column(overflow="fold")
-    row.add_row(Text(mark, style=style), text)
-    console.print(row, highlight=False)
+        print_problem(console, _MARKS[finding.status], finding.name, finding.detail, finding.next_step)
 
 
 def _explanations(report: Report) -> list[tuple[str, str]]:

@@ -7,10 +7,10 @@ import threading
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Self
 
-from cpuwheels.core.console import Progress
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import DownloadError, MatrixError, UnsafeArchiveError
 from cpuwheels.core.links import link_faults
+from cpuwheels.core.progress import Progress
 from cpuwheels.core.units import format_size
 from cpuwheels.fetch.debian.deb import UNUSED, unpack_deb
 from cpuwheels.fetch.download import Pinned, fetch, mirrored

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:
@@ -14,10 +13,6 @@ if TYPE_CHECKING:
     from cpuwheels.fetch.locks.changes import Change
 
 COLUMNS = ("package", "old", "new", "age", "source", "licence", "size", "sha256", "locks")
-FEWER = ("package", "old", "new", "age", "licence")
-"""Columns of a narrow terminal."""
-
-_WIDE = 100
 _SHORT = 12
 _NONE = "-"
 
@@ -44,20 +39,11 @@ def cells(change: Change, *, short: bool) -> tuple[str, ...]:
     )
 
 
-def terminal_table(changes: Sequence[Change], width: int) -> Table:
-    """Return the table for a terminal; one with few columns of characters has fewer of the table's.
-
-    Args:
-        changes: What changed.
-        width: Of the terminal, in characters.
-    """
-    table = Table(box=None, pad_edge=False)
-    columns = COLUMNS if width >= _WIDE else FEWER
-    for column in columns:
-        table.add_column(column, overflow="fold")
+def terminal_table(changes: Sequence[Change]) -> Table:
+    """Return the table for a terminal."""
+    table = Table([Column(name) for name in COLUMNS])
     for change in changes:
-        row = dict(zip(COLUMNS, cells(change, short=True), strict=True))
-        table.add_row(*(row[column] for column in columns))
+        table.add_row(*cells(change, short=True))
     return table
 
 

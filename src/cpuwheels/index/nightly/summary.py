@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
-from cpuwheels.core.console import clock
 from cpuwheels.core.models import Strict
+from cpuwheels.core.progress import clock
+from cpuwheels.core.tables import Column, Table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -110,15 +109,12 @@ class Summary(Strict):
 
 def outcome_table(summary: Summary) -> Table:
     """Return a table of the wheels, for the terminal."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("source", "target", "state"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold", ratio=1)
+    short = (Column("source"), Column("target"), Column("state"), Column("time", right=True))
+    table = Table((*short, Column("", prose=True)))
     for one in summary.outcomes:
         seconds = clock(one.seconds) if one.seconds else ""
         state = Text(one.state, style=_STYLES[one.state])
-        table.add_row(one.source[:9], one.target, state, seconds, Text(one.reason or one.wheel))
+        table.add_row(one.source[:9], one.target, state, seconds, one.reason or one.wheel)
     return table
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
-
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.core.templates import templates
 from cpuwheels.core.units import format_size
 from cpuwheels.verification.parity.reports import write_files
@@ -51,9 +50,7 @@ def comparison_page(comparison: Comparison) -> str:
 def comparison_table(comparison: Comparison) -> Table:
     """Return a table for the terminal: one row for each part and each library, without what is the same."""
     before, after = comparison.before, comparison.after
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True, overflow="fold")
-    table.add_column(overflow="fold")
+    table = Table((Column(""), Column("", prose=True)))
     table.add_row("wheel", _sizes(before.size, after.size))
     table.add_row("unpacked", _sizes(before.unpacked, after.unpacked))
     table.add_row("files", _counts(comparison))

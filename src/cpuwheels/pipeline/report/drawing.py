@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.console import clock
+from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
 
 if TYPE_CHECKING:

@@ -7,12 +7,9 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
 from cpuwheels.core.budget import Budget
-from cpuwheels.core.console import clock
 from cpuwheels.core.errors import (
     CpuwheelsError,
     DiskFullError,
@@ -26,6 +23,8 @@ from cpuwheels.core.errors import (
     StoreError,
 )
 from cpuwheels.core.filesystem import free_bytes
+from cpuwheels.core.progress import clock
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.rebuild.build import BuildFailedError
 from cpuwheels.rebuild.session import rebuild
 from cpuwheels.rebuild.site.folder import open_site
@@ -199,15 +198,12 @@ def _attempted(wheel: NewWheel, site: SiteFolder, make: Callable[[NewWheel, Path
 
 def outcome_table(outcomes: Sequence[Outcome]) -> Table:
     """Return a table of the wheels, for the terminal."""
-    table = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-    for name in ("source", "target", "state"):
-        table.add_column(name, no_wrap=True)
-    table.add_column("time", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold", ratio=1)
+    short = (Column("source"), Column("target"), Column("state"), Column("time", right=True))
+    table = Table((*short, Column("", prose=True)))
     for one in outcomes:
         seconds = clock(one.seconds) if one.seconds else ""
         state = Text(one.state, style=_STYLES[one.state])
-        table.add_row(one.wheel.source[:9], one.wheel.target, state, seconds, Text(one.reason or one.wheel.name))
+        table.add_row(one.wheel.source[:9], one.wheel.target, state, seconds, one.reason or one.wheel.name)
     return table
 
 

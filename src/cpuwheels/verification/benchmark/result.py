@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from statistics import median
 from typing import TYPE_CHECKING, Any
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.verification.benchmark.ratio import geometric_mean
 
 if TYPE_CHECKING:
@@ -95,10 +94,8 @@ class SpeedResult:
         title = (
             f"{self.wheel.wheel.path.name}: {self.request.library}, times as fast as in {self.other.wheel.path.name}"
         )
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("operator", overflow="fold")
-        for heading in ("cases", "speed", "95 %", "µs", "other µs"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        numbers = [Column(name, right=True) for name in ("cases", "speed", "95 %", "µs", "other µs")]
+        table = Table((Column("operator"), *numbers), title)
         slower = self.slower(least)
         for speed in self.speeds:
             table.add_row(
@@ -109,8 +106,7 @@ class SpeedResult:
                 f"{speed.seconds * 1e6:.1f}",
                 f"{speed.against * 1e6:.1f}",
             )
-        table.add_section()
-        table.add_row("geometric mean", "", f"{self.geometric_mean:.3f}")
+        table.add_row("geometric mean", "", f"{self.geometric_mean:.3f}", "", "", "")
         return table
 
     def as_lines(self) -> list[str]:

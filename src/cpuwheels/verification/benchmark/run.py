@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import UsageError
+from cpuwheels.core.progress import Progress
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.benchmark.compare import Comparison
 from cpuwheels.verification.benchmark.worker import Worker

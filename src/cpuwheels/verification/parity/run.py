@@ -9,8 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.concurrency import run_parallel
-from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import ParityError
+from cpuwheels.core.progress import Progress
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.operator_filter import require_operators
 from cpuwheels.verification.parity.results import WRONG, Parity

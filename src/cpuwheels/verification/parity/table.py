@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.verification.parity.grid import Cell, grid
 from cpuwheels.verification.parity.results import EMULATED
 
@@ -16,9 +16,6 @@ if TYPE_CHECKING:
 
 DRIFTING = 0.8
 """An error of at least this share of its limit is shown as close to it."""
-
-_WIDTH = 10
-"""Of a library's column; the names of libraries on emulated CPUs are longer."""
 
 _MARKS = {
     "passed": "green",
@@ -33,17 +30,14 @@ _MARKS = {
 def parity_table(parity: Parity) -> Table:
     """Return a table of operators and libraries: the worst error of each as a share of its limit."""
     known = parity.known
-    table = Table(title=f"{parity.wheel}: worst error, as a share of its limit", title_justify="left")
     captions = []
     if known:
         captions.append(f"* and calls that show one of {len(known)} known upstream faults: docs/findings.md")
     if parity.emulated:
         captions.append(f"On {parity.machine}. {EMULATED}")
-    table.caption, table.caption_justify = "\n".join(captions) or None, "left"
-    table.add_column("operator", overflow="fold")
-    table.add_column("cases", justify="right")
-    for library in parity.libraries:
-        table.add_column(library.name, justify="right", max_width=_WIDTH, overflow="fold")
+    libraries = [Column(library.name, right=True, alike=True) for library in parity.libraries]
+    title = f"{parity.wheel}: worst error, as a share of its limit"
+    table = Table((Column("operator"), Column("cases", right=True), *libraries), title, captions)
     for line in grid(parity):
         cases = max(sum(row.cases for row in cell.rows) for cell in line.cells)
         table.add_row(line.operator, str(cases), *map(_cell, line.cells))
@@ -52,9 +46,8 @@ def parity_table(parity: Parity) -> Table:
 
 def change_table(changes: list[Change], other: str) -> Table:
     """Return a table of the differences from another wheel."""
-    table = Table(title=f"not as in {other}", title_justify="left")
-    for heading in ("operator", "library", "data type", "", "before", "now"):
-        table.add_column(heading, justify="right" if heading in {"before", "now"} else "left", overflow="fold")
+    names = ("operator", "library", "data type", "", "before", "now")
+    table = Table([Column(name, right=name in {"before", "now"}) for name in names], f"not as in {other}")
     for change in changes:
         row = change.after or change.before
         assert row is not None  # noqa: S101  (a change has one of them)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.console import Progress
 from cpuwheels.core.errors import CommandError, ServeError
+from cpuwheels.core.progress import Progress
 from cpuwheels.verification.serve_bench.load import Load, Sample, measure
 from cpuwheels.verification.serving.case import first_error
 from cpuwheels.verification.serving.loaded import kernel_libraries, runtime_names

@@ -6,10 +6,9 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
 from rich.text import Text
 
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.verification.benchmark.ratio import median_ratio
 
 if TYPE_CHECKING:
@@ -162,11 +161,8 @@ class ServeBench(_Part):
         TTFT is the time to the first token, of which a ratio above 1 says that the wheel's comes sooner.
         """
         title = f"{self.wheel.name}: times as fast as {self.against.name}"
-        table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
-        table.add_column("model", overflow="fold", min_width=10)
-        table.add_column("", no_wrap=True)
-        for heading in ("wheel", "other", "ratio", "95 %"):
-            table.add_column(heading, justify="right", no_wrap=True)
+        numbers = [Column(name, right=True) for name in ("wheel", "other", "ratio", "95 %")]
+        table = Table((Column("model"), Column(""), *numbers), title)
         for load in self.loads:
             speed, first = load.tokens_per_second, load.first_token_seconds
             table.add_row(load.name, "tokens/s", *_medians(speed, 1), *_ratio(speed, least))

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
-from rich.table import Table
+from rich.text import Text
 
 from cpuwheels.config.serving_options import ServeMode  # noqa: TC001  (pydantic reads it)
 from cpuwheels.core.errors import ServeError
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.verification.serving.answers import Embedding, Exchange, Part
 
 if TYPE_CHECKING:
@@ -151,9 +152,9 @@ class Served(Part):
 
     def as_table(self) -> Table:
         """Return it as a table for the terminal."""
-        table = Table(title=f"{self.wheel}: answers, compared with transformers'", title_justify="left")
-        for heading in ("model", "data type", "library", "mode", "start", "answers", "tokens/s", "verdict"):
-            table.add_column(heading, justify="right" if heading in {"start", "tokens/s"} else "left", overflow="fold")
+        names = ("model", "data type", "library", "mode", "start", "answers", "tokens/s", "verdict")
+        columns = [Column(name, right=name in {"start", "tokens/s"}) for name in names]
+        table = Table(columns, f"{self.wheel}: answers, compared with transformers'")
         for case in self.cases:
             style, words = _MARKS[case.verdict], "not in this library" if case.absent else case.verdict
             table.add_row(
@@ -164,7 +165,7 @@ class Served(Part):
                 f"{case.started:.0f} s" if case.started is not None else "-",
                 f"{sum(not one.problem for one in case.answers)} of {len(case.answers)}" if case.answers else "-",
                 f"{case.figures.tokens_per_second:.0f}" if case.figures else "-",
-                f"[{style}]{words}[/{style}]",
+                Text(words, style=style),
             )
         return table
 

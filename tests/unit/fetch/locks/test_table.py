@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from io import StringIO
 
+import pytest
 from rich.console import Console
 
 from cpuwheels.fetch.locks.changes import Change
 from cpuwheels.fetch.locks.table import COLUMNS, cells, markdown, terminal_table
+from pseudo_terminal import WIDTHS, printed
 
 CMAKE = Change(
     name="cmake",
@@ -57,17 +59,22 @@ def test_the_page_for_a_pull_request() -> None:
 
 def test_the_terminal_shows_the_beginning_of_a_digest() -> None:
     out = StringIO()
-    Console(file=out, width=200).print(terminal_table([CMAKE], 200))
+    terminal_table([CMAKE]).print(Console(file=out, width=200))
     assert "ab" * 6 in out.getvalue()
     assert "ab" * 7 not in out.getvalue()
     assert "3 locks" in out.getvalue()
 
 
-def test_a_narrow_terminal_shows_fewer_columns_each_row_on_one_line() -> None:
-    out = StringIO()
-    Console(file=out, width=60).print(terminal_table([CMAKE, YOUNG], 60))
-    assert [line.split() for line in out.getvalue().splitlines()] == [
-        ["package", "old", "new", "age", "licence"],
-        ["cmake", "4.4.4", "4.4.5", "12", "d", "Apache-2.0", "→", "BSD|3", "(changed)"],
-        ["young", "-", "1", "≥", "27", "d", "?"],
+@pytest.mark.parametrize("width", WIDTHS)
+def test_no_width_hides_a_cell(width: int) -> None:
+    text = "\n".join(printed(terminal_table([CMAKE, YOUNG]).print, width).rows)
+    assert [cell for change in (CMAKE, YOUNG) for cell in cells(change, short=True) if cell not in text] == []
+
+
+def test_on_a_narrow_terminal_the_last_columns_stand_below() -> None:
+    rows = printed(terminal_table([CMAKE]).print, 60).rows
+    assert rows[0].split() == ["package", "old", "new", "age", "source"]
+    assert rows[3:] == [
+        "  licence: Apache-2.0 → BSD|3 (changed)  size: 1 MiB → 2 MiB",
+        "  sha256: abababababab  locks: 3 locks",
     ]

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from cpuwheels.cli import main
 from cpuwheels.pipeline.comparison.compare import compare
 from cpuwheels.pipeline.comparison.reports import comparison_table, size_delta, write_comparison
 from cpuwheels.pipeline.comparison.result import Comparison
 from cpuwheels.pipeline.comparison.side import read_side
+from pseudo_terminal import WIDTHS, printed
 from recorded_wheel import write_build
 from small_wheels import write_wheel
 
@@ -44,14 +43,12 @@ def test_without_records_the_page_names_what_is_missing(tmp_path: Path) -> None:
     assert page.read_text().count("Not compared.") == 4
 
 
-@pytest.mark.parametrize("width", [60, 120])
+@pytest.mark.parametrize("width", WIDTHS)
 def test_the_table_fits_the_terminal(comparison: Comparison, width: int) -> None:
-    text = io.StringIO()
-    Console(file=text, width=width).print(comparison_table(comparison))
-    lines = text.getvalue().splitlines()
-    assert max(map(len, lines)) <= width
-    assert any(line.startswith("files") and "1 added, 1 removed" in line for line in lines)
-    assert any(line.startswith("flags") and "_C +1 −2" in line for line in lines)  # noqa: RUF001
+    terminal = printed(comparison_table(comparison).print, width)
+    assert max(map(len, terminal.lines)) <= width
+    assert any(line.startswith("files") and "1 added, 1 removed" in line for line in terminal.rows)
+    assert any(line.startswith("flags") and "_C +1 −2" in line for line in terminal.rows)  # noqa: RUF001
 
 
 @pytest.mark.parametrize(

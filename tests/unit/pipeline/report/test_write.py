@@ -13,6 +13,7 @@ import pytest
 from cpuwheels.cli import main
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import StoreError, WheelError
+from cpuwheels.core.tables import Table
 from cpuwheels.pipeline.build_record import precompiled_record
 from cpuwheels.pipeline.report import write as module
 from cpuwheels.pipeline.report.write import published_report, refresh_if_built, refresh_report, write_trace
@@ -149,7 +150,7 @@ def test_serving_writes_it_again_before_and_after(
     (tmp_path / "serve.json").write_text("of an earlier run")
     refresh_report(tmp_path)
     assert "serve.json is of another version" in page(tmp_path)
-    result = SimpleNamespace(as_text=lambda: "{}", as_table=lambda: "")
+    result = SimpleNamespace(as_text=lambda: "{}", as_table=lambda: Table(()))
 
     def serve(*_: object) -> tuple[object, Path]:
         assert "not run: nox -s serve-x86" in page(tmp_path)

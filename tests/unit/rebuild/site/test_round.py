@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from cpuwheels.core.budget import Budget
 from cpuwheels.core.errors import (
@@ -27,6 +25,7 @@ from cpuwheels.rebuild.site.folder import open_site
 from cpuwheels.rebuild.site.newest import NewWheel
 from cpuwheels.rebuild.site.round import ATTEMPTS, Outcome, outcome_table, require_all, run_round
 from cpuwheels.rebuild.statement import SUFFIX
+from pseudo_terminal import WIDTHS, printed
 from rebuilder_sites import FIRST, MADE_UP, quiet, rebuild_statement
 
 NAMES = [f"vllm-0.3{number}.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl" for number in (3, 2, 1)]
@@ -155,9 +154,8 @@ def test_the_worst_is_what_the_run_ends_with(
     assert outcomes[0].wheel.source in raised.value.output or outcomes[2].wheel.source in raised.value.output
 
 
-def test_the_table_fits_a_narrow_terminal(tmp_path: Path) -> None:
-    text = io.StringIO()
-    Console(file=text, width=60).print(outcome_table(run(tmp_path, Maker(w1=BuildFailedError(27)))))
-    lines = text.getvalue().splitlines()
-    assert all(len(line) <= 60 for line in lines)
-    assert "the build ended with exit code 27" in " ".join(text.getvalue().split())
+@pytest.mark.parametrize("width", WIDTHS)
+def test_the_table_fits_a_narrow_terminal(tmp_path: Path, width: int) -> None:
+    terminal = printed(outcome_table(run(tmp_path, Maker(w1=BuildFailedError(27)))).print, width)
+    assert all(len(line) <= width for line in terminal.lines)
+    assert "the build ended with exit code 27" in " ".join(" ".join(terminal.rows).split())

@@ -1,14 +1,13 @@
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from cpuwheels.core.errors import ServeError
 from cpuwheels.verification.serving.answers import Answer, Embedding, Exchange, Question
 from cpuwheels.verification.serving.result import Case, Figures, Served, require_served
+from pseudo_terminal import WIDTHS, printed
 from sample_results import serving
 
 ASKED = Question(kind="completion", text="x", prompt=(5, 6), answer=(1, 2, 3), lead=0.2)
@@ -102,10 +101,9 @@ def test_a_table_has_what_was_served_how_and_how_fast() -> None:
     fast = Figures(source="x", requests=32, together=8, tokens_per_second=512.4, first_token_ms=20.0)
     compiled = case(exchange()).model_copy(update={"mode": "compile", "figures": fast})
     absent = case().model_copy(update={"absent": ("_C::x",), "library": "", "wanted": "_C_AVX2", "started": None})
-    console = Console(width=120, record=True, file=io.StringIO())
-    console.print(serving(compiled, absent).as_table())
-    text = console.export_text()
-    for words in ("compile", "512", "1 of 1", "not in this library", "_C_AVX2?"):
-        assert words in text
+    for width in WIDTHS:
+        text = "\n".join(printed(serving(compiled, absent).as_table().print, width).rows)
+        for words in ("compile", "512", "1 of 1", "not in this library", "_C_AVX2?"):
+            assert words in text
     assert compiled.name == "opt bfloat16 _C compile"
     assert "512 tokens/s" in compiled.as_line()
