@@ -34,6 +34,7 @@ from cpuwheels.config.remedies import error_classes
 from cpuwheels.core import errors
 from cpuwheels.core.process import run
 from cpuwheels.core.step_limits import StepLimit
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
 from cpuwheels.fetch.debian.release import find_gpgv
 from cpuwheels.index.nightly.summary import Outcome as NightlyOutcome
@@ -372,7 +373,7 @@ def _(scene: Scene) -> tuple[str, ...]:
     """What the timing found is made up; the command judges it."""
     found = SimpleNamespace(
         model_dump_json=lambda **_: "{}",
-        as_table=lambda _: "",
+        as_table=lambda _: Table([Column("model")]),
         slower=lambda _: ["tokens/s"],
         name="a.whl",
         loaded=("_C",),

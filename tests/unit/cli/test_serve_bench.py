@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rich.table import Table
 
 from cpuwheels.cli import main
 from cpuwheels.config.serving_options import ServeBenchOptions
 from cpuwheels.core.errors import SlowerError
+from cpuwheels.core.tables import Column, Table
 from cpuwheels.pipeline import serve_bench as pipeline
 
 
@@ -26,7 +26,7 @@ class Found:
         return f"{{{' ' * indent}}}"
 
     def as_table(self, _least: float) -> Table:
-        return Table()
+        return Table([Column("model")])
 
     def slower(self, least: float) -> list[str]:
         return self._slower if least > 0.5 else []
