@@ -49,7 +49,8 @@ def test_json():
     data = json.loads(as_json("x86", checks))
     assert data["target"] == "x86"
     assert data["can_build"] is False
-    assert data["checks"][1] == {"name": "disk", "status": "fail", "detail": "full", "next_step": "free space", "group": ""}
+    disk = {"name": "disk", "status": "fail", "detail": "full", "next_step": "free space", "group": ""}
+    assert data["checks"][1] == disk
 
 
 @pytest.mark.parametrize(
