@@ -301,7 +301,7 @@ def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ahead:
 
 
 def test_while_a_person_thinks_other_processes_make_the_next_wheels(
-    prober: Probes, ahead: Ahead, builds: Builds, story: io.StringIO
+    prober: Probes, ahead: Ahead, builds: Builds, story: io.StringIO, tmp_path: Path
 ) -> None:
     """The one that is needed is waited for; the other one is not begun any more."""
 
@@ -317,6 +317,7 @@ def test_while_a_person_thinks_other_processes_make_the_next_wheels(
         trier(OTHER)
     assert (ahead.began, ahead.made) == ([OTHER], [OTHER])
     assert builds.sources == [COMMIT, OTHER]
+    assert "wheel: is being made already" in (tmp_path / "out" / OTHER[:12] / "probe.log").read_text()
     assert "sleep" not in story.getvalue()
 
 
