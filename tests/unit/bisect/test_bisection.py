@@ -236,8 +236,10 @@ def test_a_program_that_decides_asks_nobody(run: Run, trier: Trier) -> None:
     assert trier.person is None
 
 
-def test_without_a_bad_end_it_is_the_newest_commit(run: Run, trier: Trier, reporter: Reporter) -> None:
-    outcome = run(good=trier.names[0], bad="", branch="main")
+def test_without_a_bad_end_it_is_the_newest_commit(run: Run, trier: Trier, tree: Path, reporter: Reporter) -> None:
+    """Its name is not the user's, so it is nothing to tell that the good end is named in another way."""
+    (tree / ".git" / "refs" / "tags" / "v1.0").write_text(f"{trier.names[0]}\n")
+    outcome = run(good="1.0", bad="", branch="main")
     assert outcome.state.question.bad == trier.names[-1]
     assert reporter.announcements == []
 
