@@ -22,6 +22,8 @@ _LOWEST = ("nice", "-n", "19")
 def build_in_background(paths: Paths, target: str, options: BuildOptions) -> None:
     """Build a wheel as `cpuwheels build` does, so with its memory cap and sandbox, and log all that it prints.
 
+    It is not loaded, as no wheel of a bisection is: `bisect.wheels` finds it where it is.
+
     It ends with this process, and with `core.process.end_command_of`; what it has finished by then stays in the stores.
 
     Args:
@@ -34,5 +36,5 @@ def build_in_background(paths: Paths, target: str, options: BuildOptions) -> Non
     """
     # -P: the working folder is a user's, whose modules are none of this program.
     program = [*_LOWEST, sys.executable, "-P", "-m", "cpuwheels", *paths.as_arguments()]
-    command = [*program, "build", target, "--no-summary", *options.as_arguments()]
+    command = [*program, "build", target, "--no-summary", "--no-check", *options.as_arguments()]
     run(command, log=paths.dist / LOG, env=without_credentials(os.environ))

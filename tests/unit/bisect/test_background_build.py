@@ -58,6 +58,7 @@ def test_it_is_the_same_build_at_the_lowest_priority(
         "build",
         "x86",
         "--no-summary",
+        "--no-check",
         *options.as_arguments(),
     ]
     assert {"--memory", "3G", "--locked", "--allow-unsandboxed"} <= set(arguments)
