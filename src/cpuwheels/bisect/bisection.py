@@ -6,13 +6,15 @@ import os
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.cost_model import costs_of
+from cpuwheels.bisect.dialogue import open_dialogue
 from cpuwheels.bisect.git_log import replayed
 from cpuwheels.bisect.loop import Bisection, bisect
+from cpuwheels.bisect.person import Person
 from cpuwheels.bisect.probe import Prober, make_predicate
 from cpuwheels.bisect.request import check_options, make_question
 from cpuwheels.bisect.result import outcome_of
-from cpuwheels.bisect.search import rounds
-from cpuwheels.bisect.state import alone, read_state, write_state
+from cpuwheels.bisect.search import Verdict, rounds
+from cpuwheels.bisect.state import alone, read_state, unfinished, write_state
 from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.core.filesystem import remove_tree, storage_errors
@@ -21,7 +23,7 @@ from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
-from cpuwheels.source.revisions import git_name, resolve
+from cpuwheels.source.revisions import Revision, git_name, resolve
 from cpuwheels.source.version import is_changed
 
 if TYPE_CHECKING:
@@ -30,14 +32,13 @@ if TYPE_CHECKING:
 
     from cpuwheels.bisect.result import Outcome
     from cpuwheels.bisect.search import State as Left
-    from cpuwheels.bisect.state import Probe, State
+    from cpuwheels.bisect.state import Probe, Question, State
     from cpuwheels.config.matrix import Matrix
     from cpuwheels.config.options import BisectOptions
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.source.history import History
     from cpuwheels.source.repository import Repository
-    from cpuwheels.source.revisions import Revision
 
 
 def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOptions, reporter: Reporter) -> Outcome:
@@ -58,29 +59,35 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
     target = matrix.buildable(name)
     check_own_machine(target)
     check_options(options)
+    dialogue = open_dialogue() if options.by_person else None
     known = replayed(options.log) if options.log else {}
     store = Store(paths.cache, check_once=True, trust=Trust.COMMIT)
     repository = _repository(matrix, options, store, reporter)
-    good, bad = (resolve(repository, text, branch=options.branch) for text in (options.good, options.bad))
-    _tell_ends(good, bad, reporter)
-    history = history_between(repository, good.commit, bad.commit, first_parent=not options.all_parents)
+    good, bad = (resolve(repository, text, branch=options.branch) for text in _ends(options))
     question = make_question(target.id, good, bad, repository, options)
+    if not options.bad:
+        question = _begun_before(question, paths, options, reporter)
+        bad = bad if bad.commit == question.bad else Revision(question.bad, "hash", question.bad)
+    _tell_ends(good, bad, reporter, named=bool(options.bad))
+    history = history_between(repository, good.commit, bad.commit, first_parent=not options.all_parents)
     folder = (options.out or paths.dist / "bisect" / question.key()).resolve()
     with alone(folder):
         state = read_state(folder, question)
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
-        wheels = Wheels(paths.root, store, folder, matrix, target, options.build, options.index)
-        judge = make_predicate(target, question, options, wheels)
+        wheels = Wheels(paths.root, store, folder, matrix, target, options.build, options.index, paths.other_matrix)
+        ends = {question.good: Verdict.GOOD, question.bad: Verdict.BAD}
+        person = Person(dialogue, ends, options.regress) if dialogue else None
+        judge = make_predicate(target, question, options, wheels, person)
 
         for probe in state.probes:
             costs.learn(probe)
 
         try:
-            with Prober(wheels, judge, folder, reporter, at_once=options.jobs) as trier:
+            with Prober(wheels, judge, folder, reporter, at_once=options.jobs, person=person) as trier:
 
                 def try_commit(commit: str, expected: Sequence[str]) -> Probe:
-                    probe = trier(commit, [name for name in expected if costs.is_at_hand(name)])
+                    probe = trier(commit, [name for name in expected if person or costs.is_at_hand(name)])
                     costs.learn(probe)
                     return probe
 
@@ -101,7 +108,7 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
 
 def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: Reporter) -> Repository:
     remotes = repositories_of(matrix.repositories, REPOSITORY_VARIABLE, os.environ)
-    names = [git_name(text, options.branch) for text in (options.good, options.bad)]
+    names = [git_name(text, options.branch) for text in _ends(options)]
     repository = open_repository(options.repo, remotes, names, store=store, reporter=reporter)
     bare = repository.git.ask("rev-parse", "--is-bare-repository").output.strip() == "true"
     if options.repo and not bare and is_changed(repository.git):
@@ -111,10 +118,28 @@ def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: 
     return repository
 
 
-def _tell_ends(good: Revision, bad: Revision, reporter: Reporter) -> None:
+def _ends(options: BisectOptions) -> tuple[str, str]:
+    """Return both ends as they are looked up; the newest commit of the branch is the bad one if none is given."""
+    return options.good, options.bad or options.branch
+
+
+def _begun_before(question: Question, paths: Paths, options: BisectOptions, reporter: Reporter) -> Question:
+    """Return the question of an unfinished bisection, if there is one: the branch may have newer commits by now."""
+    folders = [options.out] if options.out else sorted((paths.dist / "bisect").glob("*"))
+    state = unfinished(folders, question)
+    if state is None or state.question.bad == question.bad:
+        return question
+    reporter.announce(
+        f"{options.branch} has newer commits; an unfinished bisection up to {state.question.bad[:9]} goes on: "
+        f"--bad {options.branch} begins another"
+    )
+    return state.question
+
+
+def _tell_ends(good: Revision, bad: Revision, reporter: Reporter, *, named: bool) -> None:
     reporter.info(f"good: {good}")
     reporter.info(f"bad: {bad}")
-    if good.kind != bad.kind and {good.kind, bad.kind} != {"hash", "name"}:
+    if named and good.kind != bad.kind and {good.kind, bad.kind} != {"hash", "name"}:
         reporter.announce(f"the ends are named in two ways, by {good.kind} and by {bad.kind}")
 
 

@@ -23,7 +23,7 @@ def user_places(options: BisectOptions, folder: Path) -> UserPlaces:
         options: They were checked.
         folder: Where it runs.
     """
-    named = named_paths(options.run) if options.run else [Path(options.serve or "").absolute()]
+    named = named_paths(options.run) if options.run else [Path(options.serve).absolute()] if options.serve else []
     readable = [path.absolute() for path in options.readable]
     return UserPlaces(
         folder,
@@ -64,7 +64,7 @@ def check_places(options: BisectOptions, folder: Path) -> None:
         UsageError: They are such.
     """
     chosen = {"--readable": options.readable, "--writable": options.writable}
-    runs = bool(options.run) or (bool(options.serve) and Path(options.serve or "").is_file())
+    runs = options.in_environment or (bool(options.serve) and Path(options.serve or "").is_file())
     given = next((name for name, paths in chosen.items() if paths), "--unconfined" if options.unconfined else "")
     if given and not runs:
         raise UsageError(
@@ -72,7 +72,7 @@ def check_places(options: BisectOptions, folder: Path) -> None:
             where=given,
             next_step="give it with --run or a script of --serve, or leave it out",
         )
-    if options.unconfined and not options.run:
+    if options.unconfined and not options.in_environment:
         raise UsageError(
             "a script shares the server's network, which has nothing else in it",
             where="--unconfined",

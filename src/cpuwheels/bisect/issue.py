@@ -46,7 +46,8 @@ def _finding(outcome: Outcome) -> str:
     if outcome.found:
         before = outcome.last_good
         after = f", and {before} before it is good" if before else ""
-        return f"{outcome.found.commit} {_code(outcome.found.subject)} is the first bad commit{after}."
+        meaning = f" ({outcome.meaning})" if outcome.meaning else ""
+        return f"{outcome.found.commit} {_code(outcome.found.subject)} is the first bad commit{meaning}{after}."
     return f"One of {len(outcome.suspects)} commits is the first bad one; those between them could not be tested."
 
 

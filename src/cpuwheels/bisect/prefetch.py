@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Self
 
 from cpuwheels.core.concurrency import end_all
@@ -25,7 +25,7 @@ class Prefetch:
     def __init__(self, get: Callable[[str], object]) -> None:
         self._get = get
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="ahead")
-        self._begun: list[Future[None]] = []
+        self._begun: list[tuple[str, Future[None]]] = []
         self._threads: set[int] = set()
 
     def __enter__(self) -> Self:
@@ -33,19 +33,40 @@ class Prefetch:
 
     def __exit__(self, *_: object) -> None:
         self.begin(())
-        end_all(self._begun, self._threads)
+        end_all([future for _, future in self._begun], self._threads)
         self._pool.shutdown()
 
     def begin(self, commits: Sequence[str]) -> None:
-        """Get these, in their order; earlier ones that have not been begun are left out.
+        """Get these, in their order, but for one that is under way; earlier ones that were not begun are left out.
 
         Args:
             commits: Full hashes.
         """
-        for future in self._begun:
+        self._leave_out()
+        under_way = {commit for commit, _ in self._begun}
+        self._begun += [(commit, self._pool.submit(self._one, commit)) for commit in commits if commit not in under_way]
+
+    def keep_only(self, commit: str) -> bool:
+        """Leave out all that have not been begun, end the one that is under way unless it is a commit's own.
+
+        Args:
+            commit: Full hash.
+
+        Returns:
+            Whether this one is under way.
+        """
+        self._leave_out()
+        end_all([future for name, future in self._begun if name != commit], self._threads)
+        return any(name == commit and not future.done() for name, future in self._begun)
+
+    def wait(self) -> None:
+        """Wait for what is under way, whatever comes of it."""
+        wait([future for _, future in self._begun])
+
+    def _leave_out(self) -> None:
+        for _, future in self._begun:
             future.cancel()
-        under_way = [future for future in self._begun if not future.done()]
-        self._begun = [*under_way, *(self._pool.submit(self._one, commit) for commit in commits)]
+        self._begun = [(commit, future) for commit, future in self._begun if not future.done()]
 
     def _one(self, commit: str) -> None:
         self._threads.add(threading.get_ident())

@@ -10,6 +10,7 @@ from rich.text import Text
 from cpuwheels.bisect.git_log import git_log
 from cpuwheels.bisect.issue import issue_text
 from cpuwheels.bisect.result import SHOWN, is_kernel_file
+from cpuwheels.bisect.state import RESULT
 from cpuwheels.bisect.web_links import web_links
 from cpuwheels.core.progress import clock
 from cpuwheels.core.tables import Column, Table
@@ -28,15 +29,16 @@ _STYLES = {"good": "green", "bad": "red", "skip": "yellow"}
 
 
 def write_bisection(outcome: Outcome) -> list[Path]:
-    """Write ``bisect.log`` (for ``git bisect replay``), ``result.html`` and, last, ``result.json``.
+    """Write ``bisect.log`` (for ``git bisect replay``), ``issue.md``, ``result.html`` and, last, ``result.json``.
 
     Raises:
         StoreError: The folder cannot be written.
     """
     texts = {
         "bisect.log": git_log(outcome.state, outcome.subjects),
+        "issue.md": issue_text(outcome),
         "result.html": result_page(outcome),
-        "result.json": json.dumps(outcome.as_json(), indent=1) + "\n",
+        RESULT: json.dumps(outcome.as_json(), indent=1) + "\n",
     }
     return write_files(outcome.folder, texts)
 

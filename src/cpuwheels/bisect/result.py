@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from cpuwheels.bisect.regress import MEANINGS
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import FORMAT
 from cpuwheels.config.installation import command_line
@@ -81,6 +82,11 @@ class Outcome:
         return before if self.state.verdicts.get(before) == Verdict.GOOD else ""
 
     @property
+    def meaning(self) -> str:
+        """What is true of a bad commit, for people; empty if that is a fault of any kind."""
+        return MEANINGS.get(str(self.state.question.judge.get("regress", "")), "")
+
+    @property
     def seconds(self) -> float:
         """All probes together."""
         return sum(probe.seconds for probe in self.state.probes)
@@ -93,7 +99,7 @@ class Outcome:
         parents = before.get(first, ())
         ends = ["--good", parents[0] if parents else question.good, "--bad", last]
         judge = question.judge
-        for name in ("run", "parity", "bench", "serve"):
+        for name in ("run", "parity", "bench", "serve", "prompt", "regress"):
             if name in judge:
                 ends += [f"--{name}", str(judge[name])]
         if "parity" in judge:
@@ -133,7 +139,8 @@ class Outcome:
     def as_lines(self) -> list[str]:
         """Return the result in words, one line each."""
         if self.found:
-            lines = [f"{self.found.commit} is the first bad commit", f"  {self.found.subject}"]
+            meaning = f" ({self.meaning})" if self.meaning else ""
+            lines = [f"{self.found.commit} is the first bad commit{meaning}", f"  {self.found.subject}"]
             files = [f"  {name}{' (kernels)' if is_kernel_file(name) else ''}" for name in self.found.files]
             lines += [*files[:SHOWN], f"  and {len(files) - SHOWN} more files"] if len(files) > SHOWN else files
         else:

@@ -19,15 +19,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix
+    from cpuwheels.config.options import Regress
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.pipeline.user_places import UserPlaces
+    from cpuwheels.verification.serving.result import Served
 
 ROUNDS = (FEWEST_ROUNDS, 3 * FEWEST_ROUNDS, 9 * FEWEST_ROUNDS)
 """Starts of both servers before a verdict on speed: three times as many each time there is none yet."""
 
 SIZED = "qwen3-100m"
 """The model that is timed in place of one that is made on the spot: those are too small to tell a kernel's speed."""
+
+
+_NOTHING = "nothing was answered"
+
+_ANSWERS_MATTER = ("error", "wrong-token")
+_FAILURES_MATTER = ("error", "crash")
+"""Changes to which a wrong answer, or a server that fails, belongs."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +50,7 @@ class ServePredicate:
         paths: Returns the folders for a commit's run.
         matrix: The configuration.
         target: Target id.
+        regress: Which change is looked for; with that to an error any fault is bad.
     """
 
     model: str
@@ -49,11 +59,14 @@ class ServePredicate:
     paths: Callable[[str], Paths]
     matrix: Matrix
     target: str
+    regress: Regress = "error"
 
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
         """Serve the model: a wrong token, a server that does not start, dies or does not end, or a slowdown is bad.
+
+        If one of these is looked for, the others are not bad; without answers there is no verdict on answers or speed.
 
         Raises:
             CpuwheelsError: Any stage's own error.
@@ -64,14 +77,26 @@ class ServePredicate:
         served, _ = serve_wheel.serve_wheel(self.paths(commit), self.matrix, self.target, wheel, options, reporter)
         if lacking := [name for case in served.cases for name in case.absent]:
             return Judgement(Verdict.SKIP, f"the wheel has no {', '.join(dict.fromkeys(lacking))}")
-        wrong = [f"{case.name}: {problem}" for case in served.cases for problem in case.problems]
-        if wrong or not served.right:
-            return Judgement(Verdict.BAD, wrong[0] if wrong else "nothing was answered")
-        answers = f"{sum(len(case.answers) for case in served.cases)} answers are right"
+        if found := self._faulty(served):
+            return found
+        count = sum(len(case.answers) for case in served.cases)
+        answers = f"{count} answers{' are right' if self.regress in _ANSWERS_MATTER else ', right or not'}"
         if self.slower is None:
             return Judgement(Verdict.GOOD, answers)
         speed = self._compare(wheel, commit, folder, reporter, self.slower)
         return Judgement(speed.verdict, f"{answers}, {speed.reason}")
+
+    def _faulty(self, served: Served) -> Judgement | None:
+        """Return the verdict on a server that has not answered, or has answered wrongly; None if it is not bad."""
+        failed = [case for case in served.cases if case.verdict == "failed"]
+        failures = [f"{case.name}: {case.failure or _NOTHING}" for case in failed]
+        if failures or not served.cases:
+            fault = self.regress in _FAILURES_MATTER
+            return Judgement(Verdict.BAD if fault else Verdict.SKIP, failures[0] if failures else _NOTHING)
+        wrong = [f"{case.name}: {problem}" for case in served.cases for problem in case.problems]
+        if wrong and self.regress in _ANSWERS_MATTER:
+            return Judgement(Verdict.BAD, wrong[0])
+        return None
 
     def _compare(self, wheel: Path, commit: str, folder: Path, reporter: Reporter, slower: float) -> Judgement:
         """Load both servers in turn, with more rounds as long as there is no verdict on every load.
@@ -111,6 +136,7 @@ class ScriptPredicate:
         target: Target id.
         env: Variables that the script gets besides.
         places: What of the user's files it sees; only the working folder and the script if not given.
+        regress: Which change is looked for: that to an error, or to a crash.
     """
 
     script: Path
@@ -120,11 +146,14 @@ class ScriptPredicate:
     target: str
     env: Mapping[str, str] = field(default_factory=dict)
     places: UserPlaces | None = None
+    regress: Regress = "error"
 
     def __call__(
         self, wheel: Path, commit: str, folder: Path, reporter: Reporter, waiting: Callable[[], None] = nothing
     ) -> Judgement:
         """Run it: exit status 0 is good, 125 is skip; any other, a crash, and a server that fails are bad.
+
+        If a crash is looked for, any other exit status is good.
 
         Raises:
             CpuwheelsError: Any stage's own error.
@@ -135,7 +164,9 @@ class ScriptPredicate:
         question = serve_script.ScriptRequest(self.script, self.limit, self.env, self.places)
         found = serve_script.serve_script(paths, self.matrix, self.target, wheel, question, reporter)
         if found.failure:
-            return Judgement(Verdict.BAD, found.failure)
-        said = ": ".join(filter(None, (f"exit status {found.status}", found.last)))
-        verdicts = {0: Verdict.GOOD, SKIP: Verdict.SKIP}
-        return Judgement(verdicts.get(found.status or 0, Verdict.BAD), said)
+            untold = found.late and self.regress == "crash"
+            return Judgement(Verdict.SKIP if untold else Verdict.BAD, found.failure)
+        status = found.status or 0
+        said = ": ".join(filter(None, (f"exit status {status}", found.last)))
+        fails = Verdict.GOOD if self.regress == "crash" and status > 0 else Verdict.BAD
+        return Judgement({0: Verdict.GOOD, SKIP: Verdict.SKIP}.get(status, fails), said)

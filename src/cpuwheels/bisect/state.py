@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from cpuwheels.bisect.search import Verdict  # noqa: TC001  (pydantic reads the annotations)
+from cpuwheels.bisect.search import Verdict
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import BisectError
 from cpuwheels.core.filesystem import storage_errors, write_atomic
@@ -17,13 +17,16 @@ from cpuwheels.core.parse import LONGEST
 from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 FORMAT = 1
 """Version of the file's layout; raised when a field changes its meaning."""
 
 STATE = "state.json"
+
+RESULT = "result.json"
+"""Written when the bisection has ended."""
 
 WheelFrom = Literal["index", "precompiled kernels", "stored kernels", "build", "none"]
 """How a probe's wheel was obtained."""
@@ -108,6 +111,28 @@ def read_state(folder: Path, question: Question) -> State:
             next_step="give another --out, or repeat the command that began it",
         )
     return state
+
+
+def unfinished(folders: Iterable[Path], question: Question) -> State | None:
+    """Return the last bisection between a good end and whichever bad one that has no result yet; None if there is none.
+
+    One whose bad end was not found to be bad is none to go on with.
+
+    Args:
+        folders: Of bisections.
+        question: All of the question but for the bad end.
+    """
+    found = []
+    for folder in folders:
+        path = folder / STATE
+        try:
+            state, when = State.model_validate_json(read_plain(path, LONGEST)), path.stat().st_mtime
+        except (OSError, ValidationError):
+            continue
+        same = state.question.model_copy(update={"bad": question.bad}) == question
+        if same and state.verdicts.get(state.question.bad) is Verdict.BAD and not (folder / RESULT).exists():
+            found.append((when, state))
+    return max(found, key=lambda one: one[0])[1] if found else None
 
 
 def write_state(folder: Path, state: State) -> None:

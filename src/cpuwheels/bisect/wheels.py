@@ -6,11 +6,13 @@ import threading
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cpuwheels.bisect.background_build import build_in_background
 from cpuwheels.bisect.indexed_wheel import wheel_from_index
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import (
     AuditError,
+    CommandError,
     CompileError,
     ConfigureError,
     PatchError,
@@ -71,6 +73,7 @@ class Wheels:
         target: Target,
         options: BuildOptions,
         index: str | None = None,
+        other_matrix: Path | None = None,
     ) -> None:
         """Take what the builds of a bisection share.
 
@@ -82,8 +85,9 @@ class Wheels:
             target: What is built.
             options: Options of the builds; their source is always the commit.
             index: Address of an index that is asked first.
+            other_matrix: File of the configuration, if it is not the project's.
         """
-        self._root, self._folder = root, folder
+        self._root, self._folder, self._other_matrix = root, folder, other_matrix
         self.unpacked = folder / "unpacked"
         """The cache of the installer, with the wheels' files; removed when no more wheels are tested."""
         self.store = store
@@ -94,7 +98,7 @@ class Wheels:
 
     def paths(self, commit: str) -> Paths:
         """Return the folders of one commit's build."""
-        return Paths(self._root, self.store.root, self._folder / commit[:12])
+        return Paths(self._root, self.store.root, self._folder / commit[:12], self._other_matrix)
 
     def get(self, commit: str, reporter: Reporter) -> Got:
         """Return the wheel of a commit, which is not loaded: that it does not load may be the fault to find.
@@ -112,6 +116,31 @@ class Wheels:
             if commit not in self._got:
                 self._got[commit] = self._from_index(commit, reporter) or self._made(commit, reporter)
             return self._got[commit]
+
+    def prepare(self, commit: str, reporter: Reporter) -> None:
+        """Let another process make the wheel of a commit, at low priority, so that `get` finds it.
+
+        Args:
+            commit: Full hash.
+            reporter: Told of a wheel of the index, which is fetched by this process.
+
+        Raises:
+            CpuwheelsError: It cannot be made, or is not needed any more; `get` makes it then, or tells why not.
+        """
+        if commit in self._got:
+            return
+        if found := self._from_index(commit, reporter):
+            self._got[commit] = found
+            return
+        paths, options = self.paths(commit), replace(self._options, source=commit)
+        if options.kernels_from:
+            try:
+                build_in_background(paths, self._target.id, options)
+            except CommandError:
+                options = replace(options, kernels_from=None)
+            else:
+                return
+        build_in_background(paths, self._target.id, options)
 
     def _from_index(self, commit: str, reporter: Reporter) -> Got | None:
         if self._index is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 import click
 
@@ -13,7 +13,7 @@ from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import READ, index_option, web_address
 from cpuwheels.cli.ranges import SizeText, TimeLimit
-from cpuwheels.config.options import SLOWER, BisectOptions, Level, ToolchainChoice
+from cpuwheels.config.options import SLOWER, BisectOptions, Level, Regress, ToolchainChoice
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
@@ -28,6 +28,8 @@ class _Bisect(TypedDict):
     parity: str | None
     bench: str | None
     serve: str | None
+    prompt: str | None
+    regress: Regress | None
     slower: float | None
     library: str
     level: Level
@@ -56,17 +58,20 @@ class _Bisect(TypedDict):
 _PATH = click.Path(path_type=Path)
 _ABOVE_ONE = click.FloatRange(min=1, min_open=True)
 _TOOLCHAINS = click.Choice(["auto", "host", "debian"])
+_REGRESS = click.Choice(list(get_args(Regress)))
 _LEVELS = click.Choice(["smoke", "full", "deep"])
 
 
 @click.command()
 @click.option("--target", help="Target id (default: this machine's own).")
 @click.option("--good", required=True, help="A commit before the change: hash, tag, branch, version or date.")
-@click.option("--bad", required=True, help="A commit after it.")
+@click.option("--bad", default="", help="A commit after it (default: the newest of --branch).")
 @click.option("--run", help="Shell command that decides: 0 good, 125 skip, other codes up to 127 bad.")
 @click.option("--parity", help="Operator whose results decide.")
 @click.option("--bench", help="Operator whose speed decides, compared with the good end's.")
 @click.option("--serve", metavar="MODEL|SCRIPT", help="Model whose answers decide, or a script that asks a server.")
+@click.option("--prompt", metavar="TEXT", help="Text that a server is asked; you see what it answers, and decide.")
+@click.option("--regress", type=_REGRESS, help="Which change is looked for; with --prompt a program decides then.")
 @click.option(
     "--slower",
     type=_ABOVE_ONE,
@@ -75,7 +80,7 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 )
 @click.option("--library", default="_C", show_default=True, help="With --bench: the kernel library.")
 @click.option("--level", type=_LEVELS, default="smoke", show_default=True, help="With --parity: how many cases.")
-@click.option("--branch", default="main", show_default=True, help="Where dates are looked up.")
+@click.option("--branch", default="main", show_default=True, help="Where dates, and the newest commit, are looked up.")
 @click.option("--all-parents", is_flag=True, help="Search merged commits too; otherwise a merge is one change.")
 @click.option(
     "--commits-at-once",
@@ -115,14 +120,19 @@ _LEVELS = click.Choice(["smoke", "full", "deep"])
 @without_credentials
 @pass_paths
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
-    """Find the commit that made a target's wheel bad."""
+    """Find the commit that made a target's wheel bad.
+
+    You are asked for each verdict unless --run, --parity, --bench or --serve decides.
+    """
     from rich.console import Console
 
+    from cpuwheels.bisect.banner import print_banner
     from cpuwheels.bisect.bisection import run_bisection
     from cpuwheels.bisect.report import probe_table, write_bisection
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import StoppedError
 
     matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
@@ -130,9 +140,11 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     with contextlib.ExitStack() as served:
         if options["index"]:
             options["index"] = served.enter_context(web_address(options["index"]))
-        outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
+        try:
+            outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
+        except StoppedError as error:  # the answer to a question; what is printed is the same as after Ctrl-C
+            raise click.Abort from error
     reports = write_bisection(outcome)
     probe_table(outcome).print(console)
-    for line in outcome.as_lines():
-        console.print(line, highlight=False, soft_wrap=True, markup=False)
+    print_banner(outcome, console)
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")

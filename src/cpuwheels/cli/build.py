@@ -109,6 +109,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
     help="Take everything from this mirror, with the network closed.",
 )
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
+@click.option("--no-check", "check", flag_value=False, default=True, hidden=True)  # for `bisect`
 @without_credentials
 @pass_paths
 def build(
@@ -118,6 +119,7 @@ def build(
     distribution: str | None,
     mirror: Path | None,
     summary: bool,
+    check: bool,
     **options: Unpack[_Options],
 ) -> None:
     """Build the wheel of TARGET."""
@@ -129,9 +131,9 @@ def build(
         from cpuwheels.rebuild.mirror.build import build_closed
 
         more = ["--distribution", distribution] if distribution else []
-        more += [] if summary else ["--no-summary"]
+        more += [*([] if summary else ["--no-summary"]), *([] if check else ["--no-check"])]
         sys.exit(build_closed(paths, target, BuildOptions(**options), mirror, more))
-    finished = build_target(paths, target, BuildOptions(**options), summary=summary)
+    finished = build_target(paths, target, BuildOptions(**options), summary=summary, check=check)
     if distribution is not None:
         print(redistribute(finished.path, distribution, finished.path.parent / distribution))
 
@@ -214,7 +216,9 @@ def develop(
     print(used)
 
 
-def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: bool = True) -> BuiltWheel:
+def build_target(
+    paths: Paths, target: str, options: BuildOptions, *, summary: bool = True, check: bool = True
+) -> BuiltWheel:
     """Build the wheel of a target and print where it is.
 
     Args:
@@ -222,6 +226,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
         target: Target id.
         options: What the user chose.
         summary: Whether to print also how to install the wheel and what to do next.
+        check: Whether the wheel is installed and its libraries are loaded.
     """
     from cpuwheels.config.host import is_foreign
     from cpuwheels.config.matrix import load_matrix
@@ -230,7 +235,7 @@ def build_target(paths: Paths, target: str, options: BuildOptions, *, summary: b
     from cpuwheels.pipeline.summary import summary_lines
 
     reporter, matrix = Reporter(target), load_matrix(paths.matrix)
-    finished = build_wheel(paths, matrix, target, options, reporter)
+    finished = build_wheel(paths, matrix, target, options, reporter, check=check)
     print(finished.path, flush=True)
     if summary:
         wanted = matrix.target(target)

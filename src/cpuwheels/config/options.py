@@ -13,6 +13,7 @@ CacheChoice = Literal["auto", "off"]
 Level = Literal["smoke", "full", "deep"]
 Sanitizer = Literal["address", "thread"]
 NightlyPart = Literal["all", "build", "publish"]
+Regress = Literal["error", "success", "crash", "slow", "wrong-token"]
 
 FEWEST_ROUNDS = 6
 """With fewer, even the interval from the smallest to the largest ratio covers less than 95 % (`benchmark.ratio`)."""
@@ -124,11 +125,13 @@ class BisectOptions:
 
     Attributes:
         good: The good end: a hash, tag, branch, version or date.
-        bad: The bad end, likewise.
+        bad: The bad end, likewise; the newest commit of ``branch`` if empty.
         run: Shell command that decides.
         parity: Operator whose results decide.
         bench: Operator whose speed decides.
         serve: Model whose answers decide, or a script that asks a server.
+        prompt: Text that a server is asked; its answer is shown, or compared with the good end's.
+        regress: Which change is looked for; that to an error if not given.
         slower: How many times as long as at the good end is too slow; with ``serve`` speed decides only if it is given.
         library: Kernel library whose speed decides.
         level: How many cases of the operator decide.
@@ -156,11 +159,13 @@ class BisectOptions:
     """
 
     good: str
-    bad: str
+    bad: str = ""
     run: str | None = None
     parity: str | None = None
     bench: str | None = None
     serve: str | None = None
+    prompt: str | None = None
+    regress: Regress | None = None
     slower: float | None = None
     library: str = "_C"
     level: Level = "smoke"
@@ -184,6 +189,21 @@ class BisectOptions:
     locked: bool = False
     allow_unsandboxed: bool = False
     patched_kernels: bool = False
+
+    @property
+    def by_person(self) -> bool:
+        """Whether a person gives the verdicts."""
+        return not (self.run or self.parity or self.bench or self.serve or self.prompt) or self.shows_answers
+
+    @property
+    def shows_answers(self) -> bool:
+        """Whether a person is shown what servers answer, and decides."""
+        return self.prompt is not None and self.regress is None
+
+    @property
+    def in_environment(self) -> bool:
+        """Whether a command, or a person, gets an environment with the wheel."""
+        return bool(self.run) or (self.by_person and self.prompt is None)
 
     @property
     def build(self) -> BuildOptions:

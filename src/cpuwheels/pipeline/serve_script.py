@@ -14,12 +14,13 @@ from cpuwheels.core.errors import CommandError, UsageError
 from cpuwheels.core.process import run
 from cpuwheels.environment.torch_environment import torch_environment
 from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.serving_sandbox import serving_sandbox
+from cpuwheels.pipeline.serving_sandbox import model_places, serving_sandbox
 from cpuwheels.pipeline.test_environment import hold_onednn_back, this_cpu
 from cpuwheels.pipeline.user_places import UserPlaces
 from cpuwheels.verification.serving.case import first_error
 from cpuwheels.verification.serving.environment import serving_environment
 from cpuwheels.verification.serving.memory import memory_share
+from cpuwheels.verification.serving.models import MADE, chosen_models
 from cpuwheels.verification.serving.questions import make_models
 from cpuwheels.verification.serving.server import NAME, ServerError, ServerRequest, serving
 from cpuwheels.verification.serving.setting import Setting, server_variables
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
 
 MODEL = "qwen3"
-"""The model that is served to a script: one that is made on the spot."""
+"""The model that is served to a script unless it is told another: one that is made on the spot."""
 
 DTYPE = "bfloat16"
 
@@ -47,12 +48,14 @@ class ScriptRequest:
         limit: Seconds that it has; None for no limit.
         env: Variables that it gets besides; the server does not.
         places: What of the user's files it sees, which the server does not; the working folder if not given.
+        model: What is served: a model that is made on the spot, or a model's folder.
     """
 
     script: Path
     limit: float | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     places: UserPlaces | None = None
+    model: str = MODEL
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,13 @@ class ScriptResult:
         status: Its exit status, negative for a signal; None if it was not run or was ended.
         failure: What went wrong with the server, or that the script took too long; empty if nothing did.
         last: The last line that the script printed.
+        late: Whether the script was ended since it took too long.
     """
 
     status: int | None
     failure: str
     last: str
+    late: bool = False
 
 
 def check_script(script: Path) -> None:
@@ -87,7 +92,7 @@ def check_script(script: Path) -> None:
 def serve_script(
     paths: Paths, matrix: Matrix, name: str, wheel: Path, request: ScriptRequest, reporter: Reporter
 ) -> ScriptResult:
-    """Serve a small model, and run a script that asks the server.
+    """Serve a model, and run a script that asks the server.
 
     The script runs in the working folder. It finds the server through ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``, as
     OpenAI's client does, the model's name in ``CPUWHEELS_MODEL``, and the interpreter of the server's environment in
@@ -106,6 +111,7 @@ def serve_script(
     """
     script, limit = request.script, request.limit
     places = request.places or UserPlaces(Path.cwd())
+    ((model_name, folder),) = chosen_models([request.model], MADE).items()
     target = matrix.buildable(name)
     check_own_machine(target)
     found = read_wheel(wheel, target, markers(target, matrix.python[0]))
@@ -120,11 +126,11 @@ def serve_script(
         with reporter.stage("environment", f"{wheel.name}, torch {found.torch} and everything else it requires"):
             torch = torch_environment(context, found.torch)
             environment = serving_environment(context, torch, found, work, locked=False, relock=False)
-        readable = [work / "venv", *torch.places]
+        readable = [work / "venv", *torch.places, *model_places([folder])]
         confine = sandbox.confine(environment.python, readable)
         setting = Setting(environment, work, context.logs, memory_share(), env, confine=confine)
-        model = make_models(setting, [MODEL])[MODEL]
-        server_log = context.logs / f"serve-{MODEL}.log"
+        model = folder or make_models(setting, [model_name])[model_name]
+        server_log = context.logs / f"serve-{model_name}.log"
         started = ServerRequest(
             environment.python, model, DTYPE, setting.memory, env, server_log, confine=setting.confine
         )
@@ -145,7 +151,7 @@ def serve_script(
                     done = confined.ended(run(confined.argv, log=log, env=confined.env, cwd=places.folder, check=False))
                 last = next(iter(reversed(done.output.strip().splitlines())), "")
                 if late.is_set():
-                    return ScriptResult(None, f"no end within {limit:g} s", last)
+                    return ScriptResult(None, f"no end within {limit:g} s", last, late=True)
                 status = done.returncode
                 server.end()
         except ServerError as error:

@@ -12,6 +12,7 @@ import pytest
 
 from cpuwheels.bisect import bisection as module
 from cpuwheels.bisect.bisection import run_bisection
+from cpuwheels.bisect.person import Person
 from cpuwheels.bisect.result import Outcome
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.state import Probe
@@ -38,11 +39,12 @@ class Trier:
         self.expected: dict[int, list[int]] = {}
         self.wheels: Wheels | None = None
         self.at_once = 0
+        self.person: Person | None = None
         self.stop_after = COMMITS
 
-    def __call__(self, wheels: Wheels, judge: object, *_: object, at_once: int) -> Self:
+    def __call__(self, wheels: Wheels, judge: object, *_: object, at_once: int, person: Person | None = None) -> Self:
         assert judge == "the judge"
-        self.wheels, self.at_once = wheels, at_once
+        self.wheels, self.at_once, self.person = wheels, at_once, person
         wheels.unpacked.mkdir(exist_ok=True)
         return self
 
@@ -213,3 +215,56 @@ def test_the_state_has_the_question(run: Run, trier: Trier) -> None:
     state = json.loads((outcome.folder / "state.json").read_text())
     assert (state["question"]["good"], state["question"]["bad"]) == (trier.names[0], trier.names[-1])
     assert state["question"]["first_parent"] is False
+
+
+def test_without_a_way_to_test_a_person_is_asked(run: Run, trier: Trier, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "open_dialogue", lambda: "the dialogue")
+    assert run(run=None).found is not None
+    assert trier.person == Person("the dialogue", {trier.names[0]: Verdict.GOOD, trier.names[-1]: Verdict.BAD})  # type: ignore[arg-type]
+    assert trier.expected[0] == [COMMITS], "wheels that have to be compiled are made ahead, too"
+    assert any(len(expected) == 2 for expected in trier.expected.values())
+
+
+def test_without_a_terminal_nothing_is_begun(run: Run, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nobody can be asked"):
+        run(run=None)
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_program_that_decides_asks_nobody(run: Run, trier: Trier) -> None:
+    run()
+    assert trier.person is None
+
+
+def test_without_a_bad_end_it_is_the_newest_commit(run: Run, trier: Trier, tree: Path, reporter: Reporter) -> None:
+    """Its name is not the user's, so it is nothing to tell that the good end is named in another way."""
+    (tree / ".git" / "refs" / "tags" / "v1.0").write_text(f"{trier.names[0]}\n")
+    outcome = run(good="1.0", bad="", branch="main")
+    assert outcome.state.question.bad == trier.names[-1]
+    assert reporter.announcements == []
+
+
+def test_what_was_begun_goes_on_although_there_are_newer_commits(
+    run: Run, trier: Trier, tree: Path, reporter: Reporter
+) -> None:
+    trier.stop_after = 3
+    with pytest.raises(DownloadError):
+        run(bad="")
+    first = trier.names[-1]
+    trier.stop_after = 2 * COMMITS
+    trier.names.append(commit(tree, "newer"))
+    outcome = run(bad="")
+    assert outcome.state.question.bad == first
+    (note,) = reporter.announcements
+    assert f"up to {first[:9]} goes on: --bad main begins another" in note
+    (outcome.folder / "result.json").write_text("{}")
+    assert run(bad="").state.question.bad == trier.names[-1], "the first one has ended"
+
+
+def test_an_end_that_is_given_is_no_other_bisections(run: Run, trier: Trier, tree: Path) -> None:
+    trier.stop_after = 3
+    with pytest.raises(DownloadError):
+        run(bad="")
+    trier.stop_after = 2 * COMMITS
+    trier.names.append(commit(tree, "newer"))
+    assert run(bad="main").state.question.bad == trier.names[-1]

@@ -23,11 +23,18 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cpuwheels.bisect.predicates import Predicate
+    from cpuwheels.config.options import Regress
     from cpuwheels.sandbox.confine import Confine
 
 
 def judge(
-    command: str, cwd: Path, *, limit: float | None = None, confine: Confine = unconfined, **environ: str
+    command: str,
+    cwd: Path,
+    *,
+    limit: float | None = None,
+    confine: Confine = unconfined,
+    regress: Regress = "error",
+    **environ: str,
 ) -> Callable[[Path, str, Path], Judgement]:
     def install(wheel: Path, folder: Path, reporter: Reporter) -> Installed:
         reporter.info("installing")
@@ -37,7 +44,7 @@ def judge(
         python.chmod(0o755)
         return Installed(python, {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, confine)
 
-    asked: Predicate = CommandPredicate(command, limit, install, environ or {"PATH": os.defpath}, cwd)
+    asked: Predicate = CommandPredicate(command, limit, install, environ or {"PATH": os.defpath}, cwd, regress)
     return partial(asked, reporter=Reporter("x86", Console(file=io.StringIO())))
 
 
@@ -102,3 +109,31 @@ def test_a_crash_that_bubblewrap_tells_stops_the_search(tmp_path: Path) -> None:
 
     with pytest.raises(BisectError, match="ended with -11, SIGSEGV, which is no verdict"):
         judge("exit 139", tmp_path, confine=confine)(tmp_path / "a.whl", "c", tmp_path / "probe")
+
+
+@pytest.mark.parametrize(
+    ("command", "success", "crash"),
+    [
+        ("exit 0", "bad", "good"),
+        ("exit 1", "good", "good"),
+        ("exit 125", "skip", "skip"),
+        ("exit 127", "good", "good"),
+        ("kill -SEGV $$", "good", "bad"),
+        ("exit 139", "good", "bad"),
+    ],
+)
+def test_a_success_or_a_crash_can_be_what_is_looked_for(tmp_path: Path, command: str, success: str, crash: str) -> None:
+    wheel, probe = tmp_path / "a.whl", tmp_path / "probe"
+    assert judge(command, tmp_path, regress="success")(wheel, "c", probe).verdict == success
+    assert judge(command, tmp_path, regress="crash")(wheel, "c", probe.with_name("other")).verdict == crash
+
+
+@pytest.mark.parametrize(("regress", "verdict"), [("success", "good"), ("crash", "skip")])
+def test_what_hangs_is_no_success_and_may_become_a_crash(tmp_path: Path, regress: Regress, verdict: str) -> None:
+    asks = judge("sleep 60", tmp_path, limit=0.3, regress=regress)
+    assert asks(tmp_path / "a.whl", "c", tmp_path / "probe").verdict == verdict
+
+
+def test_a_status_that_no_signal_has_is_no_crash(tmp_path: Path) -> None:
+    with pytest.raises(BisectError, match="ended with 255"):
+        judge("exit 255", tmp_path, regress="crash")(tmp_path / "a.whl", "c", tmp_path / "probe")

@@ -77,3 +77,59 @@ def test_a_command_that_is_under_way_is_ended_with_it(tmp_path: Path) -> None:
             time.sleep(0.01)
     assert made == ["a"]
     assert time.monotonic() - began < PATIENCE
+
+
+def test_what_is_not_needed_is_ended_and_the_rest_is_left_out(tmp_path: Path) -> None:
+    began, made = time.monotonic(), []
+
+    def get(commit: str) -> None:
+        made.append(commit)
+        run(["sleep", str(2 * PATIENCE)], log=tmp_path / commit)
+
+    with Prefetch(get) as ahead:
+        ahead.begin(["a", "b"])
+        while not (tmp_path / "a").is_file():
+            time.sleep(0.01)
+        assert not ahead.keep_only("b")
+        assert made == ["a"]
+        assert "exit status -15" in (tmp_path / "a").read_text()
+        assert not ahead.keep_only("c")
+    assert made == ["a"]
+    assert time.monotonic() - began < PATIENCE
+
+
+def test_what_is_needed_goes_on_and_can_be_waited_for() -> None:
+    begun, go_on, made = threading.Event(), threading.Event(), []
+
+    def get(commit: str) -> None:
+        begun.set()
+        go_on.wait(PATIENCE)
+        made.append(commit)
+        raise CompileError("it does not compile")
+
+    with Prefetch(get) as ahead:
+        ahead.begin(["a", "b"])
+        assert begun.wait(PATIENCE)
+        assert ahead.keep_only("a")
+        go_on.set()
+        ahead.wait()
+        assert made == ["a"]
+        assert not ahead.keep_only("a")
+    assert made == ["a"]
+
+
+def test_what_is_under_way_is_not_begun_again() -> None:
+    begun, go_on, made = threading.Event(), threading.Event(), []
+
+    def get(commit: str) -> None:
+        made.append(commit)
+        begun.set()
+        go_on.wait(PATIENCE)
+
+    with Prefetch(get) as ahead:
+        ahead.begin(["a", "b"])
+        assert begun.wait(PATIENCE)
+        ahead.begin(["a", "b"])
+        go_on.set()
+        ahead.wait()
+    assert made == ["a", "b"]

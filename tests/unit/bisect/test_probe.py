@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,8 +16,11 @@ import pytest
 
 from cpuwheels.bisect import probe as module
 from cpuwheels.bisect.kernel_predicates import ParityPredicate, SpeedPredicate
+from cpuwheels.bisect.person import Person, PersonPredicate
 from cpuwheels.bisect.predicates import CommandPredicate, Judgement, Predicate, nothing
 from cpuwheels.bisect.probe import Prober, make_predicate
+from cpuwheels.bisect.prompt_predicate import PromptPredicate
+from cpuwheels.bisect.regress import Inverted
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.serve_predicates import ScriptPredicate, ServePredicate
 from cpuwheels.bisect.state import Question
@@ -25,6 +29,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BisectOptions, BuildOptions
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, DownloadError
+from cpuwheels.core.process import run
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline.user_places import UserPlaces
 from fake_builds import Builds
@@ -54,7 +59,10 @@ Probes = Callable[..., Prober]
 
 @pytest.fixture
 def prober(wheels: Wheels, reporter: Reporter, tmp_path: Path) -> Probes:
-    return lambda judge=good, at_once=1: Prober(wheels, judge, tmp_path / "out", reporter, at_once=at_once)
+    def make(judge: Predicate = good, at_once: int = 1, person: Person | None = None) -> Prober:
+        return Prober(wheels, judge, tmp_path / "out", reporter, at_once=at_once, person=person)
+
+    return make
 
 
 def test_a_probe_says_what_was_found_and_of_which_wheel(prober: Probes, story: io.StringIO, tmp_path: Path) -> None:
@@ -222,3 +230,149 @@ def test_a_command_gets_an_environment_of_its_own(
     else:
         assert done == [("layered", built, folder), ("install", "a.whl", python, None, cache)]
     assert list((folder.parent / "logs").glob("x86*"))
+
+
+class Asked:
+    """A person who is only asked about commits without a wheel."""
+
+    def __init__(self, *answers: Judgement | None) -> None:
+        self.answers = list(answers)
+        self.told: list[tuple[str, str, Path]] = []
+
+    def judge_without_wheel(self, commit: str, why: str, log: Path) -> Judgement | None:
+        self.told.append((commit, why, log))
+        return self.answers.pop(0)
+
+
+def test_a_person_is_asked_what_to_do_about_a_commit_without_a_wheel(
+    prober: Probes, builds: Builds, tmp_path: Path
+) -> None:
+    builds.error = lambda _: CompileError("no", log=tmp_path / "log") if len(builds.asked) < 3 else None
+    asked = Asked(None, None)
+    with prober(person=asked) as trier:
+        assert trier(COMMIT).verdict is Verdict.GOOD
+    assert asked.told == [(COMMIT, "no", tmp_path / "log")] * 2
+    assert builds.sources == [COMMIT] * 3
+
+
+def test_a_person_may_skip_it(prober: Probes, builds: Builds, tmp_path: Path) -> None:
+    builds.error = lambda _: CompileError("no")
+    asked = Asked(Judgement(Verdict.SKIP, "no wheel: no"))
+    with prober(person=asked) as trier:
+        probe = trier(COMMIT)
+    assert (probe.verdict, probe.reason, probe.wheel_from) == (Verdict.SKIP, "no wheel: no", "none")
+    assert asked.told[0][2] == tmp_path / "out" / COMMIT[:12] / "probe.log"
+
+
+class Ahead:
+    """Stands for processes that make wheels while a person thinks.
+
+    Attributes:
+        began: The commits whose wheels were begun.
+        made: Those that were not ended before.
+    """
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.began: list[str] = []
+        self.made: list[str] = []
+        self._folder = folder
+        monkeypatch.setattr(Wheels, "prepare", self._prepare)
+
+    def _prepare(self, commit: str, _reporter: Reporter) -> None:
+        self.began.append(commit)
+        run(["sh", "-c", f"while ! [ -e {self._folder}/go-{commit} ]; do sleep 0.05; done"], log=self._folder / commit)
+        self.made.append(commit)
+
+    def let(self, commit: str) -> None:
+        (self._folder / f"go-{commit}").touch()
+
+    def wait_for(self, commit: str) -> None:
+        end = time.monotonic() + 60
+        while not (self._folder / commit).exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        assert commit in self.began
+
+
+@pytest.fixture
+def ahead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ahead:
+    folder = tmp_path / "ahead"
+    folder.mkdir()
+    return Ahead(folder, monkeypatch)
+
+
+def test_while_a_person_thinks_other_processes_make_the_next_wheels(
+    prober: Probes, ahead: Ahead, builds: Builds, story: io.StringIO, tmp_path: Path
+) -> None:
+    """The one that is needed is waited for; the other one is not begun any more."""
+
+    def judge(_wheel: Path, commit: str, _folder: Path, _reporter: Reporter, waiting: Callable[[], None]) -> Judgement:
+        if commit == COMMIT:
+            waiting()
+            ahead.wait_for(OTHER)
+            threading.Timer(0.3, ahead.let, [OTHER]).start()
+        return Judgement(Verdict.GOOD, "because")
+
+    with prober(judge, person=Asked()) as trier:
+        trier(COMMIT, [OTHER, LAST])
+        trier(OTHER)
+    assert (ahead.began, ahead.made) == ([OTHER], [OTHER])
+    assert builds.sources == [COMMIT, OTHER]
+    assert "wheel: is being made already" in (tmp_path / "out" / OTHER[:12] / "probe.log").read_text()
+    assert "sleep" not in story.getvalue()
+
+
+def test_a_wheel_that_is_not_needed_any_more_is_ended(prober: Probes, ahead: Ahead, builds: Builds) -> None:
+    def judge(_wheel: Path, commit: str, _folder: Path, _reporter: Reporter, waiting: Callable[[], None]) -> Judgement:
+        if commit == COMMIT:
+            waiting()
+            ahead.wait_for(OTHER)
+        return Judgement(Verdict.GOOD, "because")
+
+    with prober(judge, person=Asked()) as trier:
+        trier(COMMIT, [OTHER, LAST])
+        trier(LAST)
+    assert (ahead.began, ahead.made) == ([OTHER], [])
+    assert builds.sources == [COMMIT, LAST]
+
+
+def test_stopping_ends_what_is_made_ahead(prober: Probes, ahead: Ahead) -> None:
+    def judge(_wheel: Path, _commit: str, _folder: Path, _reporter: Reporter, waiting: Callable[[], None]) -> Judgement:
+        waiting()
+        ahead.wait_for(OTHER)
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), prober(judge, person=Asked()) as trier:
+        trier(COMMIT, [OTHER, LAST])
+    assert (ahead.began, ahead.made) == ([OTHER], [])
+
+
+def test_a_person_decides(wheels: Wheels, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MINE", "1")
+    target, person = wheels.matrix.target("x86"), Person("dialogue", {})  # type: ignore[arg-type]
+    found = make_predicate(target, QUESTION, BisectOptions(good="a", env=("MINE",)), wheels, person)
+    assert isinstance(found, PersonPredicate)
+    assert (found.person, found.named, found.cwd) == (person, ("MINE",), Path.cwd())
+    assert found.environ["MINE"] == "1"
+
+
+@pytest.mark.parametrize("regress", [None, "wrong-token"])
+def test_an_answer_decides(wheels: Wheels, builds: Builds, reporter: Reporter, regress: Any) -> None:
+    found = predicate(wheels, prompt="x", regress=regress)
+    assert isinstance(found, PromptPredicate)
+    assert (found.prompt, found.model, found.regress) == ("x", "qwen3", regress)
+    assert found.good[0] == OTHER
+    assert found.good[1](reporter) == wheels.paths(OTHER).dist / "a.whl"
+    assert builds.sources == [OTHER]
+    assert predicate(wheels, prompt="x", serve="opt").model == "opt"  # type: ignore[attr-defined]
+
+
+def test_a_success_is_looked_for_by_turning_verdicts_round(wheels: Wheels) -> None:
+    found = predicate(wheels, parity="rms_norm", regress="success")
+    assert found == Inverted(ParityPredicate("rms_norm", "smoke", wheels.paths, wheels.matrix, "x86"))
+    served = predicate(wheels, serve="opt", regress="success")
+    assert isinstance(served, Inverted)
+    assert served.predicate.regress == "error"  # type: ignore[attr-defined]
+    assert predicate(wheels, run="true", regress="success").regress == "success"  # type: ignore[attr-defined]
+    slow = predicate(wheels, serve="opt", regress="slow")
+    assert isinstance(slow, ServePredicate)
+    assert (slow.regress, slow.slower) == ("slow", 1.2)

@@ -29,6 +29,10 @@ def options(**given: Any) -> BisectOptions:
         {"bench": "a"},
         {"serve": "opt"},
         {"serve": "opt", "slower": 1.3},
+        {"serve": "opt", "regress": "slow"},
+        {"prompt": "The capital of France is"},
+        {"prompt": "x", "serve": "opt", "regress": "wrong-token"},
+        {"unconfined": True, "requirements": False},
     ],
 )
 def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
@@ -38,7 +42,6 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({}, "0 ways to test"),
         ({"run": "true", "parity": "a"}, "2 ways to test"),
         ({"bench": "a", "jobs": 2}, "cannot be compared while others"),
         ({"serve": "opt", "slower": 1.3, "jobs": 2}, "cannot be compared while others"),
@@ -47,6 +50,16 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
         ({"run": "if true"}, "the shell cannot read the command"),
         ({"run": "./not/there"}, "the command ./not/there is not there"),
         ({"run": "A=1 ./not/there 'x'"}, "the command ./not/there is not there"),
+        ({"jobs": 2}, "a person is asked for one verdict after the other"),
+        ({"prompt": "x", "jobs": 2}, "a person is asked for one verdict after the other"),
+        ({"serve": "opt", "regress": "slow", "jobs": 2}, "cannot be compared side by side"),
+        ({"prompt": " "}, "cannot be asked nothing"),
+        ({"prompt": "x", "run": "true"}, "a text is asked of a server"),
+        ({"prompt": "x", "serve": __file__}, "a text is asked of a server"),
+        ({"prompt": "x", "serve": "bert"}, "bert answers no text"),
+        ({"prompt": "x", "serve": "opt", "slower": 2.0}, "an answer has no speed"),
+        ({"prompt": "x", "unconfined": True}, "only a command or a script is shown places of yours"),
+        ({"run": "true", "regress": "slow"}, "--run finds no change of the kind 'slow'"),
     ],
 )
 def test_anything_else_is_refused(given: dict[str, Any], words: str) -> None:
@@ -124,6 +137,19 @@ def test_another_script_is_another_question(tmp_path: Path) -> None:
         ({"serve": "opt"}, {"serve": "opt"}),
         ({"serve": "opt", "slower": 1.5}, {"serve": "opt", "slower": 1.5}),
         ({"bench": "a", "slower": 1.5}, {"bench": "a", "slower": 1.5, "library": "_C"}),
+        ({}, {"verdicts": "by a person"}),
+        (
+            {"requirements": False, "regress": "crash", "unconfined": True},
+            {"verdicts": "by a person", "requirements": "none", "regress": "crash", "unconfined": "yes"},
+        ),
+        ({"prompt": "x"}, {"serve": "qwen3", "prompt": "x", "verdicts": "by a person"}),
+        (
+            {"prompt": "x", "serve": "opt", "regress": "wrong-token"},
+            {"serve": "opt", "prompt": "x", "regress": "wrong-token"},
+        ),
+        ({"run": "true", "regress": "error"}, {"run": "true"}),
+        ({"run": "true", "regress": "success"}, {"run": "true", "regress": "success"}),
+        ({"serve": "opt", "regress": "slow"}, {"serve": "opt", "slower": 1.2, "regress": "slow"}),
     ],
 )
 def test_a_question_has_all_that_the_verdicts_depend_on(tmp_path: Path, given: dict[str, Any], judge: Any) -> None:

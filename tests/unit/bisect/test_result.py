@@ -81,6 +81,7 @@ def test_a_line_shows_it_again(tmp_path: Path, verdicts: dict[int, Verdict]) -> 
         ({"parity": "rms_norm", "level": "full"}, "--parity rms_norm --level full"),
         ({"bench": "rms_norm", "slower": 1.2, "library": "_C"}, "--bench rms_norm --slower 1.2 --library _C"),
         ({"serve": "opt", "slower": 1.3}, "--serve opt --slower 1.3"),
+        ({"serve": "opt", "prompt": "a b", "regress": "crash"}, "--serve opt --prompt 'a b' --regress crash"),
     ],
 )
 def test_the_line_says_who_judged(tmp_path: Path, judge: dict[str, str | float], words: str) -> None:
@@ -89,7 +90,8 @@ def test_the_line_says_who_judged(tmp_path: Path, judge: dict[str, str | float],
 
 def test_the_files(tmp_path: Path) -> None:
     result = outcome(tmp_path, FOUND)
-    log, page, data = write_bisection(result)
+    log, issue, page, data = write_bisection(result)
+    assert issue.read_text() == issue_text(result)
     found = json.loads(data.read_text())
     assert found["first_bad"] == result.suspects[0].commit
     assert [probe["verdict"] for probe in found["probes"]] == ["good", "bad", "good", "bad"]
@@ -106,7 +108,7 @@ def test_the_files(tmp_path: Path) -> None:
 
 
 def test_the_page_of_what_is_left(tmp_path: Path) -> None:
-    _, page, data = write_bisection(outcome(tmp_path, LEFT))
+    *_, page, data = write_bisection(outcome(tmp_path, LEFT))
     assert json.loads(data.read_text())["first_bad"] is None
     assert "One of 3 commits" in page.read_text()
 
@@ -148,3 +150,12 @@ def test_the_page_has_both_ends_and_the_text_for_an_issue(tmp_path: Path) -> Non
     ]
     assert escape(issue_text(result)) in page
     assert 'tabindex="0" role="region" aria-label="Table: The commits that were tested"' in page
+
+
+def test_the_page_and_the_issue_say_what_a_bad_commit_is(tmp_path: Path) -> None:
+    result = outcome(tmp_path, FOUND, {"verdicts": "by a person", "regress": "crash"})
+    assert "(it crashes)" in result_page(result)
+    assert " is the first bad commit (it crashes), and " in issue_text(result)
+    assert "- verdicts: `by a person`\n- regress: `crash`\n" in issue_text(result)
+    assert "--regress crash" in result.again()
+    assert "--run" not in result.again()

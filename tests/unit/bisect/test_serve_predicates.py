@@ -12,6 +12,7 @@ from cpuwheels.bisect.predicates import Judgement
 from cpuwheels.bisect.search import Verdict
 from cpuwheels.bisect.serve_predicates import ROUNDS, SIZED, ScriptPredicate, ServePredicate
 from cpuwheels.config.matrix import Matrix, load_matrix
+from cpuwheels.config.options import Regress
 from cpuwheels.config.paths import Paths
 from cpuwheels.config.serving_options import ServeBenchOptions, ServeOptions
 from cpuwheels.core.console import Reporter
@@ -37,7 +38,9 @@ class Servers:
         monkeypatch.setattr("cpuwheels.pipeline.serve_wheel.serve_wheel", self._serve)
         monkeypatch.setattr("cpuwheels.pipeline.serve_bench.serve_bench", self._time)
 
-    def judge(self, model: str = "opt", slower: float | None = None, wheel: str = "a.whl") -> Judgement:
+    def judge(
+        self, model: str = "opt", slower: float | None = None, wheel: str = "a.whl", regress: Regress = "error"
+    ) -> Judgement:
         predicate = ServePredicate(
             model,
             slower,
@@ -45,6 +48,7 @@ class Servers:
             lambda _: Paths(self.folder, self.folder, self.folder),
             self.matrix,
             "x86",
+            regress,
         )
         return predicate(self.folder / wheel, COMMIT, self.folder / "probe", self.reporter, self._wait)
 
@@ -144,7 +148,7 @@ def test_the_good_end_is_timed_against_a_copy(servers: Servers) -> None:
         (ScriptResult(125, "", ""), Judgement(Verdict.SKIP, "exit status 125")),
         (ScriptResult(1, "", "wrong"), Judgement(Verdict.BAD, "exit status 1: wrong")),
         (ScriptResult(-11, "", ""), Judgement(Verdict.BAD, "exit status -11")),
-        (ScriptResult(None, "no end within 5 s", ""), Judgement(Verdict.BAD, "no end within 5 s")),
+        (ScriptResult(None, "no end within 5 s", "", late=True), Judgement(Verdict.BAD, "no end within 5 s")),
         (ScriptResult(0, "the server died", ""), Judgement(Verdict.BAD, "the server died")),
     ],
 )
@@ -161,3 +165,48 @@ def test_a_script_decides_by_its_status(
         (paths, servers.matrix, "x86", wheel, ScriptRequest(Path("ask.py"), 5.0, {"A": "1"}), servers.reporter)
     ]
     assert waits == [1]
+
+
+@pytest.mark.parametrize(
+    ("right", "failure", "verdicts"),
+    [
+        (True, "", {"error": "good", "crash": "good", "wrong-token": "good", "slow": "good"}),
+        (False, "", {"error": "bad", "crash": "good", "wrong-token": "bad", "slow": "good"}),
+        (True, "the server died", {"error": "bad", "crash": "bad", "wrong-token": "skip", "slow": "skip"}),
+    ],
+)
+@pytest.mark.parametrize("regress", ["error", "crash", "wrong-token", "slow"])
+def test_only_the_change_that_is_looked_for_is_bad(
+    servers: Servers, right: bool, failure: str, verdicts: dict[str, str], regress: Regress
+) -> None:
+    servers.served = serving(answered(right=right, failure=failure))
+    servers.speeds = [(Ratio(1.0, 0.9, 1.1),)]
+    found = servers.judge(slower=1.2 if regress == "slow" else None, regress=regress)
+    assert found.verdict == verdicts[regress]
+    assert ("answers are right" in found.reason) == (found.verdict == "good" and regress in {"error", "wrong-token"})
+
+
+def test_nothing_answered_is_no_wrong_token(servers: Servers) -> None:
+    servers.served = serving()
+    assert servers.judge(regress="wrong-token") == Judgement(Verdict.SKIP, "nothing was answered")
+    assert servers.judge(regress="crash") == Judgement(Verdict.BAD, "nothing was answered")
+
+
+@pytest.mark.parametrize(
+    ("result", "verdict"),
+    [
+        (ScriptResult(0, "", ""), "good"),
+        (ScriptResult(125, "", ""), "skip"),
+        (ScriptResult(1, "", "wrong"), "good"),
+        (ScriptResult(-11, "", ""), "bad"),
+        (ScriptResult(None, "no end within 5 s", "", late=True), "skip"),
+        (ScriptResult(0, "the server died", ""), "bad"),
+    ],
+)
+def test_a_script_can_look_for_a_crash(
+    servers: Servers, monkeypatch: pytest.MonkeyPatch, result: ScriptResult, verdict: str
+) -> None:
+    monkeypatch.setattr("cpuwheels.pipeline.serve_script.serve_script", lambda *_: result)
+    paths = Paths(servers.folder, servers.folder, servers.folder)
+    predicate = ScriptPredicate(Path("ask.py"), 5.0, lambda _: paths, servers.matrix, "x86", regress="crash")
+    assert predicate(servers.folder / "a.whl", COMMIT, servers.folder, servers.reporter).verdict == verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import pytest
 from cpuwheels.bisect.git_log import git_log, replayed
 from cpuwheels.bisect.predicates import verdict_of
 from cpuwheels.bisect.search import Verdict
-from cpuwheels.bisect.state import Probe, Question, State, alone, read_state, write_state
+from cpuwheels.bisect.state import RESULT, Probe, Question, State, alone, read_state, unfinished, write_state
 from cpuwheels.core.errors import BisectError
 from sample_source import commit, git, write_tree
 
@@ -123,3 +124,40 @@ def test_any_other_end_is_no_verdict(command: str, words: str) -> None:
         verdict_of(subprocess.run(["bash", "-c", command], check=False).returncode, command)
     assert raised.value.where == command
     assert "|| exit 1" in raised.value.next_step
+
+
+@pytest.mark.parametrize(
+    ("change", "verdict", "ended", "goes_on"),
+    [
+        ({}, Verdict.BAD, False, True),
+        ({"bad": C}, Verdict.BAD, False, True),
+        ({"bad": C}, Verdict.BAD, True, False),
+        ({"bad": C}, Verdict.GOOD, False, False),
+        ({"bad": C}, None, False, False),
+        ({"good": C}, Verdict.BAD, False, False),
+        ({"judge": {"run": "false"}}, Verdict.BAD, False, False),
+    ],
+)
+def test_a_bisection_up_to_an_earlier_end_goes_on(
+    tmp_path: Path, change: dict[str, object], verdict: Verdict | None, *, ended: bool, goes_on: bool
+) -> None:
+    question = QUESTION.model_copy(update=change)
+    state = State(question=question)
+    if verdict:
+        state = state.with_probe(probe(question.bad, verdict))
+    write_state(tmp_path / "one", state)
+    if ended:
+        (tmp_path / "one" / RESULT).write_text("{}")
+    assert unfinished([tmp_path / "one", tmp_path / "absent"], QUESTION) == (state if goes_on else None)
+
+
+def test_of_several_the_last_goes_on_and_a_damaged_one_does_not(tmp_path: Path) -> None:
+    states = {}
+    for number, end in enumerate((C, "d" * 40, B)):
+        states[end] = State(question=QUESTION.model_copy(update={"bad": end})).with_probe(probe(end, Verdict.BAD))
+        write_state(tmp_path / end, states[end])
+        os.utime(tmp_path / end / "state.json", (1000 - number % 2, 1000 - number % 2))
+    os.utime(tmp_path / B / "state.json", (2000, 2000))
+    assert unfinished(sorted(tmp_path.iterdir()), QUESTION) == states[B]
+    (tmp_path / B / "state.json").write_text("{")
+    assert unfinished(sorted(tmp_path.iterdir()), QUESTION) == states[C]

@@ -16,8 +16,9 @@ from cpuwheels.bisect import wheels as module
 from cpuwheels.bisect.wheels import Got, Wheels
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import CompileError, DownloadError, PrecompiledError
+from cpuwheels.core.errors import CommandError, CompileError, DownloadError, PrecompiledError
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline.provenance import PatchFacts
 from fake_builds import Builds
@@ -170,3 +171,63 @@ def test_one_wheel_is_made_at_a_time_and_a_finished_one_is_not_waited_for(
     for thread in waiting:
         thread.join(20)
     assert builds.sources == [COMMIT, OTHER, "e" * 40]
+
+
+@pytest.fixture
+def background(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Path, BuildOptions]]:
+    """The builds that another process was to do; those with kernels from elsewhere fail."""
+    asked: list[tuple[Path, BuildOptions]] = []
+
+    def build(paths: Paths, target: str, options: BuildOptions) -> None:
+        assert target == "x86"
+        asked.append((paths.dist, options))
+        if options.kernels_from:
+            raise CommandError("cpuwheels failed with status 40")
+
+    monkeypatch.setattr(module, "build_in_background", build)
+    return asked
+
+
+def test_another_process_makes_a_wheel_in_the_same_place_with_the_same_options(
+    builds: Builds,
+    make: Callable[..., Wheels],
+    background: list[tuple[Path, BuildOptions]],
+    reporter: Reporter,
+    tmp_path: Path,
+) -> None:
+    wheels = make(memory="8G", locked=True)
+    wheels.prepare(COMMIT, reporter)
+    assert background == [(tmp_path / "out" / COMMIT[:12], BuildOptions(memory="8G", locked=True, source=COMMIT))]
+    assert builds.asked == [], "nothing is made by this process"
+    wheels.get(COMMIT, reporter)
+    wheels.prepare(COMMIT, reporter)
+    assert len(background) == len(builds.asked) == 1
+
+
+def test_another_process_compiles_what_nobody_has_kernels_for(
+    make: Callable[..., Wheels], background: list[tuple[Path, BuildOptions]], reporter: Reporter
+) -> None:
+    make(kernels_from="dist").prepare(COMMIT, reporter)
+    assert [options.kernels_from for _, options in background] == ["dist", None]
+
+
+def test_a_wheel_of_the_index_needs_no_other_process(
+    make: Callable[..., Wheels],
+    background: list[tuple[Path, BuildOptions]],
+    reporter: Reporter,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "b.whl").write_bytes(b"not even a zip")
+    monkeypatch.setattr(module, "wheel_from_index", lambda *_, **__: tmp_path / "b.whl")
+    wheels = make("https://wheels.invalid")
+    wheels.prepare(COMMIT, reporter)
+    assert background == []
+    assert wheels.get(COMMIT, reporter).wheel_from == "index"
+
+
+def test_another_matrix_reaches_all_builds(project_root: Path, store: Store, tmp_path: Path) -> None:
+    matrix, other = load_matrix(project_root), tmp_path / "other.yaml"
+    target = matrix.target("x86")
+    wheels = Wheels(project_root, store, tmp_path, matrix, target, BuildOptions(), other_matrix=other)
+    assert wheels.paths(COMMIT).matrix == other

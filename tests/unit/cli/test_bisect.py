@@ -12,6 +12,7 @@ import pytest
 from cpuwheels.cli import main
 from cpuwheels.config.options import BisectOptions
 from cpuwheels.config.paths import Paths
+from cpuwheels.core.errors import StoppedError
 from cpuwheels.core.tables import Column, Table
 
 RENAMED = {"jobs": "--commits-at-once"}
@@ -28,7 +29,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
 
     def run(paths: Paths, _matrix: object, name: str, options: BisectOptions, _reporter: object) -> Any:
         calls.append((paths, name, options))
-        return SimpleNamespace(as_lines=lambda: ["[bold] is the first bad commit", LONG])
+        return SimpleNamespace(as_lines=lambda: ["[bold] is the first bad commit", LONG], found=True)
 
     monkeypatch.setattr("cpuwheels.bisect.bisection.run_bisection", run)
     monkeypatch.setattr("cpuwheels.bisect.report.write_bisection", lambda _: [Path("result.html")])
@@ -55,6 +56,8 @@ def test_options_reach_the_bisection(asked: list, project_root: Path) -> None:
         "parity": "rms_norm",
         "bench": "silu",
         "serve": "opt",
+        "prompt": "a text",
+        "regress": "crash",
         "slower": 1.5,
         "library": "_C_AVX2",
         "level": "deep",
@@ -129,8 +132,32 @@ def test_the_result_is_printed_as_it_is(asked: list, project_root: Path, capsys:
 
 
 @pytest.mark.parametrize(
-    "words", [["--slower", "1"], ["--timeout", "0"], ["--commits-at-once", "0"], ["--level", "most"]]
+    "words",
+    [["--slower", "1"], ["--timeout", "0"], ["--commits-at-once", "0"], ["--level", "most"], ["--regress", "all"]],
 )
 def test_values_that_mean_nothing_are_refused(asked: list, project_root: Path, words: list[str]) -> None:
     assert run(project_root, "--run", "true", *words) != 0
     assert asked == []
+
+
+def test_the_good_end_is_enough(asked: list, project_root: Path) -> None:
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--root", str(project_root), "bisect", "--good", "0.31.0"])
+    assert raised.value.code == 0
+    ((_, _, options),) = asked
+    assert options == BisectOptions(good="0.31.0")
+    assert options.by_person
+
+
+def test_quit_ends_it_as_ctrl_c_does(
+    monkeypatch: pytest.MonkeyPatch, asked: list, project_root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def stop(*_: object) -> None:
+        raise StoppedError("stopped")
+
+    assert asked == []
+    monkeypatch.setattr("cpuwheels.bisect.bisection.run_bisection", stop)
+    assert run(project_root) == StoppedError.exit_code
+    said = capsys.readouterr().err
+    assert "error" not in said
+    assert "run the same command again" in said

@@ -71,12 +71,18 @@ def builder(tmp_path: Path, project_root: Path, monkeypatch: pytest.MonkeyPatch)
 def test_the_wheels_path_alone_is_on_stdout(builder: Builder, capsys: pytest.CaptureFixture[str]) -> None:
     assert builder.run("build", "x86", "--memory", "8G") == 0
     (asked,) = builder.builds.asked
-    assert (asked.target, asked.options, asked.more) == ("x86", BuildOptions(memory="8G"), {})
+    assert (asked.target, asked.options, asked.more) == ("x86", BuildOptions(memory="8G"), {"check": True})
     captured = capsys.readouterr()
     assert captured.out == f"{builder.wheel}\n"
     assert f"  sha256    {'0' * 64}" in captured.err
     assert "Install it on a machine with Linux x86_64, with uv or with pip:" in captured.err
     assert f"built {builder.wheel.name}" in captured.err
+
+
+def test_a_bisections_wheel_is_not_loaded(builder: Builder) -> None:
+    assert builder.run("build", "x86", "--no-summary", "--no-check") == 0
+    (asked,) = builder.builds.asked
+    assert asked.more == {"check": False}
 
 
 @pytest.mark.parametrize(("words", "shown"), [([], True), (["--no-summary"], False)])

@@ -111,7 +111,7 @@ def test_a_crash_is_its_status(servers: Servers) -> None:
 
 def test_one_that_takes_too_long_is_ended(servers: Servers) -> None:
     found = servers.run("import time\nprint('began', flush=True)\ntime.sleep(60)\n", limit=1.0)
-    assert found == ScriptResult(None, "no end within 1 s", "began")
+    assert found == ScriptResult(None, "no end within 1 s", "began", late=True)
 
 
 def test_a_server_that_does_not_start_is_a_failure(servers: Servers) -> None:
