@@ -82,7 +82,7 @@ class Terminal:
             if found:
                 self._seen = found.end()
                 return found
-            assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{self.screen[self._seen :]}"
+            assert time.monotonic() < end, f"no {pattern!r} on the screen:\n{self.screen[self._seen :][-2000:]}"
             assert self._read(0.2), f"it ended without {pattern!r}:\n{self.screen}"
 
     def end(self, seconds: float = 120) -> int:
