@@ -59,7 +59,9 @@ def _check_way(options: BisectOptions) -> None:
         _check_prompt(options, ways)
     check_regress(options)
     if options.by_person and options.jobs > 1:
-        raise UsageError("a person is asked for one verdict after the other", where="--commits-at-once", next_step="leave it out")
+        raise UsageError(
+            "a person is asked for one verdict after the other", where="--commits-at-once", next_step="leave it out"
+        )
 
 
 def _check_speed(options: BisectOptions) -> None:

@@ -52,7 +52,7 @@ def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
         ({"run": "A=1 ./not/there 'x'"}, "the command ./not/there is not there"),
         ({"jobs": 2}, "a person is asked for one verdict after the other"),
         ({"prompt": "x", "jobs": 2}, "a person is asked for one verdict after the other"),
-        ({"serve": "opt", "regress": "slow", "jobs": 2}, "cannot be compared side by side"),
+        ({"serve": "opt", "regress": "slow", "jobs": 2}, "cannot be compared while others are measured"),
         ({"prompt": " "}, "cannot be asked nothing"),
         ({"prompt": "x", "run": "true"}, "a text is asked of a server"),
         ({"prompt": "x", "serve": __file__}, "a text is asked of a server"),
