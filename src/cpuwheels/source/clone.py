@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -42,6 +43,8 @@ _REMOTE = "origin"
 _FETCH_SECONDS = 3600.0
 _BROKEN = 128
 """Status of a git that finds no repository, or one that it cannot use."""
+_REFUSED = re.compile(r"\bobject [0-9a-f]{40,64}: [a-z][A-Za-z]+: ")
+"""What git prints of an object that it does not take (fetch.fsckObjects), such as a tree with a folder ``.git``."""
 _REFERENCES = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
 
 
@@ -102,6 +105,7 @@ def remote_repository(
 
     Raises:
         DownloadError: None of them answers and none was fetched before.
+        SourceError: Likewise, and git refused what one sent.
     """
     clones = [_Clone(address, store, project) for address in addresses]
     faults = []
@@ -115,6 +119,13 @@ def remote_repository(
         if when := clone.fetched():
             reporter.announce(f"{clone.repository.name} cannot be reached; its commits are as they were on {when}")
             return clone.repository
+    if any(map(_REFUSED.search, faults)):
+        raise SourceError(
+            f"{project.name} has objects that git refuses",
+            where=", ".join(addresses),
+            output="\n".join(faults),
+            next_step=f"name another repository or clone {project.settings}",
+        )
     raise DownloadError(
         f"{project.name} cannot be fetched",
         where=", ".join(addresses),

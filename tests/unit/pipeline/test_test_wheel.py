@@ -69,6 +69,7 @@ class Steps:
         monkeypatch.setattr("platform.system", lambda: "Linux")
         steps: dict[str, Callable[..., Any]] = {
             "read_wheel": self._read,
+            "require_in_libraries": self._require_operators,
             "note_or_none": lambda _: self.note,
             "parity_environment": self._parity_environment,
             "require_chosen": self._chosen,
@@ -92,6 +93,9 @@ class Steps:
         assert (target.id, markers["platform_machine"]) == ("x86", "x86_64")
         self.done.append(("read", path.name, option))
         return KernelWheel(path, "0" * 64, "1.0", self.torch.get(path.name, "2.13.0"), self.libraries)
+
+    def _require_operators(self, asked: tuple[str, ...], wheels: list[KernelWheel], _nobody: str) -> None:
+        self.done.append(("operators", asked, [wheel.path.name for wheel in wheels]))
 
     def _parity_environment(self, _context: object, wheel: KernelWheel, options: ParityOptions, work: Path) -> Any:
         assert work.is_dir()
@@ -143,12 +147,13 @@ def check(steps: Steps, paths: Paths, matrix: Matrix, reporter: Reporter) -> Cal
 
 def test_what_chooses_and_the_products_are_tested_before_the_cases(check: Callable[..., object], steps: Steps) -> None:
     assert check() == "the site"
-    assert steps.kinds() == ["read", "environment", "chosen", "products", "parity"]
-    assert steps.done[1][2] == ParityOptions(level="deep", operators=("scale",))
-    assert steps.done[2][1:] == (["", "max"], "_C", "the site")
+    assert steps.kinds() == ["read", "operators", "environment", "chosen", "products", "parity"]
+    assert steps.done[1][1:] == (("scale",), ["a.whl"])
+    assert steps.done[2][2] == ParityOptions(level="deep", operators=("scale",))
+    assert steps.done[3][1:] == (["", "max"], "_C", "the site")
     # Emulated CPUs have no products of their own.
-    assert steps.done[3][1:] == (steps.base / "python", {"ONEDNN_MAX_CPU_ISA": "AVX2"})
-    request = steps.done[4][1]
+    assert steps.done[4][1:] == (steps.base / "python", {"ONEDNN_MAX_CPU_ISA": "AVX2"})
+    request = steps.done[5][1]
     assert isinstance(request, ParityRequest)
     assert (request.wheel.path.name, request.target.id, request.only) == ("a.whl", "x86", ("scale",))
     assert (request.fixed_faults, request.onednn) == (("A fault",), "3.7.2")
@@ -183,9 +188,10 @@ def test_each_wheel_has_its_own_environment(
 ) -> None:
     steps.torch["b.whl"] = "2.12.0"
     result = compare(operators=("scale",), rounds=27, cases=3)
-    assert steps.done[:6] == [
+    assert steps.done[:7] == [
         ("read", "a.whl", "--wheel"),
         ("read", "b.whl", "--against"),
+        ("operators", ("scale",), ["a.whl", "b.whl"]),
         ("separate", "with torch 2.13.0", "wheel", "build-tools.txt"),
         ("install", "a.whl", "wheel", "parity.txt"),
         ("separate", "with torch 2.12.0", "against", "build-tools.txt"),
@@ -227,4 +233,4 @@ def test_what_cannot_be_compared_has_nothing_installed(compare: Callable[..., Sp
         compare(against=Path("a.whl"))
     with pytest.raises(TargetNotBuiltError):
         compare("arm")
-    assert steps.kinds() == ["read", "read"]
+    assert steps.kinds() == ["read", "read", "operators"]
