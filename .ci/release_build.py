@@ -99,7 +99,7 @@ def require_files(data: Path, source: Path, names: tuple[str, ...] = PACKAGED) -
         names: Files and folders of the clone, which are in the folder under the same names.
 
     Raises:
-        ReleaseError: It has not.
+        ReleaseError: One is missing, differs, or is not the clone's.
     """
     wanted = {name: (source / name).read_bytes() for name in git(source, "ls-files", "-z", *names).split("\0") if name}
     there = (path for path in data.rglob("*") if path.is_file() and path.suffix != ".pyc")

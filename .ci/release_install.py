@@ -56,7 +56,7 @@ def require_shared(environment: Path, source: Path) -> None:
     """Check that an environment has the manual page and the completion, where shells and man look for them.
 
     Raises:
-        ReleaseError: It has not.
+        ReleaseError: One of them is missing or differs.
     """
     for path in sorted((source / SHARED).rglob("*")):
         there = environment / path.relative_to(source)

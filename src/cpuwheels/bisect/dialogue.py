@@ -73,9 +73,7 @@ class Dialogue:
             if answer is None:
                 continue
             if answer.word == QUIT:
-                raise StoppedError(
-                    "stopped", next_step="run the same command again; it continues after what is finished"
-                )
+                raise StoppedError
             return answer
 
     def _line(self) -> str:

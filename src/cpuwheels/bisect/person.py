@@ -1,4 +1,4 @@
-"""The verdict of a person, who has an environment with the wheel at hand."""
+"""The verdict of a person, who has an environment with the wheel ready for use."""
 
 from __future__ import annotations
 

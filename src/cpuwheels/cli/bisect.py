@@ -59,7 +59,7 @@ _PATH = click.Path(path_type=Path)
 _ABOVE_ONE = click.FloatRange(min=1, min_open=True)
 _TOOLCHAINS = click.Choice(["auto", "host", "debian"])
 _REGRESS = click.Choice(list(get_args(Regress)))
-_LEVELS = click.Choice(["smoke", "full", "deep"])
+_LEVELS = click.Choice(get_args(Level))
 
 
 @click.command()
@@ -132,7 +132,6 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     from cpuwheels.config.host import default_target
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
-    from cpuwheels.core.errors import StoppedError
 
     matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
@@ -140,10 +139,7 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     with contextlib.ExitStack() as served:
         if options["index"]:
             options["index"] = served.enter_context(web_address(options["index"]))
-        try:
-            outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
-        except StoppedError as error:  # the answer to a question; what is printed is the same as after Ctrl-C
-            raise click.Abort from error
+        outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
     reports = write_bisection(outcome)
     probe_table(outcome).print(console)
     print_banner(outcome, console)

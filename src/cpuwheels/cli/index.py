@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 import click
 
@@ -141,7 +141,7 @@ class _Nightly(TypedDict):
 @click.option("--latest-release", is_flag=True, help="Build the newest release's commit in place of the newest one.")
 @click.option("--branch", help="Whose newest commit is built (default: matrix.yaml).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM (default: the repositories of matrix.yaml).")
-@click.option("--level", type=click.Choice(["smoke", "full", "deep"]), help="Parity's cases (default: matrix.yaml).")
+@click.option("--level", type=click.Choice(get_args(Level)), help="Parity's cases (default: matrix.yaml).")
 @click.option(
     "--hours", type=TimeLimit(1), help="End after this time; a wheel that is being made is left to the next run."
 )

@@ -100,6 +100,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     try:
         with _signals_as_interrupt(), storage_errors(Path.cwd()):
             cli.main(args=arguments, prog_name="cpuwheels", standalone_mode=False, obj=folders)
+    except StoppedError as stopped:
+        _stop(stopped)
     except CpuwheelsError as error:
         _print_error(error)
         sys.exit(error.exit_code)
@@ -112,11 +114,15 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         _print_error(usage_error(error))
         sys.exit(UsageError.exit_code)
     except (KeyboardInterrupt, click.Abort):
-        stopped = StoppedError("stopped", next_step="run the same command again; it continues after what is finished")
-        click.echo(err=True)
-        _print_error(stopped, head="", style="bold yellow")
-        sys.exit(stopped.exit_code)
+        _stop(StoppedError())
     sys.exit(0)
+
+
+def _stop(stopped: StoppedError) -> NoReturn:
+    """Exit as after Ctrl-C, which is no fault."""
+    click.echo(err=True)
+    _print_error(stopped, head="", style="bold yellow")
+    sys.exit(stopped.exit_code)
 
 
 def _print_error(error: CpuwheelsError, **styles: str) -> None:

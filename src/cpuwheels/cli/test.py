@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, TypedDict, Unpack, get_args
 
 import click
 
@@ -64,7 +64,7 @@ class _Speed(TypedDict):
 @click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option(
     "--level",
-    type=click.Choice(["smoke", "full", "deep"]),
+    type=click.Choice(get_args(Level)),
     default="full",
     show_default=True,
     help="Few cases, in a minute; all; or also sizes drawn by hypothesis.",

@@ -77,7 +77,7 @@ REMEDIES = MappingProxyType(
         errors.StoppedError: "[it stopped, or I stopped it](#it-stopped-or-i-stopped-it)",
     }
 )
-"""Markdown, as it stands in a page of docs/."""
+"""Markdown, for a page of docs/."""
 
 
 def error_classes() -> list[type[CpuwheelsError]]:

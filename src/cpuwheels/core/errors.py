@@ -339,3 +339,6 @@ class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
     exit_code = 130
+
+    def __init__(self, what: str = "stopped") -> None:
+        super().__init__(what, next_step="run the same command again; it continues after what is finished")

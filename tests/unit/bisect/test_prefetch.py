@@ -16,6 +16,19 @@ if TYPE_CHECKING:
 PATIENCE = 30.0
 
 
+class Held:
+    """Makes wheels, but waits after each has begun until it may go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.made: list[str] = []
+
+    def get(self, commit: str) -> None:
+        self.made.append(commit)
+        self.begun.set()
+        self.go_on.wait(PATIENCE)
+
+
 def test_they_are_made_one_after_the_other_beside_the_caller() -> None:
     made: list[tuple[str, int]] = []
     done = threading.Event()
@@ -34,21 +47,15 @@ def test_they_are_made_one_after_the_other_beside_the_caller() -> None:
 
 
 def test_what_is_no_longer_expected_is_left_out() -> None:
-    begun, go_on, made = threading.Event(), threading.Event(), []
-
-    def get(commit: str) -> None:
-        made.append(commit)
-        begun.set()
-        go_on.wait(PATIENCE)
-
-    with Prefetch(get) as ahead:
+    held = Held()
+    with Prefetch(held.get) as ahead:
         ahead.begin(["a", "b"])
-        assert begun.wait(PATIENCE)
+        assert held.begun.wait(PATIENCE)
         ahead.begin(["c"])
-        go_on.set()
-        while made[-1] != "c":
+        held.go_on.set()
+        while held.made[-1] != "c":
             time.sleep(0.01)
-    assert made == ["a", "c"]
+    assert held.made == ["a", "c"]
 
 
 def test_one_that_fails_keeps_no_other_from_being_made() -> None:
@@ -119,17 +126,11 @@ def test_what_is_needed_goes_on_and_can_be_waited_for() -> None:
 
 
 def test_what_is_under_way_is_not_begun_again() -> None:
-    begun, go_on, made = threading.Event(), threading.Event(), []
-
-    def get(commit: str) -> None:
-        made.append(commit)
-        begun.set()
-        go_on.wait(PATIENCE)
-
-    with Prefetch(get) as ahead:
+    held = Held()
+    with Prefetch(held.get) as ahead:
         ahead.begin(["a", "b"])
-        assert begun.wait(PATIENCE)
+        assert held.begun.wait(PATIENCE)
         ahead.begin(["a", "b"])
-        go_on.set()
+        held.go_on.set()
         ahead.wait()
-    assert made == ["a", "b"]
+    assert held.made == ["a", "b"]
