@@ -23,6 +23,7 @@ class _Image(TypedDict):
     zen: bool
     relock: bool
     locked: bool
+    allow_fallbacks: bool
     check: bool
     push: str | None
     out: Path | None
@@ -41,6 +42,7 @@ class _Image(TypedDict):
 @click.option("--zen", is_flag=True, help="With AMD's zentorch, if its release is for the wheel's torch.")
 @click.option("--relock", is_flag=True, help="Resolve the requirements anew and write the project's lock.")
 @click.option("--locked", is_flag=True, help="Refuse a fallback for torch, and a torch that is not pinned by content.")
+@click.option("--allow-fallbacks", is_flag=True, help="With --locked: use the fallback for torch that is listed.")
 @click.option(
     "--test", "check", is_flag=True, help="Read it with skopeo, unpack it with umoci, and serve a small model from it."
 )

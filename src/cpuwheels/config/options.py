@@ -312,6 +312,7 @@ class ImageOptions:
         zen: Whether they have AMD's zentorch.
         relock: Resolve requirements anew and write the project's lock.
         locked: Refuse the alternate base, and a torch that is not pinned by content.
+        allow_fallbacks: Take the alternate base all the same.
         check: Whether they are read back, unpacked and run.
         push: ``REGISTRY/NAME:TAG`` to push them to; nowhere when None.
         out: Folder of the layout; next to the wheel, or below ``images/`` for several targets, when None.
@@ -322,6 +323,7 @@ class ImageOptions:
     zen: bool = False
     relock: bool = False
     locked: bool = False
+    allow_fallbacks: bool = False
     check: bool = False
     push: str | None = None
     out: Path | None = None

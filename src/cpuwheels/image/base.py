@@ -60,7 +60,7 @@ def choose_base(context: BuildContext, pins: ImagePins, torch: str, *, compiler:
     Raises:
         ImageError: The base's own torch is another one, or the machine is of another kind and the base has none, or
             the base has no flavour with a compiler.
-        LockedError: The first base's torch cannot be had, and the run is locked.
+        LockedError: The first base's torch cannot be had, and the run is locked and may take no fallback.
         TorchError: It cannot be had, and there is no alternate.
     """
     _require_compiler(context, pins, compiler=compiler)
@@ -99,12 +99,13 @@ def _alternate(context: BuildContext, pins: ImagePins, torch: str, reason: Torch
     """Return the alternate base, or raise why not."""
     if pins.alternate is None or torch_pin(context.matrix, torch).alternate(context.target.machine) is None:
         raise reason
-    if context.options.locked:
+    if context.options.locked and not context.options.allow_fallbacks:
         raise LockedError(
             f"torch {torch} for {context.target.machine} cannot be reached and --locked refuses the alternate base",
             where=reason.where,
             output=reason.output,
-            next_step=f"make {torch_pin(context.matrix, torch).index} reachable, or leave --locked out",
+            next_step=f"make {torch_pin(context.matrix, torch).index} reachable; or take the alternate base with "
+            "--allow-fallbacks, or leave --locked out",
         ) from reason
     other = pins.on(pins.alternate)
     _require_compiler(context, other, compiler=compiler)

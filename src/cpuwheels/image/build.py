@@ -80,7 +80,7 @@ def build_images(
     """
     _check_options(targets, options)
     wheels = options.wheels or tuple(newest_wheel(paths, name) for name in targets)
-    build = BuildOptions(locked=options.locked)
+    build = BuildOptions(locked=options.locked, allow_fallbacks=options.allow_fallbacks)
     contexts = {name: open_context(paths, matrix, matrix.buildable(name), build, reporter) for name in targets}
     images: dict[str, Image] = {}
     contents: dict[str, Contents] = {}

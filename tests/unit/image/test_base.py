@@ -91,6 +91,15 @@ def test_locked_refuses_it(context: BuildContext, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(LockedError, match="--locked refuses the alternate base") as caught:
         choose(locked)
     assert caught.value.output == "no route"
+    assert "--allow-fallbacks" in caught.value.next_step
+
+
+def test_locked_takes_it_if_fallbacks_are_allowed(
+    context: BuildContext, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    offering(monkeypatch)
+    options = BuildOptions(locked=True, allow_fallbacks=True)
+    assert choose(build_context(tmp_path, root=context.root, options=options)).pins.root == "with-torch"
 
 
 @pytest.mark.parametrize(
