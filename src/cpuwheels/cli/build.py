@@ -246,6 +246,7 @@ def build_target(
             foreign=is_foreign(wanted),
             here=Path.cwd(),
             width=reporter.console.width,
+            places=paths.names,
         )
         reporter.summary(lines)
     else:

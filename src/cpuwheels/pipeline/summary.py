@@ -6,6 +6,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
+from cpuwheels.core.places import without_places
 from cpuwheels.core.units import format_size
 from cpuwheels.pipeline.built_wheel import RECORD
 from cpuwheels.pipeline.recorded_build import read_record
@@ -15,7 +16,7 @@ from cpuwheels.wheel.install_commands import file_command, pip_file_command
 from cpuwheels.wheel.wheel_metadata import read_metadata, required_torch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
@@ -25,7 +26,14 @@ _INDENT, _LABEL = "  ", 10
 
 
 def summary_lines(
-    finished: BuiltWheel, target: Target, notes: Iterable[str], *, foreign: bool, here: Path, width: int
+    finished: BuiltWheel,
+    target: Target,
+    notes: Iterable[str],
+    *,
+    foreign: bool,
+    here: Path,
+    width: int,
+    places: Mapping[Path, str] | None = None,
 ) -> list[str]:
     """Return the summary of a build; commands, paths and digests are never broken, so that they can be copied.
 
@@ -36,6 +44,7 @@ def summary_lines(
         foreign: Whether this is a machine of another kind.
         here: The working folder; paths below it are relative.
         width: Columns of the terminal, for the notes.
+        places: Folders of the run with what the build record has for each; it has the same notes without them.
 
     Raises:
         WheelError: The build record cannot be read.
@@ -58,7 +67,9 @@ def summary_lines(
         words = verdict.text if verdict.state == "open" else f"{verdict.state}: {verdict.text}"
         lines += _fact(_VERDICTS[verdict.name], words, width)
     lines += [f"{_INDENT}{path.stem:{_LABEL}}{_shown(path, here)}" for path in map(wheel.with_name, (PAGE, RECORD))]
-    for note in dict.fromkeys([*finished.notes, *notes]):
+    notes = list(notes)
+    whole = {without_places(note, places): note for note in notes}
+    for note in dict.fromkeys([*(whole.get(note, note) for note in finished.notes), *notes]):
         lines += _fact("NOTE", note, width)
     return [*lines, *_commands(finished, target, here, foreign=foreign, labelled="+" in torch)]
 

@@ -40,6 +40,16 @@ def said(lines: list[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def test_a_note_is_said_once_though_the_record_has_it_without_paths(tmp_path: Path, matrix: Matrix) -> None:
+    path = write_build(tmp_path / "dist" / "x86" / "0.32.0")
+    here, other = f"no torch in {tmp_path}/w or /opt/wheels", "no torch in $HERE/w or …/wheels"
+    places = {tmp_path: "$HERE"}
+    built = finished(path, other, "no torch in …/elsewhere")
+    lines = summary_lines(built, matrix.target("x86"), [here], foreign=False, here=tmp_path, width=400, places=places)
+    notes = [line.split(maxsplit=1)[1] for line in lines if line.startswith("  NOTE")]
+    assert notes == [here, "no torch in …/elsewhere"]
+
+
 def test_a_wheel_for_this_machine(tmp_path: Path, matrix: Matrix) -> None:
     path = write_build(
         tmp_path / "dist" / "x86" / "0.32.0",
