@@ -52,8 +52,8 @@ font-size: {char_height}px; line-height: {line_height}px; font-variant-east-asia
 """
 """As rich's own, without the frame of a window and without fonts from another server."""
 
-_TOP = 40 - 12
-"""rich places the text below the title of a window, which there is not."""
+_MARGIN = 12
+"""Above and below the text; rich gives the height of the text alone."""
 
 
 @dataclass(frozen=True)
@@ -142,14 +142,14 @@ def terminal(picture: Terminal, build: Path) -> str:
     console.print(Text(f"$ {line}", style="bold"))
     console.print(Text.from_ansi(done.stdout.rstrip("\n")))
     drawn = console.export_svg(theme=SVG_EXPORT_THEME, code_format=FORMAT, unique_id="terminal")
-    return _without_title(drawn)
+    return _with_margins(drawn)
 
 
-def _without_title(drawn: str) -> str:
-    """Return a picture that is lower by the title of the window that it does not show."""
+def _with_margins(drawn: str) -> str:
+    """Return a picture that is higher by the margins above and below its text."""
     return re.sub(
         r'(viewBox="0 0 \S+ |<rect fill="#292929" width="\S+" height=")([\d.]+)',
-        lambda found: f"{found[1]}{float(found[2]) - _TOP:g}",
+        lambda found: f"{found[1]}{float(found[2]) + 2 * _MARGIN:g}",
         drawn,
     )
 

@@ -29,6 +29,7 @@ _COMMON: dict[str, Any] = {
     "allocator": True,
     "intel_openmp": False,
     "sees_to_amx": False,
+    "rounds_bfloat16": False,
 }
 X86 = Package(
     name="vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl",
@@ -42,10 +43,10 @@ X86 = Package(
     },
     chooser=(),
     picks=True,
-    **{**_COMMON, "sees_to_amx": True},
+    **{**_COMMON, "sees_to_amx": True, "rounds_bfloat16": True},
 )
 UPSTREAMS_X86 = X86.model_copy(
-    update={"operators": {**X86.operators, "_C_AVX2": frozenset[str]()}, "sees_to_amx": False}
+    update={"operators": {**X86.operators, "_C_AVX2": frozenset[str]()}, "sees_to_amx": False, "rounds_bfloat16": False}
 )
 ARM = Package(
     name="vllm-0.33.0+cpu-cp38-abi3-manylinux_2_28_aarch64.whl",

@@ -16,6 +16,7 @@ from cpuwheels.core.errors import UnusableWheelError, UsageError
 from cpuwheels.core.models import Strict, parse_as
 from cpuwheels.doctor.runtime.chooser_table import Choosable, read_table
 from cpuwheels.kernels.tcmalloc import PRELOADED
+from cpuwheels.source.patches import LEFT_OUT
 from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.kernel_wheel import INTEL_OPENMP
 
@@ -28,6 +29,9 @@ OPERATORS = (WNA16, FP8, SHARED_MEMORY)
 
 AMX_PATCH = "amx-of-the-machine"
 """Part of the name of this project's patch that makes a library see to AMX itself."""
+
+BFLOAT16_FAULT = "bfloat16 is cut off without AVX512-BF16"
+"""A fault of upstream's kernels that a patch of this project fixes (patches/series.yaml)."""
 
 _MODULE = re.compile(r"vllm/(_C\w*)(?:\.abi3|\.cpython-[\w-]+)?\.so")
 _HEADS = re.compile(r"def get_supported_head_sizes.{0,4000}?return \[([\d, ]+)\]", re.DOTALL)
@@ -75,6 +79,8 @@ class Package(Strict):
     """Whether it preloads Intel's OpenMP runtime, if that is installed."""
     sees_to_amx: bool
     """Whether its library asks for AMX itself, and holds oneDNN back where the tiles are not described."""
+    rounds_bfloat16: bool
+    """Whether its kernels for x86 round to bfloat16 on CPUs without instructions for it, too."""
     installed: Installed | None = None
 
 
@@ -179,7 +185,7 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
     modules = {match[1]: one for one in names if (match := _MODULE.fullmatch(one))}
     chooser = _chooser(files, modules)
     libraries = tuple(sorted(modules if not chooser else set(modules) - {"_C"}))
-    notes = parse_as(dict[str, Any], text(f"{info}/{NOTE}") or "{}", name)
+    patches = parse_as(dict[str, Any], text(f"{info}/{NOTE}") or "{}", name).get("patches", [])
     return Package(
         name=name,
         version=metadata["Version"] or "",
@@ -194,7 +200,8 @@ def _read(name: str, files: _Files, installed: Installed | None) -> Package:
         head_sizes=_head_sizes(text(_ATTENTION)),
         allocator=any(PRELOADED.fullmatch(one) for one in names),
         intel_openmp=INTEL_OPENMP in text(_PLATFORM),
-        sees_to_amx=any(AMX_PATCH in patch["file"] for patch in notes.get("patches", [])),
+        sees_to_amx=any(AMX_PATCH in patch["file"] for patch in patches),
+        rounds_bfloat16=any(BFLOAT16_FAULT in one.get("fixes", []) and one["state"] != LEFT_OUT for one in patches),
         installed=installed,
     )
 

@@ -38,7 +38,7 @@ def kernel_findings(machine: Machine, package: Package, choice: Choice) -> list[
     found = [_library(choice), *_better(choice)]
     if choice.amx.detail:
         found.append(_amx(choice))
-    return [*found, *_bfloat16(machine, choice), *_zen(machine, package)]
+    return [*found, *_bfloat16(machine, package, choice), *_zen(machine, package)]
 
 
 def _finding(group: Group, name: str, status: Status, detail: str, step: str = "") -> Finding:
@@ -179,14 +179,16 @@ def _amx(choice: Choice) -> Finding:
     return _finding("Kernels", name, "advice", detail, step)
 
 
-def _bfloat16(machine: Machine, choice: Choice) -> list[Finding]:
+def _bfloat16(machine: Machine, package: Package, choice: Choice) -> list[Finding]:
     if machine.has_bfloat16 or not choice.library or machine.architecture not in {"x86_64", "aarch64"}:
         return []
     if machine.architecture == "aarch64":
         detail = "this CPU has no instructions for it (as Graviton 2): it is converted to float32 and back"
+    elif package.rounds_bfloat16:
+        detail = "this CPU has no AVX512-BF16: it is converted to float32 and back"
     else:
         detail = "this CPU has no AVX512-BF16: results are cut off instead of rounded (docs/findings.md)"
-    step = "serve in float32 if there is memory for it; --dtype above is chosen so"
+    step = "serve in float32 if there is memory for it: with --model, --dtype above is chosen so"
     return [_finding("Kernels", "bfloat16", "advice", detail, step)]
 
 

@@ -8,8 +8,10 @@ import zipfile
 import pytest
 
 from chooser_elf import chooser_elf
+from cpuwheels.config.patch_series import load_series
 from cpuwheels.core.errors import UnusableWheelError, UsageError
-from cpuwheels.doctor.runtime.package import SHARED_MEMORY, WNA16, read_package
+from cpuwheels.doctor.runtime.package import BFLOAT16_FAULT, SHARED_MEMORY, WNA16, read_package
+from layout import ROOT
 
 ENVS = """
 environment_variables: dict[str, object] = {
@@ -34,7 +36,14 @@ FILES = {
     "vllm/libs/libtcmalloc_minimal.so": "x",
     f"{INFO}/METADATA": "Name: vllm\nVersion: 0.32.0+cpu\nRequires-Python: >=3.11\nProvides-Extra: zen\n",
     f"{INFO}/WHEEL": "Tag: cp38-abi3-manylinux_2_27_x86_64\n",
-    f"{INFO}/cpuwheels.json": json.dumps({"patches": [{"file": "0014-amx-of-the-machine.patch"}]}),
+    f"{INFO}/cpuwheels.json": json.dumps(
+        {
+            "patches": [
+                {"file": "0014-amx-of-the-machine.patch", "state": "applied"},
+                {"file": "0017-x.patch", "state": "applied", "fixes": [BFLOAT16_FAULT]},
+            ]
+        }
+    ),
 }
 NAME = "vllm-0.32.0+cpu-cp38-abi3-manylinux_2_27_x86_64.whl"
 
@@ -68,6 +77,17 @@ def test_a_wheel_is_read(tmp_path):
     assert found.head_sizes == {32, 64}
     assert (found.picks, found.allocator, found.sees_to_amx, found.installed) == (True, True, True, None)
     assert found.extras == {"zen"}
+    assert found.rounds_bfloat16
+
+
+def test_a_fix_that_was_left_out_does_not_count(tmp_path):
+    patches = [{"file": "0017-x.patch", "state": "left out", "fixes": [BFLOAT16_FAULT]}]
+    notes = {f"{INFO}/cpuwheels.json": json.dumps({"patches": patches})}
+    assert not read_package(wheel(tmp_path, FILES | notes)).rounds_bfloat16
+
+
+def test_the_fault_is_one_that_a_patch_fixes():
+    assert any(BFLOAT16_FAULT in patch.fixes for patch in load_series(ROOT).patches)
 
 
 def test_what_a_wheel_lacks_is_missing(tmp_path):

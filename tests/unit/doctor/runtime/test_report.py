@@ -7,7 +7,7 @@ import json
 import pytest
 
 from cpuwheels.doctor.runtime.report import Report
-from runtime_cases import LATENT, NAMES, QWEN3, X86, machine, options, report, statuses, variables
+from runtime_cases import LATENT, NAMES, QWEN3, UPSTREAMS_X86, X86, machine, options, report, statuses, variables
 
 BIND, SPACE, RESERVED = "VLLM_CPU_OMP_THREADS_BIND", "VLLM_CPU_KVCACHE_SPACE", "VLLM_CPU_NUM_OF_RESERVED_CPU"
 USUAL = {SPACE: "4", BIND: "auto", RESERVED: "1"}
@@ -50,6 +50,12 @@ def test_choice_settings_and_problems(name):
     assert options(found) == wanted_options
     assert statuses(found) == problems
     assert found.exit_code == (3 if problems else 0)
+
+
+@pytest.mark.parametrize(("package", "said"), [(X86, "converted to float32 and back"), (UPSTREAMS_X86, "cut off")])
+def test_bfloat16_without_instructions_is_said_as_the_kernels_do_it(package, said):
+    (found,) = [one for one in report("laptop-avx2", package).findings if one.name == "bfloat16"]
+    assert said in found.detail
 
 
 def test_the_lines_to_paste():
