@@ -167,7 +167,9 @@ def test_stopping_at_a_question_keeps_what_is_known(tiny: Tiny, slow: Written, t
     with Terminal(command(tiny, slow, out)) as terminal:
         terminal.wait_for(QUESTION)
         terminal.type("good\n")
-        terminal.wait_for("wheel: ")  # it is waited for
+        terminal.wait_for("is good: ")
+        assert [probe["verdict"] for probe in state(out)] == ["good"]
+        terminal.wait_for("▸ wheel")  # it is waited for
         terminal.type("\x03")
         assert terminal.end() == 130
     assert [probe["verdict"] for probe in state(out)] == ["good"]

@@ -91,11 +91,15 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
                     costs.learn(probe)
                     return probe
 
+                def keep(now: State) -> None:
+                    write_state(folder, now)
+                    trier.tell(now.probes[-1])
+
                 bisection = Bisection(
                     history,
                     try_commit,
                     costs,
-                    keep=lambda now: write_state(folder, now),
+                    keep=keep,
                     tell=lambda left, wanted: _tell_left(left, wanted, repository, reporter),
                     at_once=options.jobs,
                 )

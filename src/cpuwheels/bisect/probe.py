@@ -125,7 +125,7 @@ class Prober:
             finally:
                 remove_tree(folder / "venv")
                 remove_tree(folder / TEMPORARY)
-        probe = Probe(
+        return Probe(
             commit=commit,
             verdict=judgement.verdict,
             reason=judgement.reason,
@@ -135,10 +135,11 @@ class Prober:
             sha256=got.sha256 if got else "",
             log=folder.relative_to(self._folder).as_posix(),
         )
-        self._reporter.info(
-            f"{commit[:9]} is {probe.verdict}: {probe.reason} ({clock(probe.seconds)}, wheel: {probe.wheel_from})"
-        )
-        return probe
+
+    def tell(self, probe: Probe) -> None:
+        """Print what was found; only once it is kept, so that who stops a bisection then loses nothing they read."""
+        found = f"{probe.commit[:9]} is {probe.verdict}: {probe.reason}"
+        self._reporter.info(f"{found} ({clock(probe.seconds)}, wheel: {probe.wheel_from})")
 
     def _get(self, commit: str, reporter: Reporter) -> Got:
         """Return a commit's wheel; what is made in advance and not needed any more is ended first."""

@@ -36,25 +36,33 @@ class Trier:
     def __init__(self, names: list[str]) -> None:
         self.names = names
         self.tried: list[int] = []
+        self.told: list[int] = []
         self.expected: dict[int, list[int]] = {}
         self.wheels: Wheels | None = None
         self.at_once = 0
         self.person: Person | None = None
         self.stop_after = COMMITS
 
-    def __call__(self, wheels: Wheels, judge: object, *_: object, at_once: int, person: Person | None = None) -> Self:
+    def open(
+        self, wheels: Wheels, judge: object, folder: Path, _: object, *, at_once: int, person: Person | None = None
+    ) -> Self:
         assert judge == "the judge"
-        self.wheels, self.at_once, self.person = wheels, at_once, person
+        self.wheels, self.folder, self.at_once, self.person = wheels, folder, at_once, person
         wheels.unpacked.mkdir(exist_ok=True)
         return self
 
-    def __enter__(self) -> Callable[[str, Sequence[str]], Probe]:
-        return self.probe
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(self, *_: object) -> None:
         pass
 
-    def probe(self, name: str, expected: Sequence[str]) -> Probe:
+    def tell(self, probe: Probe) -> None:
+        kept = json.loads((self.folder / "state.json").read_text())["probes"]
+        assert kept[-1]["commit"] == probe.commit
+        self.told.append(self.names.index(probe.commit))
+
+    def __call__(self, name: str, expected: Sequence[str]) -> Probe:
         number = self.names.index(name)
         if len(self.tried) == self.stop_after:
             raise DownloadError("no network")
@@ -84,7 +92,7 @@ def trier(tree: Path, monkeypatch: pytest.MonkeyPatch) -> Trier:
             (tree / "csrc" / "cpu" / "ops.cpp").write_text("int one() { return 3; }\n")
         names.append(commit(tree, f"change {number}"))
     trier = Trier(names)
-    monkeypatch.setattr(module, "Prober", trier)
+    monkeypatch.setattr(module, "Prober", trier.open)
     monkeypatch.setattr(module, "make_predicate", lambda *_: "the judge")
     return trier
 
@@ -111,6 +119,7 @@ def test_the_first_bad_commit_is_found_and_nothing_but_the_folder_is_left(
     assert outcome.folder.parent == tmp_path / "dist" / "bisect"
     assert trier.tried[:2] == [0, COMMITS]
     assert len(trier.tried) <= 7
+    assert trier.told == trier.tried
     assert sorted(path.name for path in outcome.folder.iterdir()) == [".lock", "state.json"]
 
 

@@ -68,6 +68,8 @@ def prober(wheels: Wheels, reporter: Reporter, tmp_path: Path) -> Probes:
 def test_a_probe_says_what_was_found_and_of_which_wheel(prober: Probes, story: io.StringIO, tmp_path: Path) -> None:
     with prober() as trier:
         probe = trier(COMMIT)
+        assert "is good" not in story.getvalue()  # it is kept first
+        trier.tell(probe)
     assert probe.seconds > 0
     assert probe.model_dump(exclude={"seconds"}) == {
         "commit": COMMIT,
