@@ -9,6 +9,7 @@ from pydantic import TypeAdapter
 
 from cpuwheels.core.errors import CompileError
 from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.sealed_entry import sealed_origin
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.ccache.apart import cache_for
@@ -74,7 +75,8 @@ def get_kernels(
     """
     store = context.store
     if found := _find(request, store):
-        context.reporter.info(f"kernels {found.key} are in the store; nothing to compile")
+        shared = f", which come from {found.origin.place}," if found.origin else ""
+        context.reporter.info(f"kernels {found.key}{shared} are in the store; nothing to compile")
         return found
     build = request.key()
     with store.lock("kernel-build", build):
@@ -97,7 +99,7 @@ def get_kernels(
                 write_flags(workspaces, folder)
                 (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-            folder = store.get(KIND, key, fill)
+            folder = store.get(KIND, key, fill, ask=False)
             reads_cache(request, store).keep(reads)
             remove_tree(work)
     report_memory(memory, context.reporter)
@@ -186,6 +188,7 @@ def _kernels(folder: Path, key: str, reads: Reads, *, built: bool) -> Kernels:
         memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
         reads=reads,
         flags=read_flags(folder),
+        origin=sealed_origin(folder),
     )
 
 

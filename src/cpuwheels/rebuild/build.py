@@ -13,6 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.elsewhere import KEY_VARIABLE, STORE_VARIABLE
 from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.filesystem import link_or_copy, storage_errors
 from cpuwheels.core.process import relay
@@ -168,6 +169,8 @@ def _link_files(entry: Path, folder: Path) -> None:
 
 
 def _environment(plan: RebuildPlan) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name != EPOCH_VARIABLE}
+    # From a shared store it would get what it is to make itself.
+    without = {EPOCH_VARIABLE, STORE_VARIABLE, KEY_VARIABLE}
+    own = {name: value for name, value in os.environ.items() if name not in without}
     epoch = plan.asked.source_date_epoch
     return own if epoch is None else {**own, EPOCH_VARIABLE: str(epoch)}
