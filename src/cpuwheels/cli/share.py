@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 import click
 
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.ranges import NumberRange, Size
 from cpuwheels.core.elsewhere import STORE_VARIABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from securesystemslib.signer import Key, Signer
 
@@ -39,6 +40,16 @@ _PATH = click.Path(path_type=Path)
 )
 @click.option("--unsigned", is_flag=True, help="Share without a signature in a bucket, which readers have to accept.")
 @click.option("--check", is_flag=True, help="Read each object that is there, and write the damaged ones again.")
+@click.option("--prune", is_flag=True, help="Share nothing; remove from the store what nobody used for long.")
+@click.option(
+    "--older-than",
+    "days",
+    type=NumberRange(min=0),
+    metavar="DAYS",
+    help="With --prune: what no machine that shares used for so long (default: 30).",
+)
+@click.option("--down-to", type=Size(), metavar="SIZE", help="With --prune: go on until so much is left.")
+@click.option("--dry-run", is_flag=True, help="With --prune: remove nothing; print what would be.")
 @pass_paths
 def share(
     paths: Paths,
@@ -51,6 +62,10 @@ def share(
     trusted_keys: tuple[Path, ...],
     unsigned: bool,
     check: bool,
+    prune: bool,
+    days: float | None,
+    down_to: int | None,
+    dry_run: bool,
 ) -> None:
     """Share the kernels of TARGET's wheels, and what they were made with, with other machines.
 
@@ -66,6 +81,13 @@ def share(
     from cpuwheels.shared.address import open_place
     from cpuwheels.shared.push import Sharer
 
+    given = {"--older-than": days is not None, "--down-to": down_to is not None, "--dry-run": dry_run}
+    if prune:
+        others = {"TARGET": target is not None, "--all": everything, "--key": key is not None, "--check": check}
+        _refuse(others, "with --prune nothing is shared")
+        _prune(store, days, down_to, dry_run=dry_run)
+        return
+    _refuse(given, "nothing is removed without --prune")
     if (target is None) != everything:
         raise UsageError("either TARGET is shared, or --all", where="share", next_step="give one of both")
     place = open_place(store, writes=True)
@@ -98,6 +120,37 @@ def share(
             next_step="kernels of one key are the same in every build: find out which machine differs, and remove its "
             "entry there",
         )
+
+
+def _refuse(given: Mapping[str, bool], why: str) -> None:
+    """Refuse options that do not go with the others.
+
+    Raises:
+        UsageError: One is given.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if found := [name for name, is_given in given.items() if is_given]:
+        raise UsageError(why, where=", ".join(found), next_step="leave out one or the other")
+
+
+def _prune(store: str, days: float | None, down_to: int | None, *, dry_run: bool) -> None:
+    """Remove what nobody used for long, and print it."""
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.units import format_size
+    from cpuwheels.shared import limits
+    from cpuwheels.shared.address import open_place
+
+    done = limits.prune(
+        open_place(store, writes=True), days=limits.DAYS if days is None else days, down_to=down_to, dry_run=dry_run
+    )
+    reporter, verb = Reporter("share"), "would be removed" if dry_run else "removed"
+    for name in (*done.removed, *done.leftovers):
+        reporter.info(f"{name}: {verb}")
+    print(
+        f"{len(done.removed)} of {done.entries} entries and {len(done.leftovers)} leftovers {verb}: "
+        f"{format_size(done.freed)} of {format_size(done.size)}"
+    )
 
 
 def _signer(key: str | None, public: Path | None, trusted: Iterable[Path]) -> tuple[Signer | None, list[Key] | None]:

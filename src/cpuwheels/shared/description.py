@@ -31,8 +31,8 @@ LARGEST_DESCRIPTION = 64 << 10
 TYPE: Literal["urn:cpuwheels:shared-entry:v1"] = "urn:cpuwheels:shared-entry:v1"
 """No statement about a wheel has this type, so that none can be taken for a description."""
 
-_FORMAT = "v1"
-_NAME = "description.json"
+FORMAT = "v1"
+NAME = "description.json"
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z-]{0,39}$")]
 Key_ = Annotated[str, StringConstraints(pattern=r"^(?:[0-9a-f]{24}|tables)$")]
@@ -91,12 +91,12 @@ class Signed:
 
 def folder_of(kind: str, key: str, trust: Trust) -> str:
     """Return the folder of an entry's objects in a place."""
-    return "/".join(filter(None, (_FORMAT, trust.value, kind, key)))
+    return "/".join(filter(None, (FORMAT, trust.value, kind, key)))
 
 
 def description_path(kind: str, key: str, trust: Trust) -> str:
     """Return the path of an entry's description in a place."""
-    return f"{folder_of(kind, key, trust)}/{_NAME}"
+    return f"{folder_of(kind, key, trust)}/{NAME}"
 
 
 def describe(kind: str, key: str, trust: Trust, *, sha256: str, size: int, tree: str) -> Described:

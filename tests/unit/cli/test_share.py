@@ -79,6 +79,20 @@ def test_other_bytes_under_the_same_key_are_an_error(command: Command, tmp_path:
     assert [line.split() for line in out.splitlines() if "kernels" in line] == [["kernels", "0", "0", "1"]]
 
 
+def test_what_nobody_used_for_long_is_removed(command: Command) -> None:
+    make_kernels(command.store)
+    command.run("--all", "--store", command.place)
+    code, out, err = command.run("--prune", "--store", command.place, "--older-than", "0", "--dry-run")
+    assert code == 0, err
+    assert out.startswith("1 of 1 entries and 0 leftovers would be removed: ")
+    assert f"kernels/{KERNELS}: would be removed" in err
+    code, out, _ = command.run("--prune", "--store", command.place)
+    assert out.startswith("0 of 1 entries")
+    code, out, _ = command.run("--prune", "--store", command.place, "--older-than", "365", "--down-to", "1")
+    assert out.startswith("1 of 1 entries and 0 leftovers removed: ")
+    assert not list(command.place.rglob("*.*"))
+
+
 def test_empty_stores_are_no_fault(command: Command) -> None:
     assert command.run("--all", "--store", command.place)[0] == 0
     assert not command.place.exists()
@@ -94,6 +108,9 @@ def test_empty_stores_are_no_fault(command: Command) -> None:
         (["--all", "--store", "s3://bucket"], UsageError, "nothing would prove who shared it"),
         (["--all", "--store", "shared", "--trusted-key", "key.pub"], UsageError, "there is no key to sign with"),
         (["--all", "--store", "shared", "--public-key", "key.pub"], UsageError, "there is no key to sign with"),
+        (["--all", "--store", "shared", "--dry-run"], UsageError, "nothing is removed without --prune"),
+        (["--all", "--prune", "--store", "shared"], UsageError, "with --prune nothing is shared"),
+        (["--prune", "--store", "https://host"], UsageError, "only read at its web address"),
         (["x68", "--store", "shared"], UnknownTargetError, "x68"),
         (["x86", "--store", "shared"], UnusableWheelError, "there is no wheel of x86"),
     ],
