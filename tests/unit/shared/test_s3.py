@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from cpuwheels.core.elsewhere import taken_from
+from cpuwheels.core.errors import SharedStoreError
 from cpuwheels.core.store import Store
 from cpuwheels.shared import s3
 from cpuwheels.shared.address import open_place
 from cpuwheels.shared.place import PlaceFaultError
 from cpuwheels.shared.s3 import Bucket
 from loopback import DEAD
+from other_s3 import OtherS3
 from raw_server import RawServer, head
 from shared_stores import KERNELS, Open, make_kernels, other_store, reader, share_all
 
@@ -110,3 +112,52 @@ def test_the_endpoint_may_be_one_for_s3_alone(store: Store, s3_server: str, buck
     place = Bucket(bucket().name, writes=True, environ=environ)
     (outcome,) = share_all(store, place)
     assert outcome.state == "shared"
+
+
+class TestCutConnections:
+    """The server loses an upload in the middle."""
+
+    def test_an_upload_is_tried_again(self, store: Store, other_s3: OtherS3, other_bucket: Open) -> None:
+        make_kernels(store)
+        other_s3.cut = 1
+        (outcome,) = share_all(store, other_bucket())
+        assert outcome.state == "shared"
+        assert len(other_s3.objects) == 2
+
+    @pytest.mark.parametrize("after", [0, 1])
+    def test_what_never_comes_through_is_no_entry(
+        self, store: Store, tmp_path: Path, other_s3: OtherS3, other_bucket: Open, after: int, told: list[str]
+    ) -> None:
+        """The object is cut off, or the description that follows it."""
+        make_kernels(store)
+        put = other_s3._put
+
+        def cut_later(handler: Any) -> None:
+            if sum(method == "PUT" for method, _ in other_s3.asked) >= after:
+                other_s3.cut = 1
+            put(handler)
+
+        other_s3._put = cut_later  # type: ignore[method-assign]
+        with pytest.raises(SharedStoreError, match="cannot write"):
+            share_all(store, other_bucket())
+        assert len(other_s3.objects) == after
+        other = other_store(tmp_path / "other")
+        with taken_from(reader(other_bucket(), told)):
+            assert other.find("kernels", KERNELS) is None
+        assert told == []
+        other_s3._put, other_s3.cut = put, 0  # type: ignore[method-assign]
+        (outcome,) = share_all(store, other_bucket())
+        assert outcome.state == "shared"
+
+
+def test_a_wrong_object_in_a_bucket(
+    store: Store, tmp_path: Path, other_s3: OtherS3, other_bucket: Open, told: list[str]
+) -> None:
+    make_kernels(store)
+    share_all(store, other_bucket())
+    (name,) = (name for name in other_s3.objects if name.endswith(".gz"))
+    content = other_s3.objects[name].content
+    other_s3.objects[name].content = content[:-1] + bytes([content[-1] ^ 1])
+    with taken_from(reader(other_bucket(), told)):
+        assert other_store(tmp_path / "other").find("kernels", KERNELS) is None
+    assert "it has other bytes than its description says" in told[0]
