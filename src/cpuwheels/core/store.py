@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -25,7 +24,6 @@ from cpuwheels.core.filesystem import (
     changed_at,
     holding,
     last_change_below,
-    link_or_copy,
     make_folders,
     remove_tree,
     storage_errors,
@@ -36,7 +34,7 @@ from cpuwheels.core.trust import NAMESPACED, Trust
 from cpuwheels.core.usage import current_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from cpuwheels.core.elsewhere import Elsewhere, Origin
 
@@ -304,22 +302,6 @@ class Store:
                 with holding(folder) as free:
                     if free and last_change_below(folder) < oldest:
                         remove_tree(folder)
-
-    def share(self, kinds: Iterable[str], other: Path) -> None:
-        """Copy this store's entries of some movable kinds to another store, by hard links where possible.
-
-        Raises:
-            StoreError: The other store cannot be written.
-        """
-        with storage_errors(other):
-            for kind in kinds:
-                for entry in sorted((self.root / kind).glob("[!.]*")):
-                    if (other / kind / entry.name).exists():
-                        continue
-                    fresh = other / kind / f".new-{entry.name}"
-                    remove_tree(fresh)
-                    shutil.copytree(entry, fresh, symlinks=True, copy_function=link_or_copy)
-                    fresh.rename(other / kind / entry.name)
 
     def _seal(self, fresh: Path, kind: str, key: str, of: Path | None, origin: Origin | None = None) -> Path:
         entry = self.path(kind, key)

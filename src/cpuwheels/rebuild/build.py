@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.elsewhere import KEY_VARIABLE, STORE_VARIABLE
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.filesystem import link_or_copy, storage_errors
 from cpuwheels.core.process import relay
@@ -114,7 +115,7 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
 
 def _share(store: Store, cache: Path) -> None:
     with storage_errors(cache):
-        store.share(_FETCHED, cache)
+        link_entries(store.root, _FETCHED, cache)
         for name in _CLONES:
             if (store.root / name).is_dir():
                 shutil.copytree(store.root / name, cache / name, symlinks=True, copy_function=link_or_copy)
