@@ -52,8 +52,9 @@ def takes_from_store(command: Callable[..., Any]) -> Callable[..., Any]:
         # What this process starts is told by its own options, or builds everything itself.
         for name in (STORE_VARIABLE, KEY_VARIABLE):
             os.environ.pop(name, None)
-        if store is None:
-            _refuse_alone(store_keys, unsigned=unsigned_store)
+        if store is None or options.get("part") == "publish":  # where nothing is built, nothing is taken
+            if store is None:
+                _refuse_alone(store_keys, unsigned=unsigned_store)
             return command(*arguments, **options)
         from cpuwheels.cli.provenance import require_libraries
         from cpuwheels.core.console import Reporter

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.core.digests import KEY_LENGTH
 from cpuwheels.core.trust import NAMESPACED, Trust
 from cpuwheels.shared.kinds import MEASURED, READS, SEALED, TABLES
 
@@ -12,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from cpuwheels.core.store import Store
+
+_KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
 
 State = Literal["shared", "there", "healed", "grown", "differs", "refused", "damaged"]
 
@@ -61,7 +65,11 @@ def shareable(store: Store, kernels: Collection[str] | None = None) -> Iterator[
             if trust is not Trust.RELEASE and kind not in NAMESPACED:
                 continue
             for folder in sorted(own.folder(kind).glob("[0-9a-f]*")):
-                if folder.is_dir() and (kind != "kernels" or kernels is None or folder.name in kernels):
+                if (
+                    folder.is_dir()
+                    and _KEY.fullmatch(folder.name)
+                    and (kind != "kernels" or kernels is None or folder.name in kernels)
+                ):
                     yield Wanted(kind, folder.name, trust)
         if any(own.folder(MEASURED).glob("*.*")):
             yield Wanted(MEASURED, TABLES, trust)

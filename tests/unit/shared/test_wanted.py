@@ -24,7 +24,8 @@ def fill_stores(store: Store) -> None:
 
 def test_all_that_releases_and_commits_made_and_nothing_of_trees(store: Store) -> None:
     fill_stores(store)
-    (store.root / "kernels" / ".new-abc").mkdir()
+    for name in (".new-abc", "abc", "c" * 25):
+        (store.root / "kernels" / name).mkdir()
     assert {str(one) for one in shareable(store)} == {
         f"kernels/{KERNELS}",
         f"onednn/{ONEDNN}",
