@@ -85,18 +85,26 @@ class SharedStore:
         if kind not in GROWING:
             return
         with self._asking(f"{kind} {key}"):
-            found = self._described(kind, key, trust)
-            if found is None or found.described.sha256 in self._taken:
-                return
-            with tempfile.TemporaryDirectory(prefix="cpuwheels-shared-") as name:
-                self._unpack(found, Path(name), frozenset(), Path(name).parent)
-                add_missing(kind, Path(name), folder)
-            self._taken.add(found.described.sha256)
+            try:
+                self._add(kind, folder, self._described(kind, key, trust))
+            except PlaceFaultError as fault:
+                if not fault.missing:
+                    raise
+                # Somebody has written another one since its description was read.
+                self._add(kind, folder, self._described(kind, key, trust, again=True))
 
-    def _described(self, kind: str, key: str, trust: Trust) -> Signed | None:
+    def _add(self, kind: str, folder: Path, found: Signed | None) -> None:
+        if found is None or found.described.sha256 in self._taken:
+            return
+        with tempfile.TemporaryDirectory(prefix="cpuwheels-shared-") as name:
+            self._unpack(found, Path(name), frozenset(), Path(name).parent)
+            add_missing(kind, Path(name), folder)
+        self._taken.add(found.described.sha256)
+
+    def _described(self, kind: str, key: str, trust: Trust, *, again: bool = False) -> Signed | None:
         path = description_path(kind, key, trust)
         with self._guard:
-            if self._lost or time.monotonic() < self._asked.get(path, 0.0):
+            if self._lost or (time.monotonic() < self._asked.get(path, 0.0) and not again):
                 return None
         self._note(path)
         with self._guard:  # what comes is in the local store, and not asked for again

@@ -142,8 +142,13 @@ class Sharer:
                 theirs, both = Path(name, "theirs"), Path(name, "both")
                 theirs.mkdir()
                 both.mkdir()
-                if there and is_whole(self._place, there.described):
-                    fetch_tree(self._place, there.described, theirs, (), Path(name))
+                try:
+                    if there and is_whole(self._place, there.described):
+                        fetch_tree(self._place, there.described, theirs, (), Path(name))
+                except PlaceFaultError as fault:
+                    if not fault.missing:
+                        raise
+                    continue  # somebody else has just written another one
                 if not put_together(wanted.kind, ours, theirs, both):
                     return Outcome(wanted, "there")
                 tree = tree_id(both, ())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,6 +67,44 @@ def test_two_writers_at_the_same_moment_lose_nothing(store: Store, tmp_path: Pat
         thread.join()
     with taken_from(reader(opened(), [])):
         assert {one.files[0] for one in lists(store).known()} == {f"csrc/{number}.cpp" for number in range(4)}
+
+
+class Growing(Folder):
+    """A place in which somebody else writes just when a description was read, and its object not yet."""
+
+    def __init__(self, path: Path, store: Store) -> None:
+        super().__init__(path)
+        self._store, self.grown = store, 0
+
+    def grow(self) -> None:
+        self.grown += 1
+        lists(self._store).keep(Reads(files=(f"csrc/new{self.grown}.cpp",), folders=()))
+        share_all(self._store, Folder(self._path))
+
+    def stream(self, path: str, size: int) -> Iterator[bytes]:
+        if not self.grown:
+            self.grow()
+        return super().stream(path, size)
+
+
+def test_who_reads_meanwhile_reads_again(store: Store, tmp_path: Path, told: list[str]) -> None:
+    lists(store).keep(A)
+    share_all(store, Folder(tmp_path / "shared"))
+    with taken_from(reader(Growing(tmp_path / "shared", store), told)):
+        found = {one.files[0] for one in lists(other_store(tmp_path / "other")).known()}
+    assert found == {"csrc/a.cpp", "csrc/new1.cpp"}
+    assert told == []
+
+
+def test_who_writes_meanwhile_loses_nothing(store: Store, tmp_path: Path) -> None:
+    lists(store).keep(A)
+    share_all(store, Folder(tmp_path / "shared"))
+    other = other_store(tmp_path / "other")
+    lists(other).keep(B)
+    assert states(share_all(other, Growing(tmp_path / "shared", store))) == {f"reads/{BESIDE}": "grown"}
+    with taken_from(reader(Folder(tmp_path / "shared"), [])):
+        found = {one.files[0] for one in lists(other_store(tmp_path / "third")).known()}
+    assert found == {"csrc/a.cpp", "csrc/b.cpp", "csrc/new1.cpp"}
 
 
 def test_what_grew_meanwhile_is_asked_for_again(
