@@ -237,6 +237,7 @@ _command("check-index", "Verify everything in the index", "check-index", tags=["
 _command("serve-index", "Serve the index on this machine", "serve-index", tags=["index"])
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
 _command("clean", "Remove from the stores what nobody used for long; -- --dry-run", "clean", tags=["help"])
+_command("share", "Share kernels with other machines; -- TARGET --store PLACE --key FILE", "share", tags=["index"])
 _command("schema", "Write the JSON schemas and reference pages from the models", "schema", tags=["upkeep"])
 
 

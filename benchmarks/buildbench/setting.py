@@ -16,9 +16,10 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.digests import make_key
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.core.store import Store, default_root
+from cpuwheels.core.store import default_root
 from cpuwheels.kernels.ccache.install import chosen_cache
 from cpuwheels.kernels.memory.costs import read_costs
 from cpuwheels.kernels.memory.limits import usable_cpus
@@ -127,7 +128,7 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
     matrix = load_matrix(paths.root)
     target = matrix.buildable(target_id)
     check_host(target, paths.root)
-    Store(default_root()).share(_SHARED, paths.cache)
+    link_entries(default_root(), _SHARED, paths.cache)
     context = open_context(paths, matrix, target, BuildOptions(source=source), reporter)
     found = upstream(context, request_source(source, None, matrix))
     toolchain, native = compiler(context)

@@ -19,7 +19,8 @@ from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions, ImageOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.store import Store, default_root
+from cpuwheels.core.entry_links import link_entries
+from cpuwheels.core.store import default_root
 from cpuwheels.image import check
 from cpuwheels.image.build import Written, build_images
 from cpuwheels.image.tools import Tools
@@ -107,7 +108,7 @@ class ImageProject:
     def paths(self, name: str) -> Paths:
         """Return the folders of a user who has nothing but downloads."""
         cache = self.base / name / "cache"
-        Store(default_root()).share(["downloads"], cache)
+        link_entries(default_root(), ["downloads"], cache)
         return Paths(self.base / "root", cache, self.base / name / "dist")
 
     def build(self, name: str, **options: Any) -> Written:

@@ -16,6 +16,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.core.trust import Trust
@@ -64,7 +65,7 @@ def cache() -> Iterator[Path]:
         for trust in Trust:
             if trust.value:
                 remove_tree(root / trust.value)
-        Store(default_root()).share(["downloads"], root)
+        link_entries(default_root(), ["downloads"], root)
         yield root
 
 

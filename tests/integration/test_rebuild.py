@@ -20,6 +20,7 @@ from cpuwheels.attestation.envelope import verify_envelope
 from cpuwheels.attestation.keys import make_key, public_key
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.digests import file_digest
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.errors import (
     DownloadError,
     MirrorError,
@@ -30,7 +31,6 @@ from cpuwheels.core.errors import (
     RebuildError,
     StoppedError,
 )
-from cpuwheels.core.store import Store
 from cpuwheels.index.agreement import agreement_words
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.layout import BUNDLE, SITES
@@ -160,7 +160,7 @@ def publisher(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Publishe
 def stranger(publisher: Publisher, tmp_path: Path) -> Stranger:
     """Somebody with the publisher's own checkout, and stores that hold nothing but downloads."""
     found = Stranger(tmp_path / "stranger", publisher.root)
-    Store(publisher.cache).share(["downloads"], found.base / "cache")
+    link_entries(publisher.cache, ["downloads"], found.base / "cache")
     return found
 
 
@@ -361,7 +361,7 @@ def test_a_rebuild_that_is_killed_leaves_nothing(publisher: Publisher, stranger:
 def mirror(publisher: Publisher, tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("keeper")
     keeper = Stranger(base, publisher.root)
-    Store(publisher.cache).share(["downloads"], base / "cache")
+    link_entries(publisher.cache, ["downloads"], base / "cache")
     done = keeper.run("mirror", base / "mirror", publisher.wheel)
     assert done.returncode == 0, done.stderr
     return base / "mirror"
@@ -464,7 +464,7 @@ def rebuilders(publisher: Publisher, tmp_path_factory: pytest.TempPathFactory) -
     with serving(publisher.index) as address:
         for number, who in enumerate(found[:2]):
             stranger = Stranger(base / f"place {number}", publisher.root)
-            Store(publisher.cache).share(["downloads"], stranger.base / "cache")
+            link_entries(publisher.cache, ["downloads"], stranger.base / "cache")
             plan = NOTHING | {"user": 4321 + number, "group": 4321, "hostname": who.name}
             (base / f"{number}.json").write_text(json.dumps(plan))
             launch = base / f"{number}.json" if works("unshare", "--user", "--uts", "true") else None

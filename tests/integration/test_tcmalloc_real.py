@@ -18,6 +18,7 @@ from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.platform_policy import load_policy
 from cpuwheels.core.elf import read_elf
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.store import Store
 from cpuwheels.kernels.memory.plan import memory_cap, plan
 from cpuwheels.kernels.request import KernelRequest
@@ -61,7 +62,7 @@ class Made:
 def make(context: BuildContext, environment: Environment, toolchain: Toolchain, folder: Path) -> Made:
     """Compile the allocator of a context's target in an empty store; nothing is compiled when it is asked for again."""
     store = Store(folder / "store")
-    store.share(("downloads",), context.store.root)
+    link_entries(store.root, ("downloads",), context.store.root)
     apart = dataclasses.replace(context, store=store, logs=folder / "logs")
     apart.logs.mkdir(parents=True)
     request = KernelRequest(

@@ -34,6 +34,7 @@ from cpuwheels.config.remedies import error_classes
 from cpuwheels.core import errors
 from cpuwheels.core.process import run
 from cpuwheels.core.step_limits import StepLimit
+from cpuwheels.core.store import Store
 from cpuwheels.core.tables import Column, Table
 from cpuwheels.environment.build_env import EnvironmentRequest, build_environment
 from cpuwheels.fetch.debian.release import find_gpgv
@@ -61,6 +62,7 @@ from loopback import DEAD
 from offline_project import Project, offline_project
 from sample_results import answered, case, library, parity, serving, verified
 from sample_source import CPUINFO, clone_of_two, git, write_sdist
+from shared_stores import make_kernels
 from small_wheels import write_wheel
 from torch_wheels import PYTHON
 
@@ -325,6 +327,13 @@ def _(scene: Scene) -> tuple[str, ...]:
 def _(scene: Scene) -> tuple[str, ...]:
     (scene.tmp_path / "mirror").mkdir()
     return (*PINNED, "--mirror", str(scene.tmp_path / "mirror"))
+
+
+@by_command(errors.SharedStoreError)
+def _(scene: Scene) -> tuple[str, ...]:
+    make_kernels(Store(scene.project.cache))
+    (scene.tmp_path / "file").touch()
+    return ("share", "--all", "--store", str(scene.tmp_path / "file"))
 
 
 @by_step(errors.WheelError, "a build record that is none, read as every command reads one")

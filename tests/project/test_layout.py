@@ -33,6 +33,7 @@ ORDER = (
     "verification",
     "pipeline",
     "attestation",
+    "shared",
     "rebuild",
     ("image", "index", "doctor", "bisect"),
     "cli",

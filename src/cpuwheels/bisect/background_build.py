@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.credentials import without_credentials
+from cpuwheels.core.elsewhere import elsewhere
 from cpuwheels.core.process import run
 
 if TYPE_CHECKING:
@@ -37,4 +38,5 @@ def build_in_background(paths: Paths, target: str, options: BuildOptions) -> Non
     # -P: the working folder is a user's, whose modules are none of this program.
     program = [*_LOWEST, sys.executable, "-P", "-m", "cpuwheels", *paths.as_arguments()]
     command = [*program, "build", target, "--no-summary", "--no-check", *options.as_arguments()]
+    command += shared.arguments if (shared := elsewhere()) else ()
     run(command, log=paths.dist / LOG, env=without_credentials(os.environ))

@@ -13,6 +13,7 @@ from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import READ, index_option, web_address
 from cpuwheels.cli.ranges import SizeText, TimeLimit
+from cpuwheels.cli.shared_store import takes_from_store
 from cpuwheels.config.options import SLOWER, BisectOptions, Level, Regress, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -119,6 +120,7 @@ _LEVELS = click.Choice(get_args(Level))
 @click.option("--patched-kernels", is_flag=True, help="Fix faults of upstream's kernels, as in published wheels.")
 @without_credentials
 @pass_paths
+@takes_from_store
 def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
     """Find the commit that made a target's wheel bad.
 

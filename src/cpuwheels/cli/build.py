@@ -11,6 +11,7 @@ import click
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.ranges import JobCount, SizeText
+from cpuwheels.cli.shared_store import takes_from_store
 from cpuwheels.config.options import BuildOptions, CacheChoice, ToolchainChoice
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--no-check", "check", flag_value=False, default=True, hidden=True)  # for `bisect`
 @without_credentials
 @pass_paths
+@takes_from_store
 def build(
     paths: Paths,
     /,
@@ -162,6 +164,7 @@ def _print_axes(context: click.Context, _option: click.Parameter, value: bool) -
 )
 @without_credentials
 @pass_paths
+@takes_from_store
 def verify(paths: Paths, /, target: str, vary: str | None, **options: Unpack[_Options]) -> None:
     """Build TARGET again in other circumstances, and compare the wheels byte by byte."""
     from cpuwheels.config.matrix import load_matrix
@@ -193,6 +196,7 @@ def verify(paths: Paths, /, target: str, vary: str | None, **options: Unpack[_Op
 @build_options
 @without_credentials
 @pass_paths
+@takes_from_store
 def develop(
     paths: Paths,
     /,

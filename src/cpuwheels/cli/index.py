@@ -14,6 +14,7 @@ from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import WRITTEN, index_folder, index_option
 from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
 from cpuwheels.cli.ranges import SizeText, TimeLimit
+from cpuwheels.cli.shared_store import takes_from_store
 from cpuwheels.config.options import Level, NightlyOptions, NightlyPart
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ class _Nightly(TypedDict):
 @signing_options
 @without_credentials(when=lambda options: options["part"] != "publish")
 @pass_paths
+@takes_from_store
 def nightly(
     paths: Paths,
     /,

@@ -25,6 +25,7 @@ from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild
 from cpuwheels.cli.renamed import RenamedGroup, add_old_spellings
 from cpuwheels.cli.serve_bench import serve_bench
+from cpuwheels.cli.share import share
 from cpuwheels.cli.test import compare, kernel_bench, parity, serve
 from cpuwheels.cli.usage_errors import usage_error
 from cpuwheels.core.errors import CpuwheelsError, StoppedError, UsageError
@@ -83,6 +84,7 @@ for _command in (
     matrix,
     doctor,
     clean,
+    share,
     schema,
     lock,
 ):

@@ -23,6 +23,8 @@ _HEAD = (
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 _ENVIRONMENT = {
     "CPUWHEELS_CACHE": "The folder of the stores, where --cache does not name one.",
+    "CPUWHEELS_STORE": "The shared store, where --store does not name one.",
+    "CPUWHEELS_STORE_KEY": "Files of public keys, divided by colons, where --store-key does not name one.",
     "NO_COLOR": "If it is set to anything, nothing that is printed has colours.",
     "_CPUWHEELS_COMPLETE": "Set to bash_source, zsh_source or fish_source, the program prints the completion of that "
     "shell.",

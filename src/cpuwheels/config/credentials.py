@@ -92,7 +92,14 @@ CREDENTIALS = (
 )
 """Patterns of names, in capitals; the case of a name does not count."""
 
-HARMLESS = ("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_EC2_METADATA_DISABLED", "*_CA_BUNDLE", "*_CA_CERTS_FILE")
+HARMLESS = (
+    "AWS_REGION",
+    "AWS_DEFAULT_REGION",
+    "AWS_ENDPOINT_URL*",
+    "AWS_EC2_METADATA_DISABLED",
+    "*_CA_BUNDLE",
+    "*_CA_CERTS_FILE",
+)
 """Patterns of names that look like one of `CREDENTIALS` and are not."""
 
 SETTINGS = ("CPUWHEELS_*", "PIP_*", "UV_*", "*_PROXY")

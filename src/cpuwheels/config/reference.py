@@ -44,6 +44,7 @@ PACKAGES = (
     "verification",
     "pipeline",
     "attestation",
+    "shared",
     "rebuild",
     "image",
     "index",

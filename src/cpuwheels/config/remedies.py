@@ -74,6 +74,8 @@ REMEDIES = MappingProxyType(
         errors.RebuildError: "the message has the reason; [what a rebuild needs](rebuild.md)",
         errors.NotReproducedError: "the report names the members; [rebuilding](rebuild.md)",
         errors.MirrorError: "fill the mirror with `nox -s mirror -- FOLDER WHEEL` ([mirrors](rebuild.md#mirrors))",
+        errors.SharedStoreError: "the message has the place and the reason; `share --check` reads every object and "
+        "writes the damaged ones again ([shared stores](shared-stores.md))",
         errors.StoppedError: "[it stopped, or I stopped it](#it-stopped-or-i-stopped-it)",
     }
 )

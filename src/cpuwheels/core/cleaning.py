@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import BLOCK, changed_at, holding, regular_files, remove_tree, storage_errors
-from cpuwheels.core.store import Store, used_at
+from cpuwheels.core.sealed_entry import used_at
+from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
 
 if TYPE_CHECKING:

@@ -40,6 +40,7 @@ class DirectModeCache(Generic[Reads]):
     """
 
     def __init__(self, store: Store, kind: str, beside: str, model: type[Reads]) -> None:
+        self._store, self._kind, self._beside = store, kind, beside
         self._root = store.root
         self._folder = store.path(kind, beside)
         self._folders = [folder / beside for folder in store.folders(kind)]
@@ -47,6 +48,7 @@ class DirectModeCache(Generic[Reads]):
 
     def known(self) -> Iterator[Reads]:
         """Yield the lists of earlier runs, the latest first."""
+        self._store.replenish(self._kind, self._beside)
         return _valid((path for folder in self._folders for path in folder.glob("*.json")), self._model)
 
     def keep(self, reads: Reads) -> None:

@@ -335,6 +335,12 @@ class MirrorError(CpuwheelsError):
     exit_code = 66
 
 
+class SharedStoreError(CpuwheelsError):
+    """A shared store cannot be reached or written, or others have shared other bytes under the same key."""
+
+    exit_code = 67
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 

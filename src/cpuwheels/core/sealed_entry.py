@@ -5,9 +5,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import time
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import entry_digest, tree_contents
+from cpuwheels.core.elsewhere import Origin
 from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.plain_file import read_plain
 
@@ -23,8 +26,11 @@ MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn", "acl"})
 _MOST_BYTES = 256 << 20
 """Of a manifest; torch's has two."""
 
+_MARKS = (MANIFEST, "pyvenv.cfg")
+"""Files of which one is in each entry, and whose time of reading says when it was used."""
 
-def seal(folder: Path, entry: Path, kind: str, key: str, of: Path | None) -> None:
+
+def seal(folder: Path, entry: Path, kind: str, key: str, of: Path | None, origin: Origin | None = None) -> None:
     """Write the manifest of a folder that is to become an entry.
 
     Args:
@@ -33,6 +39,7 @@ def seal(folder: Path, entry: Path, kind: str, key: str, of: Path | None) -> Non
         kind: Its kind.
         key: Its key.
         of: Another entry that was checked a moment ago; what is a second name of a file there is not read.
+        origin: Where it came from, if it was not made here.
     """
     digests = _Digests(folder, of)
     contents = tree_contents(folder)
@@ -43,6 +50,7 @@ def seal(folder: Path, entry: Path, kind: str, key: str, of: Path | None) -> Non
         "place": str(entry),
         "files": files,
         "empty_folders": list(contents.empty_folders),
+        **({"origin": asdict(origin)} if origin else {}),
     }
     write_atomic(folder / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True) + "\n")
 
@@ -76,6 +84,14 @@ def sealed_digests(entry: Path) -> dict[str, str]:
         ValueError: The manifest is damaged.
     """
     return _Manifest(entry).files
+
+
+def sealed_origin(entry: Path) -> Origin | None:
+    """Return where an entry came from; None if it was made here, or nothing says it."""
+    try:
+        return _Manifest(entry).origin
+    except (OSError, ValueError):
+        return None
 
 
 def skip_manifest(entry: Path) -> Callable[[str, list[str]], set[str]]:
@@ -132,5 +148,22 @@ class _Manifest:
             self.files: dict[str, str] = {name: digest.lower() for name, digest in files.items()}
             # Manifests of earlier versions do not have them.
             self.empty_folders: set[str] | None = None if folders is None else {str(name) for name in folders}
+            self.origin = Origin(**said["origin"]) if "origin" in said else None
         except (TypeError, AttributeError, KeyError, RecursionError) as error:
             raise ValueError("it is not what a manifest is") from error
+
+
+def mark_used(entry: Path) -> None:
+    """Note that an entry is used now, for `cpuwheels.core.cleaning`; stores that cannot be written stay as they are."""
+    for path in (entry / name for name in _MARKS):
+        with contextlib.suppress(OSError):
+            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
+
+
+def used_at(entry: Path) -> float:
+    """Return when an entry was used last, as a Unix time; 0 if nothing says."""
+    latest = 0.0
+    for path in (entry / name for name in _MARKS):
+        with contextlib.suppress(OSError):
+            latest = max(latest, path.stat().st_atime)
+    return latest

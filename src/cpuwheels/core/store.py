@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import shutil
 import sys
 import tempfile
 import time
@@ -19,47 +18,30 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from cpuwheels.core.elsewhere import elsewhere, vouched
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import (
     changed_at,
     holding,
     last_change_below,
-    link_or_copy,
     make_folders,
     remove_tree,
     storage_errors,
     sync_folder,
 )
-from cpuwheels.core.sealed_entry import MANIFEST, check_entry, seal
+from cpuwheels.core.sealed_entry import MANIFEST, check_entry, mark_used, seal
 from cpuwheels.core.trust import NAMESPACED, Trust
 from cpuwheels.core.usage import current_usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
+
+    from cpuwheels.core.elsewhere import Elsewhere, Origin
 
 STALE_DAYS = 14
 """Age at which an interrupted build no longer counts as one that will be resumed."""
 
-_MARKS = (MANIFEST, "pyvenv.cfg")
-"""Files of which one is in each entry, and whose time of reading says when it was used."""
-
 log = logging.getLogger(__name__)
-
-
-def mark_used(entry: Path) -> None:
-    """Note that an entry is used now, for `cpuwheels.core.cleaning`; stores that cannot be written stay as they are."""
-    for path in (entry / name for name in _MARKS):
-        with contextlib.suppress(OSError):
-            os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
-
-
-def used_at(entry: Path) -> float:
-    """Return when an entry was used last, as a Unix time; 0 if nothing says."""
-    latest = 0.0
-    for path in (entry / name for name in _MARKS):
-        with contextlib.suppress(OSError):
-            latest = max(latest, path.stat().st_atime)
-    return latest
 
 
 def default_root() -> Path:
@@ -179,11 +161,62 @@ class Store:
             if entry.is_dir() and (entry in self._whole or not self._faults(kind, entry, of)):
                 mark_used(entry)
                 return entry
-        if not any(entry.is_dir() for entry in places):
+        other = elsewhere()
+        if not any(entry.is_dir() for entry in places) and (other is None or kind not in other.kinds):
             return None
         # Another process may have replaced it while it was read; only with the lock it stays what it is.
         with self.lock(kind, key):
-            return self._found(kind, key, of)
+            return self._found(kind, key, of) or self._taken(kind, key, of)
+
+    def replenish(self, kind: str, key: str, below: str = "") -> None:
+        """Add to a folder of small files that is no sealed entry what others have, if this run asks anybody.
+
+        Args:
+            kind: Of the folder.
+            key: Its name.
+            below: Folder within it.
+        """
+        if other := elsewhere():
+            for trust in vouched(kind, self.trust):
+                folder = self.trusting(trust).path(kind, key) / below
+                with storage_errors(self.root):
+                    other.replenish(kind, key, trust, folder)
+
+    def _taken(self, kind: str, key: str, of: Path | None) -> Path | None:
+        """Return an entry that somebody else made, once it is in this store; the caller has its lock."""
+        other = elsewhere()
+        if other is None or kind not in other.kinds:
+            return None
+        found = (self.trusting(trust).take(other, kind, key, of) for trust in vouched(kind, self.trust))
+        return next(filter(None, found), None)
+
+    def take(self, other: Elsewhere, kind: str, key: str, of: Path | None = None) -> Path | None:
+        """Return an entry that somebody else made, under the same trust, once it is here; the caller has its lock."""
+        with self.fresh(kind, key) as fresh:
+            if origin := other.fill(kind, key, self.trust, fresh):
+                log.info("store: %s/%s comes from %s", kind, key, origin.place)
+                return self._seal(fresh, kind, key, of, origin)
+        return None
+
+    @contextlib.contextmanager
+    def fresh(self, kind: str, key: str) -> Iterator[Path]:
+        """Yield an empty folder that may become an entry; it is gone afterwards if it has not.
+
+        Raises:
+            StoreError: The store cannot be written.
+            DiskFullError: No space is left.
+        """
+        folder = self.path(kind, f".new-{key}")
+        with storage_errors(self.root):
+            remove_tree(folder)
+            make_folders(folder.parent)
+            folder.mkdir()
+        try:
+            with storage_errors(self.root):
+                yield folder
+        finally:
+            with contextlib.suppress(OSError):  # the disk that made it fail; the next one removes it
+                remove_tree(folder)
 
     def _found(self, kind: str, key: str, of: Path | None) -> Path | None:
         """Return an entry if it is whole, else take it out; the caller has its lock."""
@@ -231,7 +264,9 @@ class Store:
                 entry.rename(aside)
             remove_tree(aside)
 
-    def get(self, kind: str, key: str, make: Callable[[Path], None], *, of: Path | None = None) -> Path:
+    def get(
+        self, kind: str, key: str, make: Callable[[Path], None], *, of: Path | None = None, ask: bool = True
+    ) -> Path:
         """Return an entry, calling ``make`` with an empty folder to fill if it is not there.
 
         Args:
@@ -239,6 +274,7 @@ class Store:
             key: Its key.
             make: Fills the folder.
             of: As in `find`; ``make`` may link files from there.
+            ask: Whether somebody else's is taken, if this run asks anybody.
 
         Raises:
             StoreError: The store cannot be written, or ``make`` wrote a file with the name of the manifest.
@@ -248,20 +284,12 @@ class Store:
             if found := self._found(kind, key, of):
                 log.info("store: %s/%s is there", kind, key)
                 return found
+            if ask and (found := self._taken(kind, key, of)):
+                return found
             log.info("store: making %s/%s", kind, key)
-            fresh = self.path(kind, f".new-{key}")
-            with storage_errors(self.root):
-                remove_tree(fresh)
-                make_folders(fresh.parent)
-                fresh.mkdir()
-            try:
-                with storage_errors(self.root):
-                    make(fresh)
-                    return self._seal(fresh, kind, key, of)
-            except BaseException:
-                with contextlib.suppress(OSError):  # the disk that made it fail; the next `get` removes it
-                    remove_tree(fresh)
-                raise
+            with self.fresh(kind, key) as fresh:
+                make(fresh)
+                return self._seal(fresh, kind, key, of)
 
     def remove_stale_work(self) -> None:
         """Remove unfinished work that nobody went on with for `STALE_DAYS`, and leftovers of killed runs.
@@ -275,23 +303,7 @@ class Store:
                     if free and last_change_below(folder) < oldest:
                         remove_tree(folder)
 
-    def share(self, kinds: Iterable[str], other: Path) -> None:
-        """Copy this store's entries of some movable kinds to another store, by hard links where possible.
-
-        Raises:
-            StoreError: The other store cannot be written.
-        """
-        with storage_errors(other):
-            for kind in kinds:
-                for entry in sorted((self.root / kind).glob("[!.]*")):
-                    if (other / kind / entry.name).exists():
-                        continue
-                    fresh = other / kind / f".new-{entry.name}"
-                    remove_tree(fresh)
-                    shutil.copytree(entry, fresh, symlinks=True, copy_function=link_or_copy)
-                    fresh.rename(other / kind / entry.name)
-
-    def _seal(self, fresh: Path, kind: str, key: str, of: Path | None) -> Path:
+    def _seal(self, fresh: Path, kind: str, key: str, of: Path | None, origin: Origin | None = None) -> Path:
         entry = self.path(kind, key)
         if os.path.lexists(fresh / MANIFEST):
             raise StoreError(
@@ -299,7 +311,7 @@ class Store:
                 where=entry,
                 next_step=f"take {MANIFEST} out of the source, or rename it there",
             )
-        seal(fresh, entry, kind, key, of)
+        seal(fresh, entry, kind, key, of, origin)
         fresh.rename(entry)
         sync_folder(entry.parent)
         current_usage().made(entry)

@@ -11,7 +11,7 @@ from cpuwheels.config.downloads import TOOLS
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.errors import BuildEnvironmentError, CommandError, TorchError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
-from cpuwheels.core.store import mark_used
+from cpuwheels.core.sealed_entry import mark_used
 from cpuwheels.core.usage import current_usage
 from cpuwheels.environment.bytecode import compile_imported
 from cpuwheels.environment.sealed_env import is_sealed, read_environment, seal, seal_foreign

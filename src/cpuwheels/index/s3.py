@@ -103,8 +103,8 @@ class S3Bucket(Bucket):
         store = S3Store(
             parts.netloc,
             prefix=parts.path.strip("/") or None,
-            endpoint=endpoint or None,
             client_options={"allow_http": endpoint.startswith("http://")},
+            config={"endpoint": endpoint} if endpoint else {},
         )
         super().__init__(address)
         self._store = store

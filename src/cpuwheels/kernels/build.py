@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from cpuwheels.core.errors import CompileError
+from cpuwheels.core.errors import CompileError, reason
 from cpuwheels.core.filesystem import remove_tree
+from cpuwheels.core.sealed_entry import sealed_origin
+from cpuwheels.core.trust import Trust
 from cpuwheels.core.units import format_size
 from cpuwheels.kernels.acl_library import get_acl_library
 from cpuwheels.kernels.ccache.apart import cache_for
@@ -41,7 +43,6 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.console import Reporter
-    from cpuwheels.core.store import Store
     from cpuwheels.kernels.ccache.settings import CompilerCache
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.kernels.memory.admission import CapPlan
@@ -73,12 +74,13 @@ def get_kernels(
         OutOfMemoryError: A compiler was killed for memory.
     """
     store = context.store
-    if found := _find(request, store):
-        context.reporter.info(f"kernels {found.key} are in the store; nothing to compile")
+    if found := _find(context, request):
+        shared = f", which come from {found.origin.place}," if found.origin else ""
+        context.reporter.info(f"kernels {found.key}{shared} are in the store; nothing to compile")
         return found
     build = request.key()
     with store.lock("kernel-build", build):
-        if found := _find(request, store):
+        if found := _find(context, request):
             return found
         with store.working(KIND, build) as work:
             workspaces = [Workspace(work, configuration) for configuration in configurations(request.target)]
@@ -97,23 +99,37 @@ def get_kernels(
                 write_flags(workspaces, folder)
                 (folder / MEMORY).write_bytes(_MEMORY_USE.dump_json(memory, indent=1))
 
-            folder = store.get(KIND, key, fill)
+            folder = store.get(KIND, key, fill, ask=False)
             reads_cache(request, store).keep(reads)
             remove_tree(work)
     report_memory(memory, context.reporter)
     return _kernels(folder, key, reads, built=True)
 
 
-def _find(request: KernelRequest, store: Store) -> Kernels | None:
+def _find(context: BuildContext, request: KernelRequest) -> Kernels | None:
     """Return the kernels in the store that this request results in."""
+    store = context.store
     counted = counted_files(request.source.folder)
     known: dict[str, Reads] = {}
     for reads in reads_cache(request, store).known():
         known.setdefault(kernels_key(request, reads, counted), reads.with_files(counted))
     for key, reads in known.items():
         if folder := store.find(KIND, key):
-            return _kernels(folder, key, reads, built=False)
+            try:
+                return _kernels(folder, key, reads, built=False)
+            except (OSError, ValueError) as error:
+                _refuse_shared(context, folder, error)
     return None
+
+
+def _refuse_shared(context: BuildContext, folder: Path, error: OSError | ValueError) -> None:
+    """Take kernels out of the store that another machine shared and that are none; what was made here stays."""
+    if (origin := sealed_origin(folder)) is None:
+        raise error
+    context.reporter.announce(f"{origin.place}: kernels {folder.name} are none, and are made here: {reason(error)}")
+    for trust in Trust:
+        if (own := context.store.trusting(trust)).path(KIND, folder.name) == folder:
+            own.discard(KIND, folder.name)
 
 
 def _build(
@@ -186,6 +202,7 @@ def _kernels(folder: Path, key: str, reads: Reads, *, built: bool) -> Kernels:
         memory=_MEMORY_USE.validate_json((folder / MEMORY).read_bytes()),
         reads=reads,
         flags=read_flags(folder),
+        origin=sealed_origin(folder),
     )
 
 

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
+    from cpuwheels.core.elsewhere import Origin
     from cpuwheels.kernels.depfile import Reads
     from cpuwheels.kernels.memory.admission import MemoryUse
     from cpuwheels.kernels.memory.ledger import JobRecord
@@ -33,6 +34,7 @@ class Kernels:
         memory: What the build that compiled them did with its memory.
         reads: The parts of the source that they depend on.
         flags: Compiler flags of each library and CMake target; none if they were built before these were kept.
+        origin: The shared store that they come from; None if this machine compiled them.
     """
 
     key: str
@@ -43,6 +45,7 @@ class Kernels:
     memory: MemoryUse
     reads: Reads
     flags: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    origin: Origin | None = None
 
     @property
     def libraries_folder(self) -> Path:

@@ -184,7 +184,7 @@ def _compiled(
         features=probe(native.isaprobe).features,
         write_beside=write_beside,
         record=compiled_record(toolchain, kernels, plan),
-        dependencies=partial(dependencies, context, Used(inputs, toolchain, tcmalloc)),
+        dependencies=partial(dependencies, context, Used(inputs, toolchain, tcmalloc, kernels=kernels)),
     )
 
 

@@ -121,6 +121,7 @@ def compiled_record(toolchain: Toolchain, kernels: Kernels, plan: JobPlan) -> di
         },
         "jobs": {"at_once": plan.jobs, "reason": plan.reason, "compiled_in_this_run": kernels.built},
         "memory": asdict(kernels.memory),
+        **({"shared": asdict(kernels.origin)} if kernels.origin else {}),
         "files": [job.model_dump() for job in sorted(kernels.jobs, key=lambda job: job.output)],
     }
 

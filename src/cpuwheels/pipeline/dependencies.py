@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.environment.sealed_env import Environment
+    from cpuwheels.kernels.result import Kernels
     from cpuwheels.kernels.tcmalloc import Tcmalloc
     from cpuwheels.pipeline.inputs import Inputs
     from cpuwheels.pipeline.reuse.donor import Donor
@@ -54,12 +55,14 @@ class Used:
         toolchain: The compiler; None if nothing was compiled.
         tcmalloc: The allocator, if there is one.
         donor: The wheel whose kernels were taken, if nothing was compiled.
+        kernels: The kernels in the store, compiled here or by another machine.
     """
 
     inputs: Inputs
     toolchain: Toolchain | None = None
     tcmalloc: Tcmalloc | None = None
     donor: Donor | None = None
+    kernels: Kernels | None = None
 
 
 def dependencies(context: BuildContext, used: Used) -> tuple[Download, ...]:
@@ -79,6 +82,9 @@ def dependencies(context: BuildContext, used: Used) -> tuple[Download, ...]:
     if used.donor:
         wheel, digest = used.donor.wheel.name, {"sha256": used.donor.sha256}
         found.append(Download(stage="kernels", name=wheel, digest=digest))
+    if used.kernels and (origin := used.kernels.origin):
+        name = f"kernels {used.kernels.key} of a shared store"
+        found.append(Download(stage="kernels", name=name, digest={"sha256": origin.sha256}))
     if used.toolchain:
         found += [*_toolchain(context, used.toolchain), *_onednn(context, inputs.onednn), *_acl(context, inputs.acl)]
         if used.tcmalloc and context.matrix.gperftools:

@@ -85,6 +85,16 @@ class PrecompiledRecord(_Part):
     sha256: str
 
 
+class SharedRecord(_Part):
+    """The shared store that the kernels come from."""
+
+    place: str
+    sha256: str
+    """Of the object that was fetched."""
+    signer: str = ""
+    """Id of the key that signed its description; empty if nobody had to."""
+
+
 class SandboxRecord(_Part):
     """What confined upstream's code."""
 
@@ -155,6 +165,7 @@ class BuildRecord(Provenance):
     """None in records of earlier versions."""
     files: tuple[JobRecord, ...] = ()
     precompiled: PrecompiledRecord | None = None
+    shared: SharedRecord | None = None
     wheel_key: str = ""
     parameters: BuildParameters | None = None
     """None in records of earlier versions, which no provenance can be made from."""

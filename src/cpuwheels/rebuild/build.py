@@ -13,6 +13,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.elsewhere import KEY_VARIABLE, STORE_VARIABLE
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.errors import RebuildError
 from cpuwheels.core.filesystem import link_or_copy, storage_errors
 from cpuwheels.core.process import relay
@@ -113,7 +115,7 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
 
 def _share(store: Store, cache: Path) -> None:
     with storage_errors(cache):
-        store.share(_FETCHED, cache)
+        link_entries(store.root, _FETCHED, cache)
         for name in _CLONES:
             if (store.root / name).is_dir():
                 shutil.copytree(store.root / name, cache / name, symlinks=True, copy_function=link_or_copy)
@@ -168,6 +170,8 @@ def _link_files(entry: Path, folder: Path) -> None:
 
 
 def _environment(plan: RebuildPlan) -> dict[str, str]:
-    own = {name: value for name, value in os.environ.items() if name != EPOCH_VARIABLE}
+    # From a shared store it would get what it is to make itself.
+    without = {EPOCH_VARIABLE, STORE_VARIABLE, KEY_VARIABLE}
+    own = {name: value for name, value in os.environ.items() if name not in without}
     epoch = plan.asked.source_date_epoch
     return own if epoch is None else {**own, EPOCH_VARIABLE: str(epoch)}

@@ -61,6 +61,8 @@ NAMED = [
 
 HARMLESS = [
     "AWS_CA_BUNDLE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
     "AWS_REGION",
     "CXX",
     "CC",
@@ -139,3 +141,8 @@ def test_dividing_changes_nothing() -> None:
     found = sift(environ)
     assert environ == dict(os.environ)
     assert {*found.harmless, *found.settings, *found.credentials} == set(environ)
+
+
+def test_an_endpoint_with_a_password_is_one() -> None:
+    assert not is_credential("AWS_ENDPOINT_URL", "https://s3.example.org")
+    assert is_credential("AWS_ENDPOINT_URL", "https://user:secret@s3.example.org")

@@ -12,8 +12,8 @@ import pytest
 from cpuwheels.core.cleaning import Entry, chosen, clean
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import sharing
-from cpuwheels.core.sealed_entry import MANIFEST
-from cpuwheels.core.store import Store, used_at
+from cpuwheels.core.sealed_entry import MANIFEST, used_at
+from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
 
 KEY, OTHER = "a" * 24, "b" * 24

@@ -277,13 +277,3 @@ def test_only_work_that_nobody_went_on_with_is_removed(store: Store) -> None:
     store.remove_stale_work()
     assert not old.exists()
     assert fresh.exists()
-
-
-def test_movable_kinds_can_be_shared_with_another_store(store: Store, tmp_path: Path) -> None:
-    store.get("downloads", "key", fill)
-    store.get("toolchains", "key", fill)
-    for _ in range(2):
-        store.share(["downloads", "toolchains"], tmp_path / "other")
-    other = Store(tmp_path / "other")
-    assert other.find("downloads", "key") is not None
-    assert other.find("toolchains", "key") is None  # it may hold its own path

@@ -155,6 +155,11 @@ def test_a_place_that_is_none(place: str) -> None:
         open_bucket(place)
 
 
+def test_without_an_endpoint_it_is_a_bucket_of_aws(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("AWS_ENDPOINT_URL", raising=False)
+    assert open_bucket("s3://bucket/prefix").name == "s3://bucket/prefix"
+
+
 def test_a_folder_is_named_by_path_or_url(tmp_path: Path) -> None:
     open_bucket(str(tmp_path / "a b")).write("x", b"1")
     assert open_bucket((tmp_path / "a b").as_uri().replace("%20", " ")).read("x") == b"1"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,7 +17,9 @@ from contexts import build_context
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.matrix import Library
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.elsewhere import Elsewhere, Origin, taken_from
 from cpuwheels.core.errors import CompileError
+from cpuwheels.core.trust import Trust
 from cpuwheels.kernels import build as module
 from cpuwheels.kernels.build import get_kernels
 from cpuwheels.kernels.depfile import Reads
@@ -29,7 +32,9 @@ from cpuwheels.kernels.onednn_pruning import unused_name
 from cpuwheels.kernels.request import KernelRequest
 from cpuwheels.kernels.result import Kernels
 from cpuwheels.kernels.workspace import Workspace
+from cpuwheels.shared.folder import Folder
 from kernel_request import TARGET, kernel_request
+from shared_stores import reader, share_all
 
 TWO = TARGET.model_copy(
     update={"libraries": (Library(name="_C", isa=()), Library(name="_C_NEWER", module="_C", isa=(), cpuinfo="newer"))}
@@ -349,3 +354,72 @@ def test_two_builds_of_the_same_kernels_compile_them_once(stage: Stage, steps: S
         build.join(20)
     assert sorted(kernels.built for kernels in found) == [False, True]
     assert len(steps.done) == 2
+
+
+class TestSharedStore:
+    """What another machine compiled."""
+
+    @pytest.fixture
+    def shared(self, stage: Stage, steps: Steps, tmp_path: Path) -> tuple[KernelRequest, Kernels, Elsewhere]:
+        """Kernels that are shared, and gone here."""
+        assert steps
+        request = stage.request()
+        built = stage.get(request)
+        store = stage.context.store
+        share_all(store, Folder(tmp_path / "shared"))
+        for kind in ("kernels", "reads"):
+            shutil.rmtree(store.root / kind)
+        return request, built, reader(Folder(tmp_path / "shared"), [])
+
+    def test_it_need_not_be_compiled_here(
+        self, stage: Stage, steps: Steps, shared: tuple[KernelRequest, Kernels, Elsewhere], story: io.StringIO
+    ) -> None:
+        request, built, other = shared
+        with taken_from(other):
+            found = stage.get(request)
+        assert (found.key, found.built, found.modules) == (built.key, False, built.modules)
+        assert built.origin is None
+        assert found.origin
+        assert len(steps.done) == 2
+        assert f"kernels {found.key}, which come from {found.origin.place}, are in the store" in story.getvalue()
+
+    def test_what_is_compiled_here_is_not_replaced(
+        self, stage: Stage, steps: Steps, shared: tuple[KernelRequest, Kernels, Elsewhere], tmp_path: Path
+    ) -> None:
+        request, built, other = shared
+        shutil.rmtree(tmp_path / "shared" / "v1" / "reads")
+        with taken_from(other):
+            found = stage.get(request)
+        assert (found.key, found.built, found.origin) == (built.key, True, None)
+        assert len(steps.done) == 4
+
+    def test_what_are_no_kernels_are_made_here(
+        self, stage: Stage, steps: Steps, shared: tuple[KernelRequest, Kernels, Elsewhere], story: io.StringIO
+    ) -> None:
+        request, built, _ = shared
+
+        class Wrong:
+            kinds, arguments = frozenset({"kernels"}), ()
+
+            def fill(self, _kind: str, _key: str, _trust: Trust, folder: Path) -> Origin:
+                (folder / "memory.json").write_text("no kernels")
+                return Origin("a stranger's", "a" * 64)
+
+            def replenish(self, kind: str, key: str, trust: Trust, folder: Path) -> None:
+                shared[2].replenish(kind, key, trust, folder)
+
+        with taken_from(Wrong()):
+            found = stage.get(request)
+        assert (found.key, found.built, found.origin) == (built.key, True, None)
+        assert len(steps.done) == 4
+        assert f"a stranger's: kernels {built.key} are none, and are made here" in story.getvalue()
+
+    def test_damage_of_what_was_made_here_is_no_strangers(
+        self, stage: Stage, steps: Steps, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert steps
+        request = stage.request()
+        stage.get(request)
+        monkeypatch.setattr(module, "read_flags", lambda _: (_ for _ in ()).throw(ValueError("damaged")))
+        with pytest.raises(ValueError, match="damaged"):
+            stage.get(request)

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
+from cpuwheels.core.elsewhere import Origin
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.memory.admission import MemoryUse
 from cpuwheels.kernels.memory.costs import WrongPrediction
@@ -60,6 +62,30 @@ def test_the_record_has_what_a_person_asks_for(tmp_path: Path) -> None:
     assert record["tools"]["cmake"] == "4.0.0"
     assert [job["output"] for job in record["files"]] == ["a.o", "b.o"]
     assert record["built"].endswith("+00:00")
+
+
+def test_kernels_of_a_shared_store_name_it_without_credentials(tmp_path: Path) -> None:
+    origin = Origin("https://user:secret@host/store", "9" * 64, "key")
+    shared = replace(KERNELS, built=False, origin=origin)
+    plan = JobPlan(2, "CPUs", 8 << 30, "physical memory")
+    write_record(
+        tmp_path / "record.json",
+        provenance=MADE_FROM,
+        wheel_key="w",
+        source=SOURCE,
+        environment=environment(),
+        made=compiled_record(toolchain(), shared, plan),
+        sandbox=Mechanism("none", "too old"),
+        wheel={"file": "b.whl"},
+        tried=[],
+        timings={},
+        announcements=[],
+        beside=[],
+    )
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["shared"] == {"place": "https://host/store", "sha256": "9" * 64, "signer": "key"}
+    assert not record["jobs"]["compiled_in_this_run"]
+    assert "shared" not in compiled_record(toolchain(), KERNELS, plan)
 
 
 def test_the_record_of_precompiled_kernels_names_their_wheel(tmp_path: Path) -> None:

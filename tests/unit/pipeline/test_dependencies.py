@@ -18,6 +18,7 @@ from cpuwheels.config.downloads import Download
 from cpuwheels.config.matrix import Matrix, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.elsewhere import Origin
 from cpuwheels.environment.sealed_env import Environment
 from cpuwheels.kernels.tcmalloc import Tcmalloc
 from cpuwheels.pipeline import dependencies as module
@@ -169,6 +170,16 @@ def test_kernels_of_another_wheel_are_that_wheel(run: BuildContext, tmp_path: Pa
     stages = by_stage(dependencies(run, Used(given.inputs, donor=donor)))
     assert [(one.name, one.digest) for one in stages["kernels"]] == [("vllm-1.whl", {"sha256": "9" * 64})]
     assert not stages.keys() & {"toolchain", "sysroot", "onednn", "tcmalloc"}
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_kernels_of_a_shared_store_are_named_by_their_object(run: BuildContext, tmp_path: Path, shared: bool) -> None:
+    origin = Origin("https://host/store", "9" * 64, "key") if shared else None
+    kernels: Any = type("K", (), {"key": "k" * 24, "origin": origin})
+    given = replace(used(tmp_path), kernels=kernels)
+    found = [(one.name, one.digest) for one in by_stage(dependencies(run, given)).get("kernels", [])]
+    assert found == ([(f"kernels {'k' * 24} of a shared store", {"sha256": "9" * 64})] if shared else [])
+    assert "toolchain" in by_stage(dependencies(run, given)), "their key names the compiler all the same"
 
 
 def test_another_matrix_and_a_changed_checkout_are_told(

@@ -65,6 +65,7 @@ class CapPlan:
         learned: Table of costs in the cache, updated by every build.
         worst_peak: Bytes that a file of unknown cost may need.
         released: The table that releases' builds update, where that is another; its costs count as well.
+        shared: Tables that other machines measured.
     """
 
     jobs: JobPlan
@@ -73,10 +74,11 @@ class CapPlan:
     learned: Path
     worst_peak: int
     released: Path | None = None
+    shared: tuple[Path, ...] = ()
 
     def tables(self) -> list[Path]:
         """Return the tables of costs; where several have a file, the last one counts."""
-        return [self.seed, *([self.released] if self.released else []), self.learned]
+        return [self.seed, *self.shared, *([self.released] if self.released else []), self.learned]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.limits import JobPlan
 
 
-_MEASURED = "measured"
+MEASURED = "measured"
+SHARED = "tables"
+"""Folder below it with the tables that a shared store has."""
 
 
 def plan(root: Path, target: Target, options: BuildOptions) -> JobPlan:
@@ -51,13 +53,16 @@ def memory_cap(context: BuildContext, jobs: JobPlan, memgate: Path) -> Callable[
     name = _costs_name(target, options)
 
     def plan_for(folder: Path) -> CapPlan:
+        context.store.replenish(MEASURED, SHARED)
+        own = context.store.folders(MEASURED)
         return CapPlan(
             jobs=jobs,
             gate=GateFolder(folder, memgate),
             seed=_seed(context.root, target, options),
-            learned=context.store.folder(_MEASURED) / name,
+            learned=own[0] / name,
             worst_peak=_worst_peak(target, options),
-            released=context.store.folders(_MEASURED)[-1] / name,
+            released=own[-1] / name,
+            shared=tuple(place / SHARED / name for place in reversed(own)),
         )
 
     return plan_for

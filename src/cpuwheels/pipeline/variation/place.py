@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.paths import MATRIX, PACKAGE
+from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.sealed_entry import MOVABLE
-from cpuwheels.core.store import Store
 from cpuwheels.pipeline.variation.library import KIND as LIBRARIES
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def prepare(paths: Paths, base: Path, wanted: Circumstances) -> Place:
     if wanted.elsewhere:
         base = base / _LONGER if wanted.longer else base
         cache, dist = base / "other cache", base / "other dist"
-        Store(paths.cache).share(MOVABLE, cache)
+        link_entries(paths.cache, MOVABLE, cache)
         with storage_errors(base):
             root = _copy_project(paths, base / "other project")
             program = Path(shutil.copytree(PACKAGE, base / "other program" / PACKAGE.name, ignore=_WITHOUT)).parent
@@ -84,7 +84,7 @@ def prepare(paths: Paths, base: Path, wanted: Circumstances) -> Place:
         for folder in (cache, dist, paths.dist):
             folder.mkdir(parents=True, exist_ok=True)
         if wanted.cold:
-            Store(paths.cache).share([*MOVABLE, LIBRARIES], cache)
+            link_entries(paths.cache, [*MOVABLE, LIBRARIES], cache)
         else:
             for kind in sorted(MOVABLE | TOOLS | {LIBRARIES}):
                 if (paths.cache / kind).is_dir():

@@ -8,9 +8,12 @@ import pytest
 
 from contexts import build_context
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.core.elsewhere import taken_from
 from cpuwheels.core.errors import MemoryCapError
+from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
 from cpuwheels.kernels.memory import plan as planning
-from cpuwheels.kernels.memory.costs import Cost, write_costs
+from cpuwheels.kernels.memory.costs import Cost, read_costs, write_costs
 from cpuwheels.kernels.memory.limits import CpuLimit, MemoryLimit
 from cpuwheels.kernels.memory.plan import memory_cap, plan
 from kernel_request import TARGET
@@ -77,3 +80,24 @@ def test_a_build_learns_from_those_of_its_own_kind(
     assert (found.jobs, found.worst_peak) == (jobs, worst)
     assert (found.seed, found.learned) == (tmp_path / "project/measured" / name, tmp_path / "store/measured" / name)
     assert (found.gate.folder, found.gate.memgate) == (tmp_path / "gate", tmp_path / "memgate")
+
+
+def test_what_others_measured_counts_less_than_what_was_measured_here(tmp_path: Path) -> None:
+    class Others:
+        kinds, arguments = frozenset[str](), ()
+
+        def fill(self, *_: object) -> None:
+            pytest.fail("nothing is an entry")
+
+        def replenish(self, kind: str, key: str, trust: Trust, folder: Path) -> None:
+            assert (kind, key) == ("measured", "tables")
+            write_costs(folder / "x86.tsv", {"a.o": Cost(2.0, 2), "b.o": Cost(2.0, 2), f"{trust.name}.o": Cost(2.0, 2)})
+
+    context = build_context(tmp_path, PEAKS, root=tmp_path, store=Store(tmp_path, trust=Trust.COMMIT))
+    write_costs(tmp_path / "measured/x86.tsv", {"a.o": Cost(1.0, 1)})
+    write_costs(tmp_path / "from-commits/measured/x86.tsv", {"b.o": Cost(3.0, 3)})
+    with taken_from(Others()):
+        found = memory_cap(context, plan(tmp_path, PEAKS, BuildOptions()), tmp_path / "memgate")(tmp_path / "gate")
+    known = {output: cost.bytes for table in found.tables() for output, cost in read_costs(table).items()}
+    assert known == {"a.o": 1, "b.o": 3, "COMMIT.o": 2, "RELEASE.o": 2}
+    assert found.learned == tmp_path / "from-commits/measured/x86.tsv"
