@@ -36,12 +36,19 @@ from cpuwheels.config.matrix import load_matrix
 
 root, index, kills, *wheels = sys.argv[1:]
 matrix, draw = load_matrix(Path(root)), random.Random(1)
+
+def publish(place):
+    for wheel in wheels:
+        publish_wheel(Folder(place), Path(wheel), matrix, nightly=True)
+
+began = time.monotonic()
+publish(Path(index + "-timed"))
+seconds = time.monotonic() - began
 for _ in range(int(kills)):
     publisher = os.fork()
     while publisher == 0:
-        for wheel in wheels:
-            publish_wheel(Folder(Path(index)), Path(wheel), matrix, nightly=True)
-    time.sleep(draw.random() * 0.15)
+        publish(Path(index))
+    time.sleep(draw.random() * seconds)
     os.kill(publisher, signal.SIGKILL)
     os.waitpid(publisher, 0)
     print("killed", flush=True)

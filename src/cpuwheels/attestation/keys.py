@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import ProvenanceError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.plain_file import read_plain
@@ -23,7 +24,7 @@ def make_key(path: Path) -> Path:
     """Make a key (Ed25519) and return the file of its public key.
 
     Args:
-        path: Of the private key; nobody else can read the file.
+        path: Of the private key; nobody else can read the file, nor its folder if that is made for it.
 
     Raises:
         ProvenanceError: There is a file of that name already.
@@ -40,9 +41,11 @@ def make_key(path: Path) -> Path:
     )
     if taken := [one for one, _, _ in parts if os.path.lexists(one)]:
         raise _taken(taken[0])
+    with storage_errors(path.parent, next_step="give a file in a folder in which you may write"):
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     for file, mode, content in parts:
         try:
-            with storage_errors(file):
+            with storage_errors(file, next_step="give a file in a folder in which you may write"):
                 handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
                 with os.fdopen(handle, "wb") as stream:
                     stream.write(content)
@@ -113,6 +116,13 @@ def open_signer(key: str, public: Path | None) -> Signer:
             next_step="name the file of its public key",
         )
     file = Path(key)
+    if not is_uri and not (key and file.exists()):
+        make = command_line("make-key", "", "FILE")
+        raise ProvenanceError(
+            "the key is not there",
+            where=file if key else "--key",
+            next_step=f"name a private key's file; {make} makes one",
+        )
     known = public_key(public or file.with_name(f"{file.name}{PUBLIC}"))
     try:
         return Signer.from_priv_key_uri(key if is_uri else f"file2:{_private(file)}", known)

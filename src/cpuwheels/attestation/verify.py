@@ -154,6 +154,13 @@ def _check_builder(statement: ProvenanceStatement, claimed: str, where: Path) ->
 
 
 def _unsigned(found: About, name: str, trust: Trust, where: Path) -> ProvenanceError:
+    """Return the error for a file that nobody signed who counts.
+
+    Raises:
+        ProvenanceError: A key that is trusted cannot be read.
+    """
+    for key in trust.keys:
+        public_key(key)
     there = [*(["signed with a key"] if found.envelope else []), *found.attestations]
     asked = [*map(str, trust.keys), *([trust.identity.name] if trust.identity else [])]
     return ProvenanceError(

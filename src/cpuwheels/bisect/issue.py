@@ -39,7 +39,7 @@ def issue_text(outcome: Outcome) -> str:
         lines += [f"- {suspect.commit} {_code(suspect.subject)}".rstrip() for suspect in outcome.suspects]
     lines += ["", "Tested, in this order:", "", "| commit | verdict | why |", "|---|---|---|"]
     lines += [f"| {probe.commit[:12]} | {probe.verdict} | {_cell(probe.reason)} |" for probe in outcome.state.probes]
-    return "\n".join([*lines, "", "To reproduce it:", "", f"    {printable(outcome.again())}", ""])
+    return "\n".join([*lines, "", "To reproduce it:", "", f"    {printable(outcome.again(elsewhere=True))}", ""])
 
 
 def _finding(outcome: Outcome) -> str:

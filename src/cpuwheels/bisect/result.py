@@ -14,6 +14,7 @@ from cpuwheels.core.urls import without_userinfo
 from cpuwheels.kernels.fingerprint import PARTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.bisect.search import State as Left
@@ -91,8 +92,12 @@ class Outcome:
         """All probes together."""
         return sum(probe.seconds for probe in self.state.probes)
 
-    def again(self) -> str:
-        """Return the command that shows the result between the last good commit and the first bad one."""
+    def again(self, *, elsewhere: bool = False) -> str:
+        """Return the command that shows the result between the last good commit and the first bad one.
+
+        Args:
+            elsewhere: Whether it is for other people, who do not have the clone of this machine.
+        """
         question = self.state.question
         before = {commit.name: commit.parents for commit in self.history.commits}
         first, last = self.suspects[0].commit, self.suspects[-1].commit
@@ -111,7 +116,8 @@ class Outcome:
         ends += [word for name in str(judge.get("env", "")).split() for word in ("--pass-env", name)]
         for name in ("readable", "writable"):
             ends += [word for path in shlex.split(str(judge.get(name, ""))) for word in (f"--{name}", path)]
-        if self.clone:
+        ends += _build_options(question.options)
+        if self.clone and not elsewhere:
             ends += ["--repo", str(self.clone)]
         if not question.first_parent:
             ends.append("--all-parents")
@@ -168,6 +174,14 @@ def is_kernel_file(name: str) -> bool:
 
 def _kernels_first(name: str) -> tuple[bool, str]:
     return not is_kernel_file(name), name
+
+
+def _build_options(given: Sequence[str]) -> list[str]:
+    """Return the options of a bisection that make the builds what they were; none if they are not known."""
+    values = {name: given[given.index(name) + 1] for name in ("--toolchain", "--kernels-from") if name in given}
+    found = [word for name, value in values.items() if value != "auto" for word in (name, value)]
+    found += [flag for flag in ("--locked", "--allow-unsandboxed") if flag in given]
+    return [*found, "--patched-kernels"] if given and "--upstream-kernels" not in given else found
 
 
 def _option(name: str, value: str | float) -> list[str]:

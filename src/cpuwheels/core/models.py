@@ -66,11 +66,12 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
         # A misspelt key is also missing under its right name; the misspelling explains both, so it comes first.
         found = sorted(error.errors(), key=lambda fault: fault["type"] != "extra_forbidden")
         faults = [_describe(fault, path, node, model) for fault in found]
-        more = f"\n(and {len(faults) - 1} more)\n" + "\n".join(faults[1:]) if len(faults) > 1 else ""
+        more = f" (and {len(faults) - 1} more)" if len(faults) > 1 else ""
         first_line = _line(node, found[0]["loc"])
         raise MatrixError(
             faults[0] + more,
             where=f"{path}:{first_line}",
+            output="\n".join(faults[1:]),
             next_step=f"correct {path.name}; its allowed keys are in docs/reference/",
         ) from error
 

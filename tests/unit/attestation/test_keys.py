@@ -57,13 +57,14 @@ def test_what_cannot_sign_is_one_message(tmp_path: Path, key: Path) -> None:
     shared = str(shutil.copy(key, tmp_path / "shared"))
     Path(shared).chmod(0o640)
     shutil.copy(f"{key}.pub", f"{shared}.pub")
-    (tmp_path / "text.pub").write_text("no key")
+    text = str(shutil.copy(key, tmp_path / "text"))
+    Path(f"{text}.pub").write_text("no key")
     for name, public, words in (
         (str(key), Path(f"{other}.pub"), "does not match public key"),
         (shared, None, "can be read by other users"),
-        (str(tmp_path / "none"), None, "the public key cannot be read"),
-        (str(tmp_path / "none"), Path(f"{key}.pub"), "No such file"),
-        (str(tmp_path / "text"), None, "not a public key that can verify"),
+        (str(tmp_path / "none"), None, "the key is not there"),
+        (str(tmp_path / "none"), Path(f"{key}.pub"), "the key is not there"),
+        (text, None, "not a public key that can verify"),
         ("gcpkms:projects/a", None, "the public key of gcpkms: is not known"),
         ("azurekms:a", Path(f"{key}.pub"), "the key cannot sign: .* requires azure-identity"),
     ):

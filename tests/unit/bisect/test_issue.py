@@ -31,7 +31,7 @@ def test_it_says_what_was_found_and_how(tmp_path: Path) -> None:
     assert "- 8 commits in the range, 4 tested" in lines
     assert lines[lines.index("It changed:") + 2] == "- `csrc/cpu/ops.cpp` (kernels)"
     assert f"| {found.found.commit[:12]} | bad | `because <5>` |" in lines
-    assert lines[-1] == f"    {found.again()}"
+    assert lines[-1] == f"    {found.again(elsewhere=True)}"
 
 
 def test_it_says_what_is_left(tmp_path: Path) -> None:

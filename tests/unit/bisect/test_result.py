@@ -88,6 +88,32 @@ def test_the_line_says_who_judged(tmp_path: Path, judge: dict[str, str | float],
     assert words in outcome(tmp_path, FOUND, judge).again()
 
 
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ((), []),
+        (("--toolchain", "auto", "--upstream-kernels"), []),
+        (("--toolchain", "auto", "--compiler-cache", "auto"), ["--patched-kernels"]),
+        (
+            ("--toolchain", "host", "--kernels-from", "a b", "--locked", "--upstream-kernels"),
+            ["--toolchain", "host", "--kernels-from", "a b", "--locked"],
+        ),
+    ],
+)
+def test_the_line_makes_the_same_wheels(tmp_path: Path, given: tuple[str, ...], words: list[str]) -> None:
+    found = outcome(tmp_path, FOUND)
+    plain = shlex.split(found.again(elsewhere=True))
+    question = found.state.question.model_copy(update={"options": given})
+    state = found.state.model_copy(update={"question": question})
+    assert shlex.split(replace(found, state=state).again(elsewhere=True)) == plain + words
+
+
+def test_the_line_for_others_has_no_folder_of_this_machine(tmp_path: Path) -> None:
+    found = outcome(tmp_path, FOUND)
+    assert str(tmp_path) in found.again()
+    assert str(tmp_path) not in issue_text(found)
+
+
 def test_the_files(tmp_path: Path) -> None:
     result = outcome(tmp_path, FOUND)
     log, issue, page, data = write_bisection(result)

@@ -1,0 +1,35 @@
+"""Paths that are empty, for every command that takes one."""
+
+from __future__ import annotations
+
+import click
+import pytest
+
+from cpuwheels.cli.empty_paths import GivenPath
+from cpuwheels.cli.main import cli, main
+
+PATHS = [
+    (name, parameter)
+    for name, command in sorted({"": cli, **cli.commands}.items())
+    for parameter in command.params
+    if isinstance(parameter.type, click.Path)
+]
+
+
+def test_there_are_commands_with_paths() -> None:
+    assert {"", "build", "make-key", "publish"} <= {name for name, _ in PATHS}
+
+
+@pytest.mark.parametrize(("command", "parameter"), PATHS, ids=[f"{name} {one.name}" for name, one in PATHS])
+def test_every_path_is_one_that_is_given(command: str, parameter: click.Parameter) -> None:
+    assert isinstance(parameter.type, GivenPath), command
+    with pytest.raises(click.BadParameter, match="the path is empty"):
+        parameter.type.convert("", parameter, None)
+
+
+@pytest.mark.parametrize("words", [["make-key", ""], ["build", "x86", "--dist", ""], ["--dist", "", "matrix"]])
+def test_the_message(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    assert "the path is empty; is a variable not set?" in capsys.readouterr().err
