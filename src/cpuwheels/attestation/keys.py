@@ -41,18 +41,17 @@ def make_key(path: Path) -> Path:
     )
     if taken := [one for one, _, _ in parts if os.path.lexists(one)]:
         raise _taken(taken[0])
-    with storage_errors(path.parent, next_step="give a file in a folder in which you may write"):
+    with storage_errors(path, next_step="give a file in a folder in which you may write"):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for file, mode, content in parts:
-        try:
-            with storage_errors(file, next_step="give a file in a folder in which you may write"):
+        for file, mode, content in parts:
+            try:
                 handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-                with os.fdopen(handle, "wb") as stream:
-                    stream.write(content)
-                    stream.flush()
-                    os.fsync(stream.fileno())
-        except FileExistsError as error:
-            raise _taken(file) from error
+            except FileExistsError as error:
+                raise _taken(file) from error
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
+                stream.flush()
+                os.fsync(stream.fileno())
     return public
 
 
