@@ -28,6 +28,18 @@ WIDTHS = (60, 80, 100, 140)
 _PATIENCE = 60.0
 
 
+def read_block(master: int) -> bytes:
+    """Wait for what is printed on a terminal; return nothing once no program has it open and all was read.
+
+    Linux looks for text first and for an end second. What is printed between these two and followed by the end is
+    still there when the end was told: hence it is asked twice.
+    """
+    for _ in range(2):
+        with contextlib.suppress(OSError):  # EIO: no program has it open any more
+            return os.read(master, 1 << 16)
+    return b""
+
+
 class PseudoTerminal:
     """A pseudo-terminal, and the screen that its output makes.
 
@@ -106,11 +118,10 @@ class PseudoTerminal:
         fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
 
     def _read(self) -> None:
-        with contextlib.suppress(OSError):  # EIO: the other end is closed
-            while block := os.read(self._master, 1 << 16):
-                with self._lock:
-                    self.raw += block
-                    self._stream.feed(block)
+        while block := read_block(self._master):
+            with self._lock:
+                self.raw += block
+                self._stream.feed(block)
 
 
 def _trimmed(rows: Sequence[str]) -> list[str]:

@@ -13,12 +13,13 @@ import termios
 import time
 from typing import TYPE_CHECKING, Self
 
+from pseudo_terminal import read_block
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _ESCAPES = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|[()][A-Z0-9])|\r")
-_BLOCK = 1 << 16
 
 
 class Terminal:
@@ -98,9 +99,6 @@ class Terminal:
             selector.register(self._master, selectors.EVENT_READ)
             if not selector.select(seconds):
                 return self.process.poll() is None
-        try:
-            block = os.read(self._master, _BLOCK)
-        except OSError:  # EIO: no program has it open any more
-            return False
+        block = read_block(self._master)
         self._raw += block
         return bool(block)
