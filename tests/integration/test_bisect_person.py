@@ -174,7 +174,7 @@ def test_stopping_at_a_question_keeps_what_is_known(tiny: Tiny, slow: Written, t
         assert terminal.end() == 130
     assert [probe["verdict"] for probe in state(out)] == ["good"]
     with Terminal(command(tiny, slow, out)) as terminal:
-        terminal.wait_for("going on: 1 commits were tested before")
+        terminal.wait_for("going on; tested before: 1 commit")
         terminal.type("\x03")
         assert terminal.end() == 130
     assert no_process_of(out)

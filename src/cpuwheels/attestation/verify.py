@@ -163,9 +163,11 @@ def _unsigned(found: About, name: str, trust: Trust, where: Path) -> ProvenanceE
         public_key(key)
     there = [*(["signed with a key"] if found.envelope else []), *found.attestations]
     asked = [*map(str, trust.keys), *([trust.identity.name] if trust.identity else [])]
+    trusted = f"{', '.join(asked) or 'nobody'} is trusted"
     return ProvenanceError(
-        f"no signed provenance of {name} counts: there is {', '.join(there) or 'none'}, "
-        f"and {', '.join(asked) or 'nobody'} is trusted",
+        f"no signed provenance of {name} counts: there is {', '.join(there)}, and {trusted}"
+        if there
+        else f"{name} is not signed: there is no signed provenance next to it, and {trusted}",
         where=where,
         next_step="put the files about the wheel next to it; --trusted-key, or --identity, names whom you trust",
     )

@@ -19,6 +19,7 @@ from cpuwheels.bisect.wheels import Wheels
 from cpuwheels.config.host import check_own_machine
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.store import Store
+from cpuwheels.core.text import counted
 from cpuwheels.core.trust import Trust
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
@@ -158,12 +159,12 @@ def _tell_range(
     if history.merges and not options.all_parents:
         reporter.info(f"{history.merges} of them are merges, each taken as one change; --all-parents looks into them")
     if state.probes:
-        reporter.info(f"going on: {len(state.probes)} commits were tested before")
+        reporter.info(f"going on; tested before: {counted(len(state.probes), 'commit')}")
 
 
 def _tell_left(left: Left, wanted: Sequence[str], repository: Repository, reporter: Reporter) -> None:
     if wanted:
         more = rounds(len(left.suspects))
-        reporter.info(f"{len(left.suspects)} commits are left, about {more} more probes")
+        reporter.info(f"left: {counted(len(left.suspects), 'commit')}, about {counted(more, 'more probe')}")
     for commit in wanted:
         reporter.info(f"testing {commit[:9]} {repository.subject(commit)}")

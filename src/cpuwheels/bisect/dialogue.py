@@ -69,12 +69,18 @@ class Dialogue:
         offered = [*words, QUIT]
         while True:
             self.console.print(f"{printable(about)}: {', '.join(words)} or {QUIT}?", end=" ", style="bold")
-            answer = parse_answer(self._line(), offered)
+            answer = parse_answer(line := self._line(), offered)
             if answer is None:
+                self._refuse(line)
                 continue
             if answer.word == QUIT:
                 raise StoppedError
             return answer
+
+    def _refuse(self, line: str) -> None:
+        """Say that an answer is none of the words; nothing typed needs no words."""
+        if words := line.split():
+            self.console.print(f"{printable(words[0])!r:.60} is none of these")
 
     def _line(self) -> str:
         """Return a line, or the word that ends it all where there is none any more."""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.result import is_kernel_file
-from cpuwheels.core.text import printable
+from cpuwheels.core.text import counted, printable
 
 if TYPE_CHECKING:
     from cpuwheels.bisect.result import Outcome
@@ -27,7 +27,9 @@ def issue_text(outcome: Outcome) -> str:
     lines += [f"- {name}: {_code(str(value))}" for name, value in question.judge.items()]
     for what, commit in (("good", question.good), ("bad", question.bad)):
         lines.append(f"- {what} end: {commit} {_code(subjects.get(commit, ''))}".rstrip())
-    lines.append(f"- {len(outcome.history.commits)} commits in the range, {len(outcome.state.probes)} tested")
+    lines.append(
+        f"- {counted(len(outcome.history.commits), 'commit')} in the range, {len(outcome.state.probes)} tested"
+    )
     if outcome.found:
         shown = outcome.found.files[:_FILES]
         lines += ["", "It changed:", ""]

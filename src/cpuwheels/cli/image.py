@@ -9,6 +9,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.given_paths import WHEEL
 from cpuwheels.config.options import ImageOptions
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ class _Image(TypedDict):
     "--wheel",
     "wheels",
     multiple=True,
-    type=click.Path(path_type=Path),
+    type=WHEEL,
     help="A wheel of each target, in their order (default: the newest in dist/).",
 )
 @click.option("--compile", "compiler", is_flag=True, help="With a C++ compiler, for torch.compile.")

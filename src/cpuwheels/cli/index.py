@@ -11,6 +11,7 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.given_paths import WHEEL
 from cpuwheels.cli.index_place import WRITTEN, index_folder, index_option
 from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
 from cpuwheels.cli.ranges import SizeText, TimeLimit
@@ -41,7 +42,7 @@ _ADDRESS = click.option("--address", help="URL at which users reach the index; l
 
 @click.command()
 @click.argument("target")
-@click.argument("wheel", type=_PATH)
+@click.argument("wheel", type=WHEEL)
 @pass_paths
 def pylock(paths: Paths, target: str, wheel: Path) -> None:
     """Resolve what WHEEL of TARGET requires, and write its pylock.toml next to it, as a locked build does not."""
@@ -58,7 +59,7 @@ def pylock(paths: Paths, target: str, wheel: Path) -> None:
 
 
 @click.command()
-@click.argument("wheel", type=_PATH)
+@click.argument("wheel", type=WHEEL)
 @index_option(WRITTEN)
 @click.option("--commit", help="Full hash of its source, for a wheel that does not contain it.")
 @click.option("--target", help="Target id, for a wheel that does not contain it.")
@@ -274,4 +275,9 @@ def serve_index(folders: Folders, index: str | None, port: int) -> None:
     from cpuwheels.index.serve import serve
 
     folder = index_folder(index or str(folders.output() / FOLDER))
-    serve(folder, port, lambda address: print(address, flush=True))
+
+    def ready(address: str) -> None:
+        click.echo(f"the index in {folder}, until Ctrl-C", err=True)
+        print(address, flush=True)
+
+    serve(folder, port, ready)

@@ -145,6 +145,7 @@ def lock(
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.filesystem import make_folders, storage_errors, write_atomic
     from cpuwheels.core.store import Store
+    from cpuwheels.core.text import counted
     from cpuwheels.fetch.locks.table import markdown, terminal_table
     from cpuwheels.fetch.locks.update import UpdateOptions, update_locks
 
@@ -172,5 +173,6 @@ def lock(
         terminal_table(found.changes).print(console)
     for name, why in found.held.items():
         reporter.announce(f"{name} stays as it is: {why}")
-    line = f"{len(found.changes)} changes, {len(found.files)} files written; for a pull request: {page}"
+    changes, files = counted(len(found.changes), "change"), counted(len(found.files), "file")
+    line = f"{changes}, {files} written; for a pull request: {page}"
     console.print(line, soft_wrap=True, markup=False)

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
+from cpuwheels.cli.given_paths import WHEEL
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -152,7 +154,7 @@ def make_key(file: Path) -> None:
 
 
 @click.command()
-@click.argument("wheel", type=_PATH)
+@click.argument("wheel", type=WHEEL)
 @signing_options
 def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
     """Sign the provenance of WHEEL, which is made anew from the record next to it.
@@ -184,7 +186,7 @@ def sign(wheel: Path, **options: Unpack[SigningOptions]) -> None:
 
 
 @click.command("verify-provenance")
-@click.argument("wheel", type=_PATH)
+@click.argument("wheel", type=WHEEL)
 @trust_options
 @click.option("--offline", is_flag=True, help="Take Sigstore's own keys as they were fetched last, or are installed.")
 def verify_provenance(wheel: Path, offline: bool, **options: Unpack[TrustOptions]) -> None:

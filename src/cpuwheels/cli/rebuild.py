@@ -151,7 +151,12 @@ def _check_mode(
     from cpuwheels.core.errors import UsageError
 
     if (wheel is None) == (newest is None):
-        raise UsageError("either a WHEEL is rebuilt, or what is new", where="rebuild", next_step="give one of both")
+        both = wheel is not None
+        raise UsageError(
+            "either a WHEEL is rebuilt or what is new" if both else "nothing says what to rebuild",
+            where="rebuild",
+            next_step="leave out WHEEL or --newest" if both else "give a WHEEL, or --newest N and --index",
+        )
     if newest is None and site_options:
         raise UsageError("there is a WHEEL", where="--site, --hours, --again", next_step="give them with --newest only")
     if newest is not None and index is None:
@@ -195,6 +200,7 @@ def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpa
     """
     from cpuwheels.config.matrix import load_matrix
     from cpuwheels.core.console import Reporter
+    from cpuwheels.core.text import counted
     from cpuwheels.core.units import format_size
     from cpuwheels.rebuild.mirror.keep import keep_wheels
 
@@ -204,8 +210,7 @@ def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpa
         choices = [_choice(wheel, index, given) for wheel in wheels]
         kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
     size = format_size(sum(one.size for one in kept.files))
-    count = len(kept.wheels)
-    reporter.info(f"{len(kept.files)} files, {size}, for {count} {'wheel' if count == 1 else 'wheels'}")
+    reporter.info(f"{counted(len(kept.files), 'file')}, {size}, for {counted(len(kept.wheels), 'wheel')}")
     print(place)
 
 

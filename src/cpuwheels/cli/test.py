@@ -10,6 +10,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
+from cpuwheels.cli.given_paths import WHEEL
 from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, Sanitizer, SpeedOptions
 from cpuwheels.config.serving_options import ServeLevel, ServeMode, ServeOptions
 
@@ -61,7 +62,7 @@ class _Speed(TypedDict):
 
 @click.command()
 @click.argument("target")
-@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option("--wheel", type=WHEEL, help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option(
     "--level",
     type=click.Choice(get_args(Level)),
@@ -72,9 +73,7 @@ class _Speed(TypedDict):
 @click.option("--operator", "operators", multiple=True, help="Test only this operator; may be repeated.")
 @click.option("--threads", type=click.IntRange(min=1), help="Threads of the operators (default: the CPUs there are).")
 @click.option(
-    "--against",
-    type=click.Path(path_type=Path),
-    help="Another wheel with its parity.json next to it, or that file: print what differs.",
+    "--against", type=WHEEL, help="Another wheel with its parity.json next to it, or that file: print what differs."
 )
 @click.option("--no-emulation", "emulation", flag_value=False, default=True, help="Test on this machine's CPU alone.")
 @click.option("--out", type=click.Path(path_type=Path), help="Folder of the reports (default: next to the wheel).")
@@ -136,7 +135,7 @@ def parity(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
 
 @click.command()
 @click.argument("target")
-@click.option("--wheel", type=click.Path(path_type=Path), help="Any vLLM CPU wheel (default: the newest in dist/).")
+@click.option("--wheel", type=WHEEL, help="Any vLLM CPU wheel (default: the newest in dist/).")
 @click.option(
     "--level",
     type=click.Choice(["smoke", "full"]),
@@ -207,8 +206,8 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
 
 @click.command("kernel-bench")
 @click.argument("target")
-@click.option("--against", type=click.Path(path_type=Path), required=True, help="The wheel to compare with.")
-@click.option("--wheel", type=click.Path(path_type=Path), help="The wheel (default: the newest in dist/).")
+@click.option("--against", type=WHEEL, required=True, help="The wheel to compare with.")
+@click.option("--wheel", type=WHEEL, help="The wheel (default: the newest in dist/).")
 @click.option("--library", help="Kernel library to time (default: the first that this CPU runs).")
 @click.option("--operator", "operators", multiple=True, help="Time only this operator; may be repeated.")
 @click.option(

@@ -35,11 +35,16 @@ def usage_error(error: click.ClickException) -> UsageError:
         case click.BadParameter() if error.param:
             hint = error.param_hint or error.param.get_error_hint(context)
             shown = hint if isinstance(hint, str) else " / ".join(hint)
-            what = f"{shown.replace(chr(39), '')}: {error.message.rstrip('.')}"
+            what = f"{shown.replace(chr(39), '')}: {_plain(error.message)}"
     near = get_close_matches(asked, known, 1, 0.7) if asked else []
     words = [f"did you mean {near[0]}?"] if near else []
     words.append(_help(name) if context else "--help shows all options")
     return UsageError(what, where="command line", next_step=" ".join(words))
+
+
+def _plain(message: str) -> str:
+    """Return a message of click in the words of people who do not know its types."""
+    return message.rstrip(".").replace("valid integer range", "whole number").replace("valid float range", "number")
 
 
 def _name(context: click.Context) -> str:

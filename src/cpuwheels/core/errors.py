@@ -341,10 +341,13 @@ class SharedStoreError(CpuwheelsError):
     exit_code = 67
 
 
+_CONTINUE = "run the same command again; it continues after what is finished"
+
+
 class StoppedError(CpuwheelsError):
     """The run was stopped by Ctrl-C or a termination signal."""
 
     exit_code = 130
 
-    def __init__(self, what: str = "stopped") -> None:
-        super().__init__(what, next_step="run the same command again; it continues after what is finished")
+    def __init__(self, what: str = "stopped", next_step: str = _CONTINUE) -> None:
+        super().__init__(what, next_step=next_step)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import yaml
@@ -58,6 +59,10 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
         raise MatrixError(
             f"{path.name} is {error.what}", where=error.where, next_step="correct the file at or above that line"
         ) from error
+    if data is None:
+        raise MatrixError(
+            f"{path.name} is empty", where=path, next_step=f"its keys are in docs/reference/{_page(model)}"
+        )
     try:
         model.model_validate(data)  # first: its messages know dictionaries, those of JSON objects
         # Strict, so that `size: true` or `size: "3"` is no number; as JSON, so that lists may still become tuples.
@@ -72,7 +77,7 @@ def load_yaml(path: Path, model: type[Loaded]) -> Loaded:
             faults[0] + more,
             where=f"{path}:{first_line}",
             output="\n".join(faults[1:]),
-            next_step=f"correct {path.name}; its allowed keys are in docs/reference/",
+            next_step=f"correct {path.name}; its allowed keys are in docs/reference/{_page(model)}",
         ) from error
 
 
@@ -99,6 +104,11 @@ def parse_as(kind: type[Kind], data: bytes | str, where: str | Path, *, limit: i
             where=where,
             next_step="get or make it again; another version of what wrote it may write it differently",
         ) from error
+
+
+def _page(model: type[BaseModel]) -> str:
+    """Return the page of the reference about a file: it has the model's name, or the last word of it."""
+    return f"{re.findall(r'[A-Z][a-z]+', model.__name__)[-1].lower()}.md"
 
 
 def _describe(fault: object, path: Path, node: yaml.Node | None, model: type[BaseModel]) -> str:

@@ -25,6 +25,16 @@ def first_lines(lines: Sequence[str], count: int, where: str = "") -> list[str]:
     return [*lines[:count], f"and {len(lines) - count} more{f', {where}' if where else ''}"]
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things, such as ``1 wheel`` and ``2 wheels``.
+
+    Args:
+        number: How many.
+        noun: What one of them is called; more are called that with an s.
+    """
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def first_names(names: Sequence[str], count: int) -> str:
     """Return the first names on one line, and how many more there are."""
     more = f" and {len(names) - count} more" if len(names) > count else ""

@@ -6,7 +6,7 @@ import hashlib
 import tempfile
 from dataclasses import dataclass
 from enum import Enum
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.installation import command_line
@@ -29,6 +29,7 @@ from cpuwheels.index.layout import (
     latest_path,
     wheel_path,
 )
+from cpuwheels.index.links import dead_links
 from cpuwheels.index.overview import day_pages, root_page
 from cpuwheels.index.publish import finish
 from cpuwheels.index.reading import check_format, read_entries
@@ -197,9 +198,14 @@ def _companion_faults(bucket: Bucket, entry: Entry) -> Iterator[Fault]:
         if lock is None or hashlib.sha256(lock).hexdigest() != entry.lock.sha256:
             state = "is missing" if lock is None else "has other bytes than its pages say"
             yield Fault(f"{companion_path(entry, LOCK)} {state}", Remedy.PUBLISH)
+    there = {PurePosixPath(path).name for path in files_of(entry)}
     for report in entry.beside:
-        if bucket.read(companion_path(entry, report)) is None:
+        content = bucket.read(companion_path(entry, report))
+        if content is None:
             yield Fault(f"{companion_path(entry, report)} is missing", Remedy.PUBLISH)
+        elif report.endswith(".html"):
+            for name in dead_links(content.decode(errors="replace"), there):
+                yield Fault(f"{companion_path(entry, report)} leads to {name}, which is not there", Remedy.PUBLISH)
     yield from _second_build_faults(bucket, entry)
     yield from (Fault(what, Remedy.COLLECT) for what in bundle_faults(bucket, entry))
 

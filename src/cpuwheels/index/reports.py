@@ -71,7 +71,7 @@ def companion_reports(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Rep
 
     Args:
         wheel: The file.
-        sha256: Its digest; a report of another wheel, or of some operators' parity alone, does not count.
+        sha256: Its digest; a report of another wheel does not count.
         also: What else is published with it, to which the build report may lead.
 
     Raises:
@@ -87,7 +87,7 @@ def companion_reports(wheel: Path, sha256: str, also: Iterable[str] = ()) -> Rep
         if JSON in files:
             found = Parity.model_validate_json(files[JSON])
             files[HTML] = parity_page(found).encode()  # that in the folder could hold anything
-            if found.sha256 == sha256 and not found.only:
+            if found.sha256 == sha256:
                 parity, tried, gaps = found.judgement, found.tried, tuple(found.gaps)
             else:
                 files = {name: content for name, content in files.items() if name not in {JSON, HTML}}

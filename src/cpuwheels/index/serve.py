@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, ClassVar
 from urllib.parse import unquote, urlsplit
 
 from cpuwheels.config.installation import command_line
-from cpuwheels.core.errors import PublishError
+from cpuwheels.core.errors import PublishError, StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -57,6 +57,7 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
 
     Raises:
         PublishError: There is no index, or the port is taken.
+        StoppedError: It was interrupted.
     """
     if not (folder / "index.json").is_file():
         raise PublishError(
@@ -71,8 +72,11 @@ def serve(folder: Path, port: int, ready: Callable[[str], None]) -> None:
             f"port {port} cannot be used: {error.strerror}", where="--port", next_step="give another, or 0 for any"
         ) from error
     with server:
-        ready(f"http://{HOST}:{server.server_address[1]}/")
-        server.serve_forever(poll_interval=0.1)
+        try:
+            ready(f"http://{HOST}:{server.server_address[1]}/")
+            server.serve_forever(poll_interval=0.1)
+        except KeyboardInterrupt as interrupt:
+            raise StoppedError("the server has ended", next_step="") from interrupt
 
 
 class IndexServer(http.server.ThreadingHTTPServer):

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.digests import file_digest, tree_files
+from cpuwheels.core.text import counted
 from cpuwheels.core.usage import current_usage
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
@@ -235,7 +236,7 @@ def _checked(
             announce=context.reporter.announce,
         )
     for library in check.libraries:
-        context.reporter.info(f"{library.name}: {len(library.operators)} operators")
+        context.reporter.info(f"{library.name}: {counted(len(library.operators), 'operator')}")
     own = Cpu(
         "", installation.features, [installation.loader.python()], environment=needed_variables(installation.onednn)
     )

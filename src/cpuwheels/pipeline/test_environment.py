@@ -201,7 +201,7 @@ def hold_onednn_back(reporter: Reporter, cpu: CpuFeatures) -> OnednnLimit | None
 
 def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work: Path) -> ParityEnvironment:
     here = this_cpu(context)
-    with context.reporter.stage("environment", f"Python with torch {wheel.torch}"):
+    with context.reporter.stage("environment", f"Python for a wheel that requires torch {wheel.torch}"):
         environment = torch_environment(context, wheel.torch)
         python = separate_environment(environment, work / "venv", context.lock(TOOLS_LOCK), context.logs)
         site = install_wheel(wheel.path, python, context.lock(PARITY_LOCK), context.logs)

@@ -126,6 +126,8 @@ def _local(wheel: Path, folder: Path) -> Published:
             where="WHEEL",
             next_step="give a wheel's path or address, or with --index a version or a commit",
         )
+    if wheel.is_dir():
+        raise UsageError(f"{wheel} is a folder, not a file", where="WHEEL", next_step="give the path of a wheel in it")
     _check_name(wheel.name, wheel)
     copy = folder / wheel.name
     try:

@@ -134,7 +134,7 @@ def test_after_an_error_it_goes_on_where_it_was(run: Run, trier: Trier, story: i
     assert run().found is not None
     assert trier.tried[: len(before)] == before
     assert len(set(trier.tried)) == len(trier.tried)
-    assert "going on: 3 commits were tested before" in story.getvalue()
+    assert "going on; tested before: 3 commits" in story.getvalue()
 
 
 def test_only_wheels_whose_kernels_are_in_the_store_are_made_ahead(run: Run, trier: Trier) -> None:

@@ -92,6 +92,13 @@ def test_it_asks_until_it_is_answered(terminal: Terminal) -> None:
     assert terminal.screen.getvalue().count("Verdict on 123: good, bad or quit?") == 3
 
 
+def test_an_answer_that_is_no_word_is_told(terminal: Terminal) -> None:
+    terminal.type_at_question("gppd\n\nbad\n")
+    assert terminal.dialogue.ask("Verdict", ("good", "bad")).word == "bad"
+    assert terminal.screen.getvalue().count("is none of these") == 1
+    assert "'gppd' is none of these" in terminal.screen.getvalue()
+
+
 def test_what_was_typed_before_the_question_is_no_answer(terminal: Terminal) -> None:
     terminal.type("good\n")
     terminal.type_at_question("bad\n")

@@ -254,7 +254,7 @@ def test_stopped_at_a_terminal_it_goes_on_and_finds_the_commit(bisected: Bisecte
     assert bisected.verdicts == ["good"]
     (bisected.folder / asked_bisection.LONG).unlink()
     with bisected.start() as terminal:
-        terminal.wait_for("going on: 1 commits were tested before")
+        terminal.wait_for("going on; tested before: 1 commit")
         terminal.wait_for(QUESTION)
         terminal.type("quit\n")
         assert terminal.end() == 130

@@ -6,7 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
+from cpuwheels.config.debian_lock import DebianLock
+from cpuwheels.config.matrix import Matrix
+from cpuwheels.config.patch_series import Series
+from cpuwheels.config.rebuilders import Rebuilders
 from cpuwheels.core.errors import MatrixError
 from cpuwheels.core.models import Strict, load_yaml
 
@@ -66,6 +71,21 @@ def test_all_faults_are_told_a_misspelt_key_first(tmp_path: Path) -> None:
     assert raised.value.what == "whole.yaml:1: unknown key 'titel'; did you mean 'title'? (and 2 more)"
     assert len(raised.value.output.splitlines()) == 2
     assert "\\n" not in str(raised.value)
+
+
+def test_an_empty_file_is_told_with_the_page_of_its_keys(tmp_path: Path) -> None:
+    (tmp_path / "matrix.yaml").write_text("# nothing yet\n")
+    with pytest.raises(MatrixError, match=r"matrix\.yaml is empty") as raised:
+        load_yaml(tmp_path / "matrix.yaml", Matrix)
+    assert raised.value.next_step == "its keys are in docs/reference/matrix.md"
+
+
+@pytest.mark.parametrize("model", [Matrix, Series, DebianLock, Rebuilders])
+def test_the_page_of_the_keys_is_there(tmp_path: Path, project_root: Path, model: type[BaseModel]) -> None:
+    (tmp_path / "a.yaml").write_text("3\n")
+    with pytest.raises(MatrixError) as raised:
+        load_yaml(tmp_path / "a.yaml", model)
+    assert (project_root / raised.value.next_step.split()[-1]).is_file()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cpuwheels.core.text import first_lines, first_names, printable
+from cpuwheels.core.text import counted, first_lines, first_names, printable
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,11 @@ def test_lines(count: int, expected: list[str]) -> None:
 
 def test_where_the_others_are() -> None:
     assert first_lines(["a", "b"], 1, "see the log") == ["a", "and 1 more, see the log"]
+
+
+@pytest.mark.parametrize(("number", "text"), [(0, "0 wheels"), (1, "1 wheel"), (2, "2 wheels")])
+def test_a_number_of_things(number: int, text: str) -> None:
+    assert counted(number, "wheel") == text
 
 
 @pytest.mark.parametrize(("count", "expected"), [(1, "a and 2 more"), (3, "a, b, c")])

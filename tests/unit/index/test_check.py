@@ -208,7 +208,7 @@ class TestByHand:
         self.parity(path, "passed")
         entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert (entry.parity, entry.gaps) == ("passed", ())
-        assert entry.tried == "level smoke: 1 cases of 1 operators on _C (m)"
+        assert entry.tried == "level smoke: 1 case of 1 operator on _C (m)"
         assert {"parity.json", "parity.html"} < set(entry.beside)
         assert check_index(Folder(tmp_path / "index")) == []
 
@@ -236,12 +236,36 @@ class TestByHand:
             publish_wheel(Folder(tmp_path / "index"), path, matrix)
         assert list((tmp_path / "index").iterdir()) == []
 
-    @pytest.mark.parametrize("changes", [{"sha256": "0" * 64}, {"only": ("a",)}])
-    def test_a_report_of_something_else_does_not_count(
-        self, tmp_path: Path, matrix: Matrix, changes: dict[str, Any]
-    ) -> None:
+    def test_parity_of_some_operators_counts_for_these(self, tmp_path: Path, matrix: Matrix) -> None:
         path = wheel(tmp_path / "dist")
-        self.parity(path, "passed", **changes)
+        self.parity(path, "passed", only=("a",))
+        entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
+        assert (entry.parity, entry.gaps) == ("passed in part", ("only these operators were tried: a",))
+        assert {"parity.json", "parity.html"} < set(entry.beside)
+        self.parity(path, "failed", only=("a",))
+        with pytest.raises(PublishError, match="gave wrong results"):
+            publish_wheel(Folder(tmp_path / "index"), path, matrix)
+
+    def test_many_operators_are_not_all_named(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed", only=tuple(f"an_operator_with_a_long_name_{number}" for number in range(99)))
+        (gap,) = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry.gaps
+        assert gap.endswith("an_operator_with_a_long_name_5 and 93 more")
+
+    def test_a_report_that_leads_to_nothing_is_found(self, tmp_path: Path, matrix: Matrix) -> None:
+        path, bucket = wheel(tmp_path / "dist"), Folder(tmp_path / "index")
+        self.parity(path, "passed")
+        publish_wheel(bucket, path, matrix)
+        (page,) = (tmp_path / "index").glob("files/*/parity.html")
+        page.write_text('<a href="parity.json">a</a> <a href="https://example.org/b">b</a> <a href="#c">c</a>')
+        assert check_index(bucket) == []
+        page.write_text(f'<a href="{path.name.replace("+", "%2B")}">a</a> <img src="no%20such.png">')
+        (fault,) = check_index(bucket)
+        assert "parity.html leads to no such.png, which is not there" in fault.what
+
+    def test_a_report_of_another_wheel_does_not_count(self, tmp_path: Path, matrix: Matrix) -> None:
+        path = wheel(tmp_path / "dist")
+        self.parity(path, "passed", sha256="0" * 64)
         entry = publish_wheel(Folder(tmp_path / "index"), path, matrix).entry
         assert entry.parity == "not run"
         assert entry.beside == ("record.json",)

@@ -16,6 +16,7 @@ from cpuwheels.core.errors import CpuwheelsError, LockedError, UsageError
 from cpuwheels.core.filesystem import free_bytes, make_folders, storage_errors
 from cpuwheels.core.step_limits import finish_by
 from cpuwheels.core.store import Store
+from cpuwheels.core.text import counted
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.torch_install import refuse_unpinned
 from cpuwheels.fetch.git import FULL_HASH
@@ -76,13 +77,13 @@ def run_nightly(
     """
     began, now = time.monotonic(), datetime.now(UTC)
     own = replace(paths, dist=paths.dist / FOLDER)
-    with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
-        make_folders(own.dist)
     targets = _targets(paths, matrix, options, reporter)
     _require_pins(matrix, options, targets)
     sources = _sources(paths, matrix, options, reporter, now)
+    with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
+        make_folders(own.dist)
     plan = plan_jobs(sources.moments, targets, lambda source: {entry.target for entry in read_entries(bucket, source)})
-    reporter.info(f"{len(plan.jobs)} wheels to make, {len(plan.there)} are published")
+    reporter.info(f"{counted(len(plan.jobs), 'wheel')} to make; {len(plan.there)} published before")
     deadline = began + options.hours * 3600 if options.hours else None
     budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
     level = options.level or matrix.nightly.parity

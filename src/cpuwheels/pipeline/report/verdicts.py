@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from cpuwheels.audit.policy import untried_lines
 from cpuwheels.config.installation import command_line
+from cpuwheels.core.text import counted
 from cpuwheels.verification.parity.reports import HTML, JSON
 from cpuwheels.verification.parity.results import Parity
 from cpuwheels.verification.serving.result import SERVE, Served
@@ -90,7 +91,7 @@ def _parity(record: BuildRecord, folder: Path) -> Verdict:
         return Verdict(name, "open", parity)
     parts = [parity.tried]
     wrong = sorted({row.operator for row in parity.wrong})
-    parts += [f"{len(wrong)} operators wrong"] * bool(wrong)
+    parts += [f"{counted(len(wrong), 'operator')} wrong"] * bool(wrong)
     details = (*(f"wrong: {operator}" for operator in wrong), *parity.gaps)
     page = HTML if (folder / HTML).is_file() else JSON
     return Verdict(name, parity.judgement, "; ".join(parts), details, page)

@@ -74,7 +74,9 @@ def published_report(folder: Path, files: Collection[str]) -> str:
         WheelError: There is no build record, or it is of another version.
         UnusableWheelError: The wheel is not there.
     """
-    return report_page(replace(_content(folder, files), logs=""))
+    content = _content(folder, files)
+    shown = [one if one.link in files else replace(one, link="") for one in content.verdicts]
+    return report_page(replace(content, verdicts=shown, logs=""))
 
 
 def _content(folder: Path, files: Collection[str]) -> PageContent:

@@ -25,6 +25,7 @@ from cpuwheels.core.errors import (
 from cpuwheels.core.filesystem import free_bytes
 from cpuwheels.core.progress import clock
 from cpuwheels.core.tables import Column, Table
+from cpuwheels.core.text import counted
 from cpuwheels.rebuild.build import BuildFailedError
 from cpuwheels.rebuild.session import rebuild
 from cpuwheels.rebuild.site.folder import open_site
@@ -124,7 +125,7 @@ def rebuild_newest(
     deadline = None if options.hours is None else time.monotonic() + options.hours * 3600
     with open_site(options.site, reporter) as site:
         wheels = newest_wheels(options.index, options.newest, options.target)
-        reporter.info(f"{options.index} has {len(wheels)} wheels to look at")
+        reporter.info(f"{options.index} has {counted(len(wheels), 'wheel')} to look at")
         places = (options.site, paths.cache, paths.dist)
         budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(map(free_bytes, places)))
 
@@ -219,26 +220,22 @@ def require_all(outcomes: Sequence[Outcome], site: Path) -> None:
     lines = [f"{one.wheel.source[:9]} {one.wheel.target}: {one.reason}" for one in outcomes if one.reason]
     if found["differs"]:
         raise NotReproducedError(
-            f"{_wheels(found['differs'])} came out with other bytes",
+            f"{counted(len(found['differs']), 'wheel')} came out with other bytes",
             where=site,
             output="\n".join(lines),
             next_step="read their reports; the statements say so, and are published",
         )
     if found["failed"]:
         raise RebuildError(
-            f"{_wheels(found['failed'])} could not be rebuilt",
+            f"{counted(len(found['failed']), 'wheel')} could not be rebuilt",
             where=site,
             output="\n".join(lines),
             next_step=f"read the logs below dist/logs/rebuild; each is tried {ATTEMPTS} times",
         )
     if found["postponed"]:
         raise PostponedError(
-            f"{_wheels(found['postponed'])} left for the next run",
+            f"{counted(len(found['postponed']), 'wheel')} left for the next run",
             where=site,
             output="\n".join(lines),
             next_step="run it again, with more --hours or more of the disk free",
         )
-
-
-def _wheels(found: Sequence[Outcome]) -> str:
-    return "1 wheel" if len(found) == 1 else f"{len(found)} wheels"

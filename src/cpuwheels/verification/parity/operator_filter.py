@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import UsageError
+from cpuwheels.core.text import first_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _SCHEMA = re.compile(rb"([a-z_][a-z0-9_]{0,200})\([^()\0]{0,4000}(?:\(\)[^()\0]{0,400})*\) ?->")
 """An operator in a library: a schema such as ``silu(Tensor! out, Tensor input) -> ()``."""
+_NAMED = 8
+"""Operators that a message names at most."""
 
 
 def require_in_libraries(asked: Collection[str], wheels: Iterable[KernelWheel], nobody: str) -> None:
@@ -54,6 +57,9 @@ def require_operators(asked: Collection[str], there: Collection[str], nobody: st
     """
     known, unknown = sorted(set(there)), sorted(set(asked) - set(there))
     if unknown:
-        alike = get_close_matches(unknown[0], known) or known
-        step = f"choose from {', '.join(alike)}" if alike else "see the operators in parity.json of another run"
+        alike = get_close_matches(unknown[0], known)
+        if alike:
+            step = f"did you mean {', '.join(alike)}?"
+        else:
+            step = f"choose from {first_names(known, _NAMED)}" if known else "see parity.json of another run"
         raise UsageError(f"{nobody} has {', '.join(unknown)}", where="--operator", next_step=step)

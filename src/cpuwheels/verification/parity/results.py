@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from cpuwheels.config.installation import command_line
 from cpuwheels.core.errors import ParityError, UsageError
+from cpuwheels.core.text import counted, first_names
 from cpuwheels.verification.parity.findings import Finding, Place, places
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ EMULATED: Final = "Emulation shows neither speed nor races between threads."
 """Part of every report of a run on emulated CPUs."""
 _SHOWN = 12
 """Wrong cases in the error's message; the reports have all."""
+_NAMED = 6
+"""Operators that a gap names; the reports have all."""
 
 Judgement = Literal["passed", "passed in part", "failed"]
 """In part: what was tried is right, but not all of the wheel was tried, or its kernels have known faults."""
@@ -207,7 +210,7 @@ class Parity(_Part):
         """What was not tried, and known faults that the kernels have, each for people; empty if there is nothing."""
         found = [f"{what} was not run: {reason}" for what, reason in {**self.not_run, **self.untried}.items()]
         if self.only:
-            found.append(f"only these operators were tried: {', '.join(self.only)}")
+            found.append(f"only these operators were tried: {first_names(self.only, _NAMED)}")
         found += [
             f"{library.name}: {operator} has no case: {reason}"
             for library in self.libraries
@@ -220,8 +223,9 @@ class Parity(_Part):
         """What was run, for people."""
         operators = len({row.operator for row in self.rows if row.cases})
         libraries = ", ".join(library.name for library in self.libraries) or "no library"
+        cases = counted(len(self.cases), "case")
         where = f"emulated, {self.machine}" if self.emulated else self.machine
-        return f"level {self.level}: {len(self.cases)} cases of {operators} operators on {libraries} ({where})"
+        return f"level {self.level}: {cases} of {counted(operators, 'operator')} on {libraries} ({where})"
 
 
 def require_parity(parity: Parity, reports: Sequence[Path]) -> None:
@@ -244,7 +248,7 @@ def require_parity(parity: Parity, reports: Sequence[Path]) -> None:
     lines = [f"{name}: {case.name}: {problem}" for name, case in cases for problem in case.problems]
     lines += [f"{row.library}: {row.operator}: no case" for row in parity.wrong if row.verdict == "untested"]
     raise ParityError(
-        f"{len(operators)} operators of {parity.wheel} are wrong: {', '.join(operators)}",
+        f"{counted(len(operators), 'operator')} of {parity.wheel} gave wrong results: {', '.join(operators)}",
         where=", ".join(str(report) for report in reports),
         output="\n".join(lines[:_SHOWN]),
         next_step="read the reports; do not publish this wheel",

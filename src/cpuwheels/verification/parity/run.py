@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.errors import ParityError
 from cpuwheels.core.progress import Progress
+from cpuwheels.core.text import counted
 from cpuwheels.sandbox.confine import unconfined
 from cpuwheels.verification.parity.operator_filter import require_operators
 from cpuwheels.verification.parity.results import WRONG, Parity
@@ -215,12 +216,12 @@ def _library(suite: Suite, name: str, file: Path, reporter: Reporter) -> Library
 
     result = suite.run(name, file, on_case)
     wrong = [row for row in result.rows() if row.verdict in WRONG]
-    what = f"{len({row.operator for row in wrong})} operators are wrong" if wrong else "all right"
+    what = f"{counted(len({row.operator for row in wrong}), 'operator')} wrong" if wrong else "all right"
     if known := {case.known for case in result.cases if case.verdict == "known"}:
-        what += f" but for {len(known)} known faults"
+        what += f" but for {counted(len(known), 'known fault')}"
     if expired := {case.known for case in result.cases if case.expired}:
         what += f"; known faults that no longer show: {', '.join(sorted(expired))}"
     if not result.operators:
         what = "none of those asked for"
-    reporter.info(f"{name}: {len(result.operators)} operators, {len(result.cases)} cases, {what}")
+    reporter.info(f"{name}: {counted(len(result.operators), 'operator')}, {counted(len(result.cases), 'case')}, {what}")
     return result

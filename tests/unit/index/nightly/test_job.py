@@ -102,7 +102,7 @@ def test_the_newest_commit_alone(night: Night, story: io.StringIO) -> None:
     assert [(one.source, one.state) for one in summary.outcomes] == [(night.commits[3], "published")]
     assert (summary.index, summary.removed) == (str(night.index), ())
     assert f"the newest commit of main is {night.commits[3][:9]} change 3" in story.getvalue()
-    assert "1 wheels to make, 0 are published" in story.getvalue()
+    assert "1 wheel to make; 0 published before" in story.getvalue()
 
 
 def test_every_commit_since_another_the_newest_first(night: Night) -> None:

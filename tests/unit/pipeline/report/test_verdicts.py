@@ -58,7 +58,7 @@ PLACE = "on _C (Some CPU)"
 @pytest.mark.parametrize(
     ("result", "state", "text"),
     [
-        (parity(library("_C", case("scale[1]"))), "passed in part", f"level full: 1 cases of 1 operators {PLACE}"),
+        (parity(library("_C", case("scale[1]"))), "passed in part", f"level full: 1 case of 1 operator {PLACE}"),
         (
             parity(library("_C", case("scale[1]"), case("gelu[1]", problem="off", known="a fault"))),
             "passed in part",
@@ -67,7 +67,7 @@ PLACE = "on _C (Some CPU)"
         (
             parity(library("_C", case("scale[1]", problem="far off"))),
             "failed",
-            f"level full: 1 cases of 1 operators {PLACE}; 1 operators wrong",
+            f"level full: 1 case of 1 operator {PLACE}; 1 operator wrong",
         ),
     ],
 )

@@ -58,6 +58,14 @@ def test_it_is_published_without_links_to_what_is_not(tmp_path: Path) -> None:
     assert 'href="../logs/"' not in text
 
 
+def test_the_reports_of_its_tests_are_links_where_they_are_published(tmp_path: Path) -> None:
+    wheel = write_build(tmp_path)
+    (tmp_path / "parity.json").write_text(parity(sha256=file_digest(wheel)).model_dump_json())
+    (tmp_path / "parity.html").write_text("")
+    assert 'href="parity.html"' in published_report(tmp_path, {"record.json", "parity.html"})
+    assert 'href="parity.html"' not in published_report(tmp_path, {"record.json"})
+
+
 def test_whose_build_it_was_is_on_the_page(tmp_path: Path) -> None:
     write_build(tmp_path)
     record = json.loads((tmp_path / "record.json").read_text())

@@ -39,7 +39,7 @@ def test_what_no_library_has_is_refused_with_those_like_it(tmp_path: Path) -> No
         require_in_libraries(
             ["rms_norm", "rms_nrom"], [wheel(tmp_path / "a.whl", _C=SCHEMAS)], "no library of the wheel"
         )
-    assert (raised.value.where, raised.value.next_step) == ("--operator", "choose from rms_norm")
+    assert (raised.value.where, raised.value.next_step) == ("--operator", "did you mean rms_norm?")
 
 
 def test_one_of_two_wheels_is_enough(tmp_path: Path) -> None:

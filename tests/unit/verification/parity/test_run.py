@@ -138,12 +138,12 @@ WRONG = {"case": "a[3]", "problems": ["far"]}
 @pytest.mark.parametrize(
     ("cases", "told"),
     [
-        (RIGHT, "1 cases, all right"),
-        ([KNOWN], "1 cases, all right but for 1 known faults"),
-        ([GONE, KNOWN], "all right but for 1 known faults; known faults that no longer show: a was wrong"),
+        (RIGHT, "1 case, all right"),
+        ([KNOWN], "1 case, all right but for 1 known fault"),
+        ([GONE, KNOWN], "all right but for 1 known fault; known faults that no longer show: a was wrong"),
         (
             [GONE, {"case": "a[4]", "known": "a few were wrong"}, WRONG],
-            "1 operators are wrong; known faults that no longer show: a few were wrong, a was wrong",
+            "1 operator wrong; known faults that no longer show: a few were wrong, a was wrong",
         ),
     ],
 )
@@ -151,5 +151,5 @@ def test_what_was_found_on_a_library_is_told(
     tmp_path: Path, run: Run, story: io.StringIO, cases: Sequence[Mapping[str, object]], told: str
 ) -> None:
     run([trial(tmp_path, "", "one")], cases)
-    (line,) = (line for line in story.getvalue().splitlines() if "_C_OLD: 1 operators" in line)
+    (line,) = (line for line in story.getvalue().splitlines() if "_C_OLD: 1 operator" in line)
     assert line.endswith(told)

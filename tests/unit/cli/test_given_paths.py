@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 import pytest
 
-from cpuwheels.cli.empty_paths import GivenPath
+from cpuwheels.cli.given_paths import GivenPath
 from cpuwheels.cli.main import cli, main
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 PATHS = [
     (name, parameter)
@@ -33,3 +38,24 @@ def test_the_message(words: list[str], capsys: pytest.CaptureFixture[str]) -> No
         main(words)
     assert ended.value.code == 2
     assert "the path is empty; is a variable not set?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["publish", "{}"],
+        ["sign", "{}", "--key", "k"],
+        ["verify-provenance", "{}", "--trusted-key", "k"],
+        ["pylock", "x86", "{}"],
+        ["parity", "x86", "--wheel", "{}"],
+        ["serve", "x86", "--wheel", "{}"],
+        ["image", "x86", "--wheel", "{}"],
+        ["kernel-bench", "x86", "--against", "{}"],
+    ],
+    ids=" ".join,
+)
+def test_a_folder_is_no_wheel(words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([word.format(tmp_path) for word in words])
+    assert ended.value.code == 2
+    assert f"{tmp_path} is a folder, not a file" in capsys.readouterr().err

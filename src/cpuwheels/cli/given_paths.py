@@ -1,7 +1,8 @@
-"""Empty paths, as from a variable of the shell that is not set, are refused; they would mean the working folder."""
+"""Paths on the command line: neither empty, as from an unset variable, nor a folder where a wheel is meant."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,36 +10,32 @@ import click
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+WHEEL = click.Path(path_type=Path, dir_okay=False)
+"""A wheel's file, which need not be there."""
+
 
 class GivenPath(click.Path):
-    """A path that is not empty.
+    """A path that is not empty, and no folder where a file is asked for.
 
     Args:
         path: What else is asked of it.
     """
 
     def __init__(self, path: click.Path) -> None:
-        super().__init__(
-            exists=path.exists,
-            file_okay=path.file_okay,
-            dir_okay=path.dir_okay,
-            writable=path.writable,
-            readable=path.readable,
-            resolve_path=path.resolve_path,
-            allow_dash=path.allow_dash,
-            path_type=path.type,
-            executable=path.executable,
-        )
+        super().__init__()
+        vars(self).update(vars(path))
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401  (click's)
         """Return the path."""
         if value == "":
             self.fail("the path is empty; is a variable not set?", param, ctx)
+        if not self.dir_okay and Path(value).is_dir():
+            self.fail(f"{value} is a folder, not a file", param, ctx)
         return super().convert(value, param, ctx)
 
 
-def refuse_empty_paths(parameters: Sequence[click.Parameter]) -> None:
-    """Let parameters that are paths refuse an empty one."""
+def check_paths(parameters: Sequence[click.Parameter]) -> None:
+    """Let parameters that are paths refuse what no path is."""
     for parameter in parameters:
         if isinstance(parameter.type, click.Path):
             parameter.type = GivenPath(parameter.type)
