@@ -19,6 +19,7 @@ from cpuwheels.core.errors import UsageError
 from cpuwheels.pipeline.reuse.donor import check_request
 from cpuwheels.pipeline.serve_script import MODEL as PROMPTED
 from cpuwheels.pipeline.serve_script import check_script
+from cpuwheels.source.revisions import kind_of, moment_of
 from cpuwheels.verification.serving.models import MADE, Model, chosen_models
 
 if TYPE_CHECKING:
@@ -34,7 +35,11 @@ def check_options(options: BisectOptions) -> None:
 
     Raises:
         UsageError: They do not.
+        BisectError: An end is no date that there is.
     """
+    for end in (options.good, options.bad):
+        if kind_of(end) == "date":
+            moment_of(end)
     _check_way(options)
     _check_speed(options)
     _check_environment(options)

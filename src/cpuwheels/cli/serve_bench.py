@@ -111,15 +111,15 @@ def serve_bench(paths: Paths, /, target: str | None, **options: Unpack[_ServeBen
     from cpuwheels.core.errors import SlowerError
     from cpuwheels.pipeline.dist import newest_wheel
     from cpuwheels.pipeline.serve_bench import serve_bench as compare
-    from cpuwheels.verification.parity.reports import write_files
+    from cpuwheels.verification.parity.reports import prepare_folder, write_files
     from cpuwheels.verification.serve_bench.result import SERVE_BENCH
 
     chosen = ServeBenchOptions(**options)
     matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, wheel = Reporter(name), chosen.wheel or str(newest_wheel(paths, name))
+    folder = prepare_folder(chosen.out, Path(wheel) if Path(wheel).is_file() else Path.cwd() / wheel)
     found = compare(paths, matrix, name, wheel, chosen, reporter)
-    folder = chosen.out or (Path(wheel).parent if Path(wheel).is_file() else Path.cwd())
     (report,) = write_files(folder, {SERVE_BENCH: found.model_dump_json(indent=1) + "\n"})
     found.as_table(chosen.least).print(Console())
     for side in (found.wheel, found.against):

@@ -97,7 +97,7 @@ def parity(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     from cpuwheels.pipeline.sanitized import check_sanitized, reports_folder
     from cpuwheels.pipeline.test_wheel import check_wheel
     from cpuwheels.verification.parity.comparison import changes
-    from cpuwheels.verification.parity.reports import parity_file, write_reports
+    from cpuwheels.verification.parity.reports import parity_file, prepare_folder, write_reports
     from cpuwheels.verification.parity.results import read_parity, require_parity
     from cpuwheels.verification.parity.table import change_table, parity_table
 
@@ -111,12 +111,14 @@ def parity(paths: Paths, /, target: str, **options: Unpack[_Parity]) -> None:
     reporter, console = Reporter(target), Console()
     other = read_parity(parity_file(chosen.against)) if chosen.against else None
     if chosen.sanitize:
+        folder = chosen.out or reports_folder(paths, target, chosen.sanitize)
         found = check_sanitized(paths, load_matrix(paths.matrix), target, chosen.sanitize, chosen, reporter)
-        reports = write_reports(chosen.out or reports_folder(paths, target, chosen.sanitize), found)
+        reports = write_reports(folder, found)
     else:
         wheel = chosen.wheel or newest_wheel(paths, target)
+        folder = prepare_folder(chosen.out, wheel)
         found = check_wheel(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
-        reports = write_reports(chosen.out or wheel.parent, found)
+        reports = write_reports(folder, found)
         refresh_if_built(wheel)
     parity_table(found).print(console)
     for place in found.findings:
@@ -185,14 +187,14 @@ def serve(paths: Paths, /, target: str, **options: Unpack[_Serve]) -> None:
     from cpuwheels.pipeline.dist import newest_wheel
     from cpuwheels.pipeline.report.write import refresh_if_built
     from cpuwheels.pipeline.serve_wheel import serve_wheel
-    from cpuwheels.verification.parity.reports import write_files
+    from cpuwheels.verification.parity.reports import prepare_folder, write_files
     from cpuwheels.verification.serving.result import SERVE, require_served
 
     chosen = ServeOptions(**options)
     if chosen.relock:
         paths.require_checkout("serve --relock")
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
-    folder = chosen.out or wheel.parent
+    folder = prepare_folder(chosen.out, wheel)
     with storage_errors(folder):
         (folder / SERVE).unlink(missing_ok=True)  # of another run, not of this one
     refresh_if_built(wheel)
@@ -231,12 +233,13 @@ def kernel_bench(paths: Paths, /, target: str, **options: Unpack[_Speed]) -> Non
     from cpuwheels.pipeline.dist import newest_wheel
     from cpuwheels.pipeline.test_wheel import compare_speed
     from cpuwheels.verification.benchmark.result import SPEED
-    from cpuwheels.verification.parity.reports import write_files
+    from cpuwheels.verification.parity.reports import prepare_folder, write_files
 
     chosen = SpeedOptions(**options)
     reporter, wheel = Reporter(target), chosen.wheel or newest_wheel(paths, target)
+    folder = prepare_folder(chosen.out, wheel)
     result = compare_speed(paths, load_matrix(paths.matrix), target, wheel, chosen, reporter)
-    (report,) = write_files(chosen.out or wheel.parent, {SPEED: result.as_text()})
+    (report,) = write_files(folder, {SPEED: result.as_text()})
     result.as_table(chosen.least).print(Console())
     for line in result.as_lines():
         reporter.info(line)

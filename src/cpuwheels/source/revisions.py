@@ -88,19 +88,31 @@ def resolve(repository: Repository, text: str, *, branch: str) -> Revision:
     return Revision(text, kind, repository.commit(git_name(text, branch)))
 
 
-def _commit_at(repository: Repository, text: str, branch: str) -> str:
+def moment_of(text: str) -> int:
+    """Return a date's seconds since 1970.
+
+    Args:
+        text: As for `resolve`.
+
+    Raises:
+        BisectError: It is no date.
+    """
     try:
         moment = datetime.fromisoformat(text)
         if len(text) == len("2026-11-01"):
             moment += timedelta(days=1, seconds=-1)
         moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-        seconds = int(moment.timestamp())
+        return int(moment.timestamp())
     except (ValueError, OverflowError) as error:
         raise BisectError(
             f"{text!r} is no date: {error}",
             where="--good, --bad",
             next_step="write it as 2026-11-01 or 2026-11-01T12:00",
         ) from error
+
+
+def _commit_at(repository: Repository, text: str, branch: str) -> str:
+    seconds = moment_of(text)
     line = dated_line(repository, repository.commit(branch))
     count = bisect_right(list(line.values()), seconds)  # that second counts in
     if not count:

@@ -9,7 +9,7 @@ import pytest
 
 from cpuwheels.bisect.request import check_options, make_question
 from cpuwheels.config.options import BisectOptions
-from cpuwheels.core.errors import UsageError
+from cpuwheels.core.errors import BisectError, UsageError
 from cpuwheels.fetch.git import Git
 from cpuwheels.source.repository import Repository
 from cpuwheels.source.revisions import Revision
@@ -37,6 +37,12 @@ def options(**given: Any) -> BisectOptions:
 )
 def test_one_way_to_judge_is_a_question(given: dict[str, Any]) -> None:
     check_options(options(**given))
+
+
+@pytest.mark.parametrize("ends", [{"good": "2026-13-45"}, {"bad": "2026-02-30T10:00"}])
+def test_a_date_that_there_is_not_is_refused_at_once(ends: dict[str, str]) -> None:
+    with pytest.raises(BisectError, match=f"'{next(iter(ends.values()))}' is no date"):
+        check_options(BisectOptions(**({"good": "v0.31.0", "bad": "main", "parity": "a"} | ends)))
 
 
 @pytest.mark.parametrize(
