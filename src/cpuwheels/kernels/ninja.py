@@ -202,9 +202,9 @@ class _Watch:
         return made
 
     def _running(self, jobs: Sequence[GateJob], made: Collection[str]) -> dict[str, float]:
-        """Return which files the jobs at the gate make, and for how many seconds: the gate knows each one's cost.
+        """Return which files the jobs at the gate make, and for how many seconds.
 
-        Between two files of the same cost the choice makes no difference.
+        The gate knows what each was expected to cost, and no two files are expected to cost the same.
         """
         ages: dict[float, list[float]] = {}
         for job in jobs:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -110,7 +111,8 @@ def wrong_predictions(records: Iterable[JobRecord]) -> list[WrongPrediction]:
 def expected_costs(outputs: Iterable[str], known: Mapping[str, Cost], unknown: Cost) -> dict[str, Cost]:
     """Return what each output is expected to cost.
 
-    A file that was never measured is taken to need what the largest one of its CMake target does.
+    A file that was never measured is taken to need what the largest one of its CMake target does. No two are expected
+    to take the same time, if only by the smallest step that there is: the gate tells jobs apart by it.
 
     Args:
         outputs: Files that the build makes, relative to its folder.
@@ -122,7 +124,19 @@ def expected_costs(outputs: Iterable[str], known: Mapping[str, Cost], unknown: C
         name = job_class(output)
         before = largest.get(name, cost)
         largest[name] = Cost(max(before.seconds, cost.seconds), max(before.bytes, cost.bytes))
-    return {output: known.get(output) or largest.get(job_class(output), unknown) for output in outputs}
+    return _distinct({output: known.get(output) or largest.get(job_class(output), unknown) for output in outputs})
+
+
+def _distinct(costs: Mapping[str, Cost]) -> dict[str, Cost]:
+    found: dict[str, Cost] = {}
+    taken: set[float] = set()
+    for output, cost in costs.items():
+        seconds = cost.seconds
+        while seconds in taken:
+            seconds = math.nextafter(seconds, math.inf)
+        taken.add(seconds)
+        found[output] = Cost(seconds, cost.bytes)
+    return found
 
 
 def job_class(output: str) -> str:

@@ -124,7 +124,20 @@ def test_a_new_file_counts_as_the_largest_of_its_target():
     known = {ATTN: Cost(5, 900), NORM: Cost(70, 100), "_C.abi3.so": Cost(2, 40)}
     new, foreign, link = "CMakeFiles/_C.dir/csrc/new.cpp.o", "CMakeFiles/x.dir/y.o", "spinloop.abi3.so"
     expected = expected_costs([NORM, new, foreign, link], known, Cost(15, 7777))
-    assert expected == {NORM: Cost(70, 100), new: Cost(70, 900), foreign: Cost(15, 7777), link: Cost(2, 40)}
+    assert {output: (round(cost.seconds, 9), cost.bytes) for output, cost in expected.items()} == {
+        NORM: (70, 100),
+        new: (70, 900),
+        foreign: (15, 7777),
+        link: (2, 40),
+    }
+
+
+def test_no_two_files_are_expected_to_take_the_same_time():
+    outputs = [f"CMakeFiles/_C.dir/{number}.cpp.o" for number in range(300)]
+    expected = expected_costs(outputs, {outputs[7]: Cost(0.52, 1)}, Cost(15, 7777))
+    seconds = [cost.seconds for cost in expected.values()]
+    assert len(set(seconds)) == 300
+    assert seconds == pytest.approx([0.52] * 300, abs=1e-9)
 
 
 def test_the_seed_of_x86_knows_its_largest_file(project_root: Path):
