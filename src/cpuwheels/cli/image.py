@@ -9,7 +9,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.given_paths import WHEEL
+from cpuwheels.cli.given_values import WHEEL
 from cpuwheels.config.options import ImageOptions
 
 if TYPE_CHECKING:

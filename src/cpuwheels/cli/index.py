@@ -11,7 +11,7 @@ import click
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.given_paths import WHEEL
+from cpuwheels.cli.given_values import WHEEL
 from cpuwheels.cli.index_place import WRITTEN, index_folder, index_option
 from cpuwheels.cli.provenance import SigningOptions, TrustOptions, signing_of, signing_options, trust_of, trust_options
 from cpuwheels.cli.ranges import SizeText, TimeLimit

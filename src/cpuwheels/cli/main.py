@@ -18,7 +18,7 @@ from cpuwheels.cli.clean import clean
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.completion import complete_values
 from cpuwheels.cli.folders import Folders, shared_options
-from cpuwheels.cli.given_paths import check_paths
+from cpuwheels.cli.given_values import check_values
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import nightly, publish, pylock, serve_index
 from cpuwheels.cli.project import doctor, lock, matrix, schema
@@ -60,7 +60,7 @@ def cli(context: click.Context) -> None:
     context.ensure_object(Folders)
 
 
-check_paths(cli.params)
+check_values(cli.params)
 for _command in (
     build,
     verify,
@@ -92,7 +92,7 @@ for _command in (
 ):
     add_old_spellings(_command)
     _command.params += shared_options()
-    check_paths(_command.params)
+    check_values(_command.params)
     complete_values(_command)
     cli.add_command(_command)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import click
 
-from cpuwheels.cli.given_paths import WHEEL
+from cpuwheels.cli.given_values import WHEEL
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,7 +10,7 @@ import click
 
 from cpuwheels.cli.clean_process import without_credentials
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.given_paths import WHEEL
+from cpuwheels.cli.given_values import WHEEL
 from cpuwheels.config.options import FEWEST_ROUNDS, LEAST_RATIO, Level, ParityOptions, Sanitizer, SpeedOptions
 from cpuwheels.config.serving_options import ServeLevel, ServeMode, ServeOptions
 

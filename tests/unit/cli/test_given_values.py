@@ -1,4 +1,4 @@
-"""Paths that are empty, for every command that takes one."""
+"""Values that are empty, and folders in place of wheels."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 import pytest
 
-from cpuwheels.cli.given_paths import GivenPath
+from cpuwheels.cli.given_values import GivenPath
 from cpuwheels.cli.main import cli, main
 
 if TYPE_CHECKING:
@@ -59,3 +59,30 @@ def test_a_folder_is_no_wheel(words: list[str], tmp_path: Path, capsys: pytest.C
         main([word.format(tmp_path) for word in words])
     assert ended.value.code == 2
     assert f"{tmp_path} is a folder, not a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        (["build", "x86", "--source", ""], "--source"),
+        (["build", ""], "TARGET"),
+        (["bisect", "--good", "v0.32.0", "--bad", ""], "--bad"),
+        (["parity", "x86", "--operator", "a", "--operator", ""], "--operator"),
+        (["publish", "a.whl", "--commit", ""], "--commit"),
+        (["mirror", "folder", "a.whl", ""], "WHEEL"),
+    ],
+    ids=lambda one: " ".join(one) if isinstance(one, list) else one,
+)
+def test_no_text_is_empty(words: list[str], name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert name in said.splitlines()[0]
+    assert "the text is empty; is a variable not set?" in said
+
+
+def test_what_is_not_given_may_be_empty() -> None:
+    (bad,) = (one for one in cli.commands["bisect"].params if one.name == "bad")
+    context = click.Context(cli.commands["bisect"])
+    assert bad.handle_parse_result(context, {}, [])[0] == ""
