@@ -21,6 +21,9 @@ _SHELLS = ("/bin/bash", "/bin/sh")
 _TERMINAL = ("TERM", "COLORTERM", "NO_COLOR")
 """Variables about the terminal that the script is started in."""
 
+_START = 'command -v "$1" >/dev/null || { echo "$0: there is no command $1 here" >&2; exit 127; }; exec "$@"'
+"""What the shell does in there; only it sees which commands there are."""
+
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -53,7 +56,7 @@ def write_script(folder: Path, installed: Installed, env: Mapping[str, str], nam
         f"cd {shlex.quote(str(cwd))} || exit",
         f"exec env -i {shlex.join(values)} \\",
         *(f'  ${{{name}+"{name}=${name}"}} \\' for name in taken),
-        f'  {shlex.join(str(part) for part in confined.argv[:-1])} "$@"',
+        f'  {shlex.join([*map(str, confined.argv), "-c", _START, NAME])} "$@"',
         "",
     ]
     script = folder / NAME

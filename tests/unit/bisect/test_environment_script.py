@@ -68,3 +68,9 @@ def test_without_a_command_it_is_a_shell(tmp_path: Path) -> None:
 def test_its_status_is_that_of_the_command(tmp_path: Path) -> None:
     script = written(tmp_path, {"PATH": os.defpath}, [])
     assert subprocess.run([script, "sh", "-c", "exit 7"], check=False, capture_output=True).returncode == 7
+
+
+def test_a_command_that_is_not_there_is_told(tmp_path: Path) -> None:
+    script = written(tmp_path, {"PATH": os.defpath}, [])
+    done = subprocess.run([script, "nosuch", "a"], check=False, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (127, "use: there is no command nosuch here\n")
