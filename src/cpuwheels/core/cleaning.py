@@ -11,6 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.checked_entry import forget
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import BLOCK, changed_at, holding, regular_files, remove_tree, storage_errors
 from cpuwheels.core.sealed_entry import used_at
@@ -109,6 +110,7 @@ def clean(root: Path, *, days: float = DAYS, down_to: int | None = None, dry_run
             Store(root).remove_stale_work()
             for entry in gone:
                 remove_tree(entry.path)
+                forget(entry.path)
         return _summary(entries, gone)
 
 

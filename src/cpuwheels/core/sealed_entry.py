@@ -26,7 +26,7 @@ MOVABLE = frozenset({"downloads", "sources", "prepared", "onednn", "acl"})
 _MOST_BYTES = 256 << 20
 """Of a manifest; torch's has two."""
 
-_MARKS = (MANIFEST, "pyvenv.cfg")
+MARKS = (MANIFEST, "pyvenv.cfg")
 """Files of which one is in each entry, and whose time of reading says when it was used."""
 
 
@@ -155,7 +155,7 @@ class _Manifest:
 
 def mark_used(entry: Path) -> None:
     """Note that an entry is used now, for `cpuwheels.core.cleaning`; stores that cannot be written stay as they are."""
-    for path in (entry / name for name in _MARKS):
+    for path in (entry / name for name in MARKS):
         with contextlib.suppress(OSError):
             os.utime(path, ns=(time.time_ns(), path.stat().st_mtime_ns))
 
@@ -163,7 +163,7 @@ def mark_used(entry: Path) -> None:
 def used_at(entry: Path) -> float:
     """Return when an entry was used last, as a Unix time; 0 if nothing says."""
     latest = 0.0
-    for path in (entry / name for name in _MARKS):
+    for path in (entry / name for name in MARKS):
         with contextlib.suppress(OSError):
             latest = max(latest, path.stat().st_atime)
     return latest

@@ -1,8 +1,9 @@
 """The stores: finished results on disk, one folder per kind and key.
 
 An entry is made under a temporary name, sealed with a manifest of its files' digests and renamed into
-place, so a reader sees all of it or nothing. It is read back against the manifest; an entry that no longer
-matches is set aside and made again. A lock per key lets several builds share one store.
+place, so a reader sees all of it or nothing. It is read back against the manifest, in full if anything
+about its files has changed or a day is over; an entry that no longer matches is set aside and made again.
+A lock per key lets several builds share one store.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from filelock import FileLock
 
+from cpuwheels.core.checked_entry import Look, forget
 from cpuwheels.core.elsewhere import elsewhere, vouched
 from cpuwheels.core.errors import StoreError
 from cpuwheels.core.filesystem import (
@@ -29,7 +31,7 @@ from cpuwheels.core.filesystem import (
     storage_errors,
     sync_folder,
 )
-from cpuwheels.core.sealed_entry import MANIFEST, check_entry, mark_used, seal
+from cpuwheels.core.sealed_entry import MANIFEST, MARKS, check_entry, mark_used, seal
 from cpuwheels.core.trust import NAMESPACED, Trust
 from cpuwheels.core.usage import current_usage
 
@@ -232,7 +234,15 @@ class Store:
 
     def _faults(self, kind: str, entry: Path, of: Path | None) -> list[str]:
         """Return what is wrong with an entry, and remember it if that is nothing."""
-        faults = check_entry(entry, of=of or self._last.get(kind))
+        try:
+            look = Look(entry, MARKS)
+        except OSError as error:
+            return [f"it cannot be read: {error.strerror}"]
+        faults: list[str] = []
+        if not look.is_known:
+            faults = check_entry(entry, of=of or self._last.get(kind))
+            if not faults:
+                look.remember()
         if self._check_once and not faults:
             self._whole.add(entry)
             self._last[kind] = entry
@@ -263,6 +273,7 @@ class Store:
             with contextlib.suppress(FileNotFoundError):
                 entry.rename(aside)
             remove_tree(aside)
+            forget(entry)
 
     def get(
         self, kind: str, key: str, make: Callable[[Path], None], *, of: Path | None = None, ask: bool = True
