@@ -285,7 +285,7 @@ def test_an_operator_that_no_library_has_is_refused_before_anything_is_made(
     )
     against = ["--against", str(other), "--library", "_C"] if command == "kernel-bench" else []
     words = [command, "x86", "--wheel", str(one), *against, "--operator", "rms_nrom"]
-    assert "choose from rms_norm" in project.fails(errors.UsageError, *words)
+    assert "did you mean rms_norm?" in project.fails(errors.UsageError, *words)
     assert not project.cache.joinpath("environments").exists()
 
 

@@ -121,7 +121,7 @@ def test_parts_must_fit_together(load, text: str, change: Callable[[dict[str, An
         ("a: \tb: c\n", "is not valid YAML"),
         ("a: \x07\n", "is not valid YAML"),
         ("--- a\n--- b\n", "is not valid YAML"),
-        ("", "the file: Input should be a valid dictionary"),
+        ("", "matrix.yaml is empty"),
         ("- a\n", "the file: Input should be a valid dictionary"),
         (b"\xff\xfe\xff", "is not UTF-8 text"),
     ],
