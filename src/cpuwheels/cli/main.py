@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from cpuwheels.cli.batch import batch
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.check_index import check_index, collect_rebuilds
@@ -18,6 +19,7 @@ from cpuwheels.cli.clean import clean
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.completion import complete_values
 from cpuwheels.cli.empty_paths import refuse_empty_paths
+from cpuwheels.cli.farm import farm
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import nightly, publish, pylock, serve_index
@@ -63,6 +65,7 @@ def cli(context: click.Context) -> None:
 refuse_empty_paths(cli.params)
 for _command in (
     build,
+    batch,
     verify,
     rebuild,
     mirror,
@@ -87,6 +90,7 @@ for _command in (
     doctor,
     clean,
     share,
+    farm,
     schema,
     lock,
 ):
