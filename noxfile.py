@@ -45,6 +45,9 @@ SIGNING = {
 }
 """Commands that sign or verify, and options with which others do."""
 
+FARM = {"farm", "--farm"}
+"""The command that starts a farm, and the option with which others send their jobs to one."""
+
 COMMANDS: set[str] = set()
 """Names of the sessions that run one command of the command line."""
 
@@ -140,7 +143,7 @@ def _environment(session: nox.Session, lock: str) -> Iterator[tuple[Path, int]]:
                 if _uv("venv", "--quiet", "--python", sys.executable, str(chosen)):
                     session.error("the environment cannot be made; the reason is above")
                 _fill(session, chosen, lock)
-            current = {_installed(name)[:16] for name in ("run", "signing")}
+            current = {_installed(name)[:16] for name in ("run", "signing", "farm")}
             for other in ENVIRONMENTS.glob("*.used"):
                 if other.stem not in current:
                     _remove_unused(other)
@@ -188,8 +191,9 @@ def _cpuwheels(session: nox.Session, *arguments: str) -> None:
 
 
 def _lock_of(session: nox.Session, command: str) -> str:
-    """Return the lock of a command: what signs and verifies is installed for those alone that do."""
-    return "signing" if SIGNING & {command, *(word.partition("=")[0] for word in session.posargs)} else "run"
+    """Return the lock of a command: what signs, verifies or sends jobs away is installed for those alone that do."""
+    words = {command, *(word.partition("=")[0] for word in session.posargs)}
+    return "farm" if FARM & words else "signing" if SIGNING & words else "run"
 
 
 def _command(name: str, summary: str, *arguments: str, tags: list[str]) -> None:
@@ -237,6 +241,8 @@ _command("check-index", "Verify everything in the index", "check-index", tags=["
 _command("serve-index", "Serve the index on this machine", "serve-index", tags=["index"])
 _command("doctor", "Check what a build needs before it starts", "doctor", tags=["help"])
 _command("clean", "Remove from the stores what nobody used for long; -- --dry-run", "clean", tags=["help"])
+_command("batch", "Build the wheels of several targets and sources; -- TARGET... --source X", "batch", tags=["build"])
+_command("farm", "Start workers for the jobs of other machines; -- up --workers 3", "farm", tags=["build"])
 _command("share", "Share kernels with other machines; -- TARGET --store PLACE --key FILE", "share", tags=["index"])
 _command("schema", "Write the JSON schemas and reference pages from the models", "schema", tags=["upkeep"])
 

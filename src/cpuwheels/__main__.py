@@ -2,4 +2,5 @@
 
 from cpuwheels.cli.main import main
 
-main()
+if __name__ == "__main__":  # a process of multiprocessing imports it under another name
+    main()

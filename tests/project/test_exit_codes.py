@@ -336,6 +336,11 @@ def _(scene: Scene) -> tuple[str, ...]:
     return ("share", "--all", "--store", str(scene.tmp_path / "file"))
 
 
+@by_command(errors.FarmError)
+def _(scene: Scene) -> tuple[str, ...]:
+    return ("farm", "up", "--farm-keys", str(scene.tmp_path / "none"))
+
+
 @by_step(errors.WheelError, "a build record that is none, read as every command reads one")
 def _(scene: Scene) -> None:
     parse_record(b"{}", scene.tmp_path)

@@ -35,6 +35,7 @@ ORDER = (
     "attestation",
     "shared",
     "rebuild",
+    "farm",
     ("image", "index", "doctor", "bisect"),
     "cli",
 )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from cpuwheels.bisect.fingerprints import kernel_fingerprints
 from cpuwheels.core.direct_mode import latest_reads
 from cpuwheels.kernels.build import KIND as KERNELS
+from cpuwheels.kernels.commit_fingerprints import kernel_fingerprints
 from cpuwheels.kernels.depfile import KIND as READS
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.fingerprint import KIND as CLASSES

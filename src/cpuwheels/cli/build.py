@@ -111,6 +111,7 @@ def build_options(command: Callable[..., Any]) -> Callable[..., Any]:
 )
 @click.option("--no-summary", "summary", flag_value=False, default=True, hidden=True)  # for `verify`
 @click.option("--no-check", "check", flag_value=False, default=True, hidden=True)  # for `bisect`
+@click.option("--kernels-only", is_flag=True, hidden=True)  # for `batch`
 @without_credentials
 @pass_paths
 @takes_from_store
@@ -122,11 +123,19 @@ def build(
     mirror: Path | None,
     summary: bool,
     check: bool,
+    kernels_only: bool,
     **options: Unpack[_Options],
 ) -> None:
     """Build the wheel of TARGET."""
     from cpuwheels.pipeline.distribution import check_name, redistribute
 
+    if kernels_only:
+        from cpuwheels.config.matrix import load_matrix
+        from cpuwheels.core.console import Reporter
+        from cpuwheels.pipeline.kernels_alone import build_kernels
+
+        print(build_kernels(paths, load_matrix(paths.matrix), target, BuildOptions(**options), Reporter(target)))
+        return
     if distribution is not None:
         check_name(distribution)
     if mirror is not None:

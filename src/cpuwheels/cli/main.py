@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from cpuwheels.cli.batch import batch
 from cpuwheels.cli.bisect import bisect
 from cpuwheels.cli.build import build, develop, verify
 from cpuwheels.cli.check_index import check_index, collect_rebuilds
 from cpuwheels.cli.clean import clean
 from cpuwheels.cli.clean_process import take_over
 from cpuwheels.cli.completion import complete_values
+from cpuwheels.cli.farm import farm
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.given_values import check_values
 from cpuwheels.cli.image import image
@@ -63,6 +65,7 @@ def cli(context: click.Context) -> None:
 check_values(cli.params)
 for _command in (
     build,
+    batch,
     verify,
     rebuild,
     mirror,
@@ -87,6 +90,7 @@ for _command in (
     doctor,
     clean,
     share,
+    farm,
     schema,
     lock,
 ):

@@ -46,6 +46,7 @@ PACKAGES = (
     "attestation",
     "shared",
     "rebuild",
+    "farm",
     "image",
     "index",
     "doctor",

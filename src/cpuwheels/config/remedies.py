@@ -76,6 +76,7 @@ REMEDIES = MappingProxyType(
         errors.MirrorError: "fill the mirror with `nox -s mirror -- FOLDER WHEEL` ([mirrors](rebuild.md#mirrors))",
         errors.SharedStoreError: "the message has the place and the reason; `share --check` reads every object and "
         "writes the damaged ones again ([shared stores](shared-stores.md))",
+        errors.FarmError: "the message has the machine and the reason ([farms](farm.md#what-goes-wrong))",
         errors.StoppedError: "[it stopped, or I stopped it](#it-stopped-or-i-stopped-it)",
     }
 )

@@ -341,6 +341,12 @@ class SharedStoreError(CpuwheelsError):
     exit_code = 67
 
 
+class FarmError(CpuwheelsError):
+    """A farm cannot be reached, has no machine for a job, or a machine of it sent something else than it should."""
+
+    exit_code = 68
+
+
 _CONTINUE = "run the same command again; it continues after what is finished"
 
 

@@ -28,6 +28,7 @@ LOCKS: dict[str, tuple[str, ...]] = {
     "zig": ("locks/zig.in",),
     "run": ("pyproject.toml", "--group", "build"),
     "signing": ("pyproject.toml", "--group", "build", "--extra", "signing"),
+    "farm": ("pyproject.toml", "--group", "build", "--extra", "farm", "--extra", "signing"),
     "dev": ("pyproject.toml", "--group", "dev"),
     "bench": ("pyproject.toml", "--group", "bench"),
     "docs": ("pyproject.toml", "--group", "docs"),

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.bisect.fingerprints import kernel_fingerprints
 from cpuwheels.core.errors import SourceError
 from cpuwheels.fetch.git import Git
+from cpuwheels.kernels.commit_fingerprints import kernel_fingerprints
 from cpuwheels.kernels.depfile import Reads
 from cpuwheels.kernels.fingerprint import tree_fingerprint
 from cpuwheels.source.repository import Repository

@@ -1,0 +1,90 @@
+"""A farm on the command line: ``--farm ADDRESS``, its certificates, and what has to be installed for it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.farm.remote import RemoteExecutor
+
+FARM_VARIABLE, KEYS_VARIABLE = "CPUWHEELS_FARM", "CPUWHEELS_FARM_KEYS"
+"""Variables for the options ``--farm`` and ``--farm-keys``."""
+
+EXTRA = "cpuwheels[farm]"
+"""What has the libraries."""
+
+KEYS = "farm/keys"
+"""Folder of the certificates below the output folder, unless another one is named."""
+
+farm_keys = click.option(
+    "--farm-keys",
+    type=click.Path(path_type=Path),
+    envvar=KEYS_VARIABLE,
+    help="Folder of the farm's certificates (default: dist/farm/keys).",
+)
+
+
+def farm_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Add the option ``--farm``.
+
+    Args:
+        text: Its help.
+    """
+    return click.option("--farm", metavar="ADDRESS", envvar=FARM_VARIABLE, help=text)
+
+
+def uses_farm(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options of a command that can send its jobs to a farm."""
+    address = farm_option("Have builds done by the farm with this scheduler, such as tls://host:8786.")
+    return address(farm_keys(command))
+
+
+def require_dask() -> None:
+    """Refuse to go on without what a farm consists of.
+
+    Raises:
+        UsageError: It is not installed.
+    """
+    from importlib.util import find_spec
+
+    from cpuwheels.core.errors import UsageError
+
+    if missing := [name for name in ("distributed", "securesystemslib", "cryptography") if find_spec(name) is None]:
+        raise UsageError(
+            f"a farm needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            where="this Python environment",
+            next_step=f"pip install '{EXTRA}'; nox does, in a checkout",
+        )
+
+
+def keys_folder(paths: Paths, given: Path | None) -> Path:
+    """Return the folder of the certificates."""
+    return given.expanduser().resolve() if given else paths.dist / KEYS
+
+
+def open_farm(paths: Paths, address: str, keys: Path | None) -> RemoteExecutor:
+    """Return the executor of a farm.
+
+    Raises:
+        UsageError: What a farm needs is not installed, or the address is none of TLS.
+        FarmError: It does not answer, or there are no certificates.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if not address.startswith("tls://"):
+        raise UsageError(
+            f"{address!r:.200} is no address of a farm",
+            where="--farm",
+            next_step="give the one that cpuwheels farm up prints, such as tls://127.0.0.1:8786",
+        )
+    require_dask()
+    from cpuwheels.farm.remote import RemoteExecutor
+    from cpuwheels.farm.security import read_certificates
+
+    return RemoteExecutor(address, read_certificates(keys_folder(paths, keys)))

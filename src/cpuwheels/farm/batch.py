@@ -1,0 +1,140 @@
+"""Many wheels: built and tested by whoever runs jobs, and put into this machine's output folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cpuwheels.core.errors import CpuwheelsError
+from cpuwheels.core.progress import Progress, clock
+from cpuwheels.farm.done import NOT_RUN, Done
+from cpuwheels.farm.executor import run_jobs
+from cpuwheels.farm.graph import still_needed
+from cpuwheels.farm.intake import take_in
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.farm.executor import Executor
+    from cpuwheels.farm.job import Job
+    from cpuwheels.farm.journal import Journal
+    from cpuwheels.farm.opinion import Opinions
+
+
+@dataclass(frozen=True)
+class Came:
+    """What came of a job.
+
+    Attributes:
+        job: The job.
+        state: ``there`` before, ``done`` now, ``failed``, or ``not begun`` since a job before it failed.
+        done: Its result, if there is one.
+        error: What is wrong otherwise.
+    """
+
+    job: Job
+    state: str
+    done: Done | None = None
+    error: CpuwheelsError | None = None
+
+
+def run_batch(
+    jobs: Sequence[Job],
+    executor: Executor,
+    journal: Journal,
+    paths: Paths,
+    reporter: Reporter,
+    opinions: Opinions | None = None,
+) -> list[Came]:
+    """Run the jobs whose results are not there, and put what comes into the output folder.
+
+    Args:
+        jobs: Each after those whose results it uses.
+        executor: Runs them.
+        journal: What was done before.
+        paths: Folders to read and write.
+        reporter: Told of each job that has ended.
+        opinions: Asks another machine about each wheel; None for no second opinion.
+
+    Raises:
+        FarmError: No machine can do one of the jobs.
+        StoppedError: The run was stopped; what was done by then is kept.
+    """
+    stored = {job.key: done for job in jobs if (done := journal.find(job))}
+    needed = still_needed(jobs, stored.keys())
+    for key in {key for job in needed for key in job.after} & stored.keys():
+        executor.know(stored[key], paths.dist)
+    reporter.info(f"{len(needed)} jobs; of {len(jobs)} there are {len(stored)} already")
+
+    def settle(job: Job, done: Done) -> Done:
+        if opinions and job.kind == "wheel" and not done.code:
+            done = opinions.settled(job, done)
+        if done.folder and done.content:
+            take_in(job, done, paths.dist)
+        if not done.code:
+            journal.keep(job, done)
+        _tell(job, done, reporter)
+        return done
+
+    def tell(ready: int, count: int) -> None:
+        reporter.progress(Progress(ready, count, unit="jobs"))
+
+    builds = [job for job in needed if job.kind in {"kernels", "wheel"}]
+    if opinions is None or len(builds) == len(needed):
+        results = run_jobs(needed, executor, settle, tell)
+    else:  # only the wheel that two machines agree on is tested
+        results = run_jobs(builds, executor, settle, tell)
+        for job in builds:
+            executor.know(_settled(job, results[job.key]), paths.dist)
+        tests = [job for job in needed if job.key not in results]
+        results |= run_jobs(tests, executor, settle, tell)
+    return [_came(job, stored, results) for job in jobs if job.key in stored or job.key in results]
+
+
+def _settled(job: Job, result: Done | CpuwheelsError) -> Done:
+    """Return a result without its files, which are in the output folder by now."""
+    if isinstance(result, CpuwheelsError):
+        return Done(job.key, code=result.exit_code, output=result.what)
+    return replace(result, content=b"", files={})
+
+
+def _tell(job: Job, done: Done, reporter: Reporter) -> None:
+    by = f" by {done.by}" if done.by else ""
+    if done.code:
+        state = "not begun" if done.code == NOT_RUN else f"failed with status {done.code}"
+        reporter.announce(f"{job}: {state}{by}")
+        return
+    wheel = f": {done.folder}/{done.wheel}" if job.kind == "wheel" else ""
+    reporter.info(f"{job} done in {clock(done.seconds)}{by}{wheel}")
+
+
+def _came(job: Job, stored: Mapping[str, Done], results: Mapping[str, Done | CpuwheelsError]) -> Came:
+    if job.key in stored:
+        return Came(job, "there", stored[job.key])
+    result = results[job.key]
+    if isinstance(result, CpuwheelsError):
+        return Came(job, "failed", error=result)
+    if result.code:
+        return Came(job, "not begun" if result.code == NOT_RUN else "failed", result, result.error(job))
+    return Came(job, "done", result)
+
+
+def require_all(came: Sequence[Came]) -> None:
+    """Raise the first error of a batch, with all that failed, once the others are done.
+
+    Raises:
+        CpuwheelsError: A job failed; of the class of the first one's error.
+    """
+    failed = [one for one in came if one.error is not None]
+    if not failed:
+        return
+    first = next((one for one in failed if one.state == "failed"), failed[0])
+    error = first.error
+    if error is None:
+        return
+    error.next_step = (
+        f"{error.next_step}; of {len(came)} jobs {len(failed)} are not done: run it again, and these alone are"
+    )
+    raise error

@@ -1,0 +1,77 @@
+"""Kernels that go from the machine that compiled them to those that pack wheels of them: a shared store of one job."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cpuwheels.attestation.keys import PUBLIC, open_signer
+from cpuwheels.core.errors import FarmError
+from cpuwheels.core.store import Store
+from cpuwheels.farm.done import put_files, with_files
+from cpuwheels.shared.folder import Folder
+from cpuwheels.shared.kinds import GROWING
+from cpuwheels.shared.push import Sharer
+from cpuwheels.shared.wanted import shareable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.farm.done import Done
+    from cpuwheels.farm.site import Site
+
+KIND = "kernels"
+"""The kind of entries that is carried, with the lists and tables that belong to it."""
+
+_FOLDER = "kernels"
+
+
+def carried_kernels(done: Done, site: Site, places: Paths, folder: Path) -> Done:
+    """Return the result of a job with its kernels, as a shared store has them.
+
+    Nothing of vLLM runs here: what is packed is what this program took over from the build, and sealed.
+
+    Args:
+        done: What the job came to, with the key of its kernels.
+        site: Where it was done.
+        places: Folders of the job, with its stores.
+        folder: Of the job's own files.
+
+    Raises:
+        FarmError: They are not whole, or too large.
+        CpuwheelsError: They cannot be signed or written.
+    """
+    signer = open_signer(str(site.key), None) if site.key else None
+    store, given = Store(places.cache), folder / _FOLDER
+    sharer = Sharer(store, Folder(given), signer, [signer.public_key] if signer else None)
+    for wanted in shareable(store, {done.kernels}):
+        if wanted.kind != KIND and wanted.kind not in GROWING:
+            continue
+        outcome = sharer.share(wanted)
+        if wanted.kind == KIND and outcome.state != "shared":
+            raise FarmError(
+                f"kernels {done.kernels} are not carried: {outcome.why or outcome.state}",
+                where=site.name,
+                next_step="see what is wrong with the stores of that machine",
+            )
+    return with_files(done, given)
+
+
+def kernel_options(given: Sequence[Done], site: Site, folder: Path) -> tuple[str, ...]:
+    """Return the options with which a build takes the kernels that another job made; none if there are none.
+
+    Args:
+        given: Results of the jobs before it.
+        site: Where the build runs.
+        folder: Of the job's own files.
+
+    Raises:
+        FarmError: The files are not those that the result names.
+    """
+    kernels = next((one for one in given if one.kernels and one.content), None)
+    if kernels is None:
+        return ()
+    put_files(kernels, folder / _FOLDER)
+    signed = ("--store-key", f"{site.key}{PUBLIC}") if site.key else ()
+    return ("--store", str(folder / _FOLDER), *signed)

@@ -1,0 +1,188 @@
+"""A farm's processes: a scheduler with workers on this machine, or a worker for a scheduler on another one.
+
+Scheduler, workers and nannies are those of dask.distributed. A nanny starts its worker again when that is killed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import dask
+from distributed import Nanny, Scheduler
+from distributed.core import Status
+
+from cpuwheels.core.errors import FarmError, StoppedError
+from cpuwheels.farm.security import SIGNING, read_certificates
+from cpuwheels.farm.worker import JobPlugin
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from cpuwheels.farm.machine import Machine
+    from cpuwheels.farm.site import Site
+
+SETTINGS = {
+    # Jobs are commands that take minutes: their memory is not the worker's, and a silent worker is not yet a dead one.
+    "distributed.scheduler.allowed-failures": 2,
+    "distributed.scheduler.worker-ttl": "5 minutes",
+    "distributed.worker.daemon": False,
+    "distributed.comm.timeouts.connect": "20s",
+    "distributed.admin.tick.limit": "1 minute",
+    "distributed.worker.profile.enabled": False,
+    # Nothing is shown by HTTP: that has neither certificates nor encryption.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
+"""What is set of dask's configuration; whatever a user has set for dask is left as it is otherwise."""
+
+_NO_PAGES = "127.0.0.1:0"
+"""Where the servers of pages listen that dask starts even without pages."""
+
+START_SECONDS = 120.0
+"""In which a worker has to be known to its scheduler."""
+
+_PAUSE_SECONDS = 0.5
+
+
+@dataclass(frozen=True)
+class Place:
+    """A worker that is to run on this machine.
+
+    Attributes:
+        site: Where its jobs are done.
+        machine: What it offers.
+    """
+
+    site: Site
+    machine: Machine
+
+
+async def run_scheduler(
+    keys: Path, host: str, port: int, places: Sequence[Place], ready: Callable[[str], None]
+) -> None:
+    """Run a scheduler, and workers on this machine, until a signal ends them.
+
+    Args:
+        keys: Folder of the certificates.
+        host: Address that it listens at.
+        port: Of that address; 0 for any.
+        places: Workers.
+        ready: Called with the scheduler's address when all of it runs.
+
+    Raises:
+        FarmError: It cannot listen there, or a worker does not start.
+        StoppedError: A signal came.
+    """
+    security = read_certificates(keys)
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    with dask.config.set(SETTINGS):
+        try:
+            scheduler = await Scheduler(
+                host=host, port=port, security=security, protocol="tls", dashboard=False, dashboard_address=_NO_PAGES
+            )
+        except (OSError, RuntimeError) as error:
+            raise FarmError(
+                f"the scheduler cannot listen: {error.__cause__ or error}",
+                where=f"{host}:{port}",
+                next_step="give another address with --host, or another --port",
+            ) from error
+        async with contextlib.AsyncExitStack() as stack:
+            stack.push_async_callback(scheduler.close)
+            nannies = await asyncio.gather(*(_started(stack, place, scheduler.address, keys, host) for place in places))
+            ready(scheduler.address)
+            await _until_stopped(lambda: _check(nannies, scheduler.status))
+
+
+async def run_worker(address: str, keys: Path, place: Place, host: str | None, ready: Callable[[str], None]) -> None:
+    """Run a worker for a scheduler until a signal ends it.
+
+    Args:
+        address: Of the scheduler.
+        keys: Folder of the certificates.
+        place: The worker.
+        host: Address that it listens at; the one that leads to the scheduler when None.
+        ready: Called with its address when it runs.
+
+    Raises:
+        FarmError: The scheduler does not answer, or is gone.
+        StoppedError: A signal came.
+    """
+    logging.getLogger("distributed").setLevel(logging.WARNING)
+    with dask.config.set(SETTINGS):
+        async with contextlib.AsyncExitStack() as stack:
+            nanny = await _started(stack, place, address, keys, host)
+            ready(str(nanny.worker_address))
+            await _until_stopped(lambda: _check([nanny], Status.running))
+
+
+async def _started(stack: contextlib.AsyncExitStack, place: Place, address: str, keys: Path, host: str | None) -> Any:  # noqa: ANN401
+    """Start a worker and return its nanny; it is ended with the stack."""
+    nanny = Nanny(
+        address,
+        name=place.machine.name,
+        nthreads=1,  # a job takes all CPUs of its worker
+        memory_limit=0,  # a job's command has a cap of its own, and the worker itself holds results alone
+        resources=place.machine.resources(),
+        local_directory=str(place.site.work),
+        security=read_certificates(keys),
+        protocol="tls",
+        host=host,
+        dashboard=False,
+        dashboard_address=_NO_PAGES,
+        silence_logs=logging.WARNING,
+        plugins=(JobPlugin(place.site),),
+        death_timeout=60,
+    )
+    try:
+        await asyncio.wait_for(nanny.start(), START_SECONDS)
+    except (OSError, TimeoutError, RuntimeError) as error:
+        await nanny.close()
+        raise FarmError(
+            f"worker {place.machine.name} does not start: {error}",
+            where=address,
+            next_step="see whether the scheduler runs, and whether --farm-keys has its certificates",
+        ) from error
+    stack.push_async_callback(nanny.close)
+    return nanny
+
+
+def _check(nannies: Sequence[Any], scheduler: Status) -> None:
+    """Raise if nothing is left that could do a job."""
+    if scheduler not in {Status.running, Status.init}:
+        raise FarmError("the scheduler has ended", where="this machine", next_step="start it again")
+    if nannies and all(nanny.status in {Status.closed, Status.failed, Status.closing} for nanny in nannies):
+        raise FarmError(
+            "no worker of this machine runs any more",
+            where=", ".join(str(nanny.name) for nanny in nannies),
+            next_step="the scheduler is gone, or the disk is full: see above, and start them again",
+        )
+
+
+async def _until_stopped(check: Callable[[], None]) -> None:
+    """Wait for a signal.
+
+    Raises:
+        StoppedError: It came.
+        FarmError: There is nothing left to wait for.
+    """
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
+        if not stop.is_set():
+            check()
+    raise StoppedError
+
+
+def signing_key(keys: Path) -> Path:
+    """Return the file of the key that signs kernels which workers hand on."""
+    return keys / SIGNING

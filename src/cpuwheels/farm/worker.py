@@ -1,0 +1,132 @@
+"""What runs in a worker of dask.distributed: one job at a time, ended as soon as nobody wants its result."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any
+
+from distributed import WorkerPlugin
+
+from cpuwheels.core.errors import FarmError
+from cpuwheels.core.process import end_command_of
+from cpuwheels.core.sealed_entry import sealed_origin
+from cpuwheels.core.store import Store
+from cpuwheels.core.trust import Trust
+from cpuwheels.farm.carried import KIND as KERNELS
+from cpuwheels.farm.done import MACHINE, Done
+from cpuwheels.farm.job import Job
+from cpuwheels.farm.perform import perform
+
+if TYPE_CHECKING:
+    from distributed import Worker
+
+    from cpuwheels.farm.site import Site
+
+_LOOKS_SECONDS = 0.1
+
+
+class PassingError(Exception):
+    """A job that may succeed at another attempt, maybe on another machine; the scheduler attempts it again.
+
+    Args:
+        done: What came of it.
+    """
+
+    def __init__(self, done: Done) -> None:
+        super().__init__(done)
+        self.done = done
+
+
+class JobPlugin(WorkerPlugin):
+    """The place of a worker's jobs, and what is known of the one that runs.
+
+    Args:
+        site: The place.
+    """
+
+    name = "cpuwheels"
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.worker: Worker | None = None
+        self._running: dict[str, int] = {}
+
+    def setup(self, worker: Worker) -> None:
+        """Note the worker."""
+        self.worker = worker
+
+    def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ANN401  (as dask has it)
+        """End the command of a job that is not wanted any more: its client is gone, or has cancelled it."""
+        if start in {"executing", "long-running", "cancelled"} and finish in {"released", "cancelled", "forgotten"}:
+            thread = self._running.get(str(key))
+            if thread is not None:
+                threading.Thread(target=self._end, args=(str(key), thread), daemon=True).start()
+
+    def teardown(self, worker: Worker) -> None:
+        """End what runs when the worker ends."""
+        del worker
+        for key, thread in list(self._running.items()):
+            self._end(key, thread)
+
+    def run(self, job: Job, given: tuple[Done, ...]) -> Done:
+        """Do a job in this thread."""
+        self._running[job.key] = threading.get_ident()
+        try:
+            return perform(job, self.site, given)
+        finally:
+            self._running.pop(job.key, None)
+
+    def _end(self, key: str, thread: int) -> None:
+        waited = threading.Event()
+        while self._running.get(key) == thread:
+            end_command_of(thread)
+            waited.wait(_LOOKS_SECONDS)
+
+
+def do_job(text: str, *given: Done) -> Done:
+    """Do a job on the worker that this runs in: the one function that a client has workers run.
+
+    Args:
+        text: The job, as JSON.
+        given: Results of the jobs before it.
+
+    Raises:
+        PassingError: Another attempt may succeed.
+        FarmError: This is no worker of a farm, or one of another version.
+    """
+    from distributed import get_worker  # noqa: PLC0415  (only here is there one)
+
+    worker = get_worker()
+    plugin = worker.plugins.get(JobPlugin.name)
+    if not isinstance(plugin, JobPlugin):
+        raise FarmError(
+            "the worker was not started by this program",
+            where=worker.address,
+            next_step="start workers with cpuwheels farm worker",
+        )
+    done = plugin.run(Job.model_validate_json(text), given)
+    if done.code in MACHINE:
+        # Others do its jobs; whoever runs this machine sees it end, and why.
+        worker.loop.add_callback(worker.close_gracefully, reason=f"cpuwheels: {done.output[:200]}")
+        raise PassingError(done)
+    if done.passing:
+        raise PassingError(done)
+    return done
+
+
+def forget_kernels(key: str) -> None:
+    """Take kernels out of this worker's stores that another machine made; what was compiled here stays.
+
+    Args:
+        key: Of the kernels.
+    """
+    from distributed import get_worker  # noqa: PLC0415
+
+    plugin = get_worker().plugins.get(JobPlugin.name)
+    if not isinstance(plugin, JobPlugin):
+        return
+    store = Store(plugin.site.paths.cache)
+    for trust in Trust:
+        own = store.trusting(trust)
+        if sealed_origin(own.path(KERNELS, key)) is not None:
+            own.discard(KERNELS, key)

@@ -1,0 +1,165 @@
+"""Small farms of real processes: a scheduler and workers whose jobs are done by tests/helpers/fake_program.py."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+import fake_program
+from cpuwheels.config.paths import Paths
+from cpuwheels.core.errors import StoppedError
+from cpuwheels.farm.cluster import Place, run_scheduler, signing_key
+from cpuwheels.farm.graph import Estimate, Order, Wanted, make_graph
+from cpuwheels.farm.job import Job
+from cpuwheels.farm.machine import Machine
+from cpuwheels.farm.security import make_certificates
+from cpuwheels.farm.site import Site
+from layout import ROOT
+
+PATIENCE_SECONDS = 90.0
+ESTIMATE = Estimate(seconds=lambda kind, _: {"kernels": 100.0, "wheel": 10.0}.get(kind, 5.0), memory=lambda _: 1 << 20)
+
+
+def paths_in(folder: Path) -> Paths:
+    return Paths(ROOT, folder / "cache", folder / "dist")
+
+
+def site_in(
+    folder: Path,
+    name: str = "",
+    *,
+    events: Path | None = None,
+    carries: bool = False,
+    key: Path | None = None,
+    more: Sequence[str] = (),
+) -> Site:
+    """Return a place whose jobs the made-up program does."""
+    events = events or folder / "events"
+    events.mkdir(parents=True, exist_ok=True)
+    program = (sys.executable, str(fake_program.__file__), str(events), *more)
+    return Site(name, paths_in(folder), work=folder / "work" if carries else None, key=key, program=program)
+
+
+def machine(name: str = "this machine", memory: int = 8 << 30, features: frozenset[str] = frozenset()) -> Machine:
+    can = frozenset({"build:x86", "test:x86", "serve:x86", "build:arm"})
+    return Machine(name=name, cpus=2, memory=memory, can=can, features=features)
+
+
+def jobs_for(
+    *sources: str, level: str | None = None, kernels: str = "", priority: int = 0, **order: object
+) -> tuple[Job, ...]:
+    wanted = [Wanted("x86", source, kernels) for source in sources]
+    return make_graph(wanted, Order(identity="", level=level, priority=priority, **order), ESTIMATE)  # type: ignore[arg-type]
+
+
+def events_in(folder: Path) -> list[str]:
+    path = folder / "events"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def begun(folder: Path, text: str) -> list[tuple[int, str]]:
+    """Return process and stores of the commands that began with something."""
+    found = [line.split() for line in events_in(folder) if line.startswith(f"begin {text} ")]
+    return [(int(words[-2]), words[-1]) for words in found]
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < end, "it does not come"
+        time.sleep(0.02)
+
+
+@dataclass
+class Farm:
+    """A farm on the loopback device.
+
+    Attributes:
+        process: The scheduler's, with the nannies.
+        address: Of the scheduler.
+        keys: Folder of the certificates.
+        events: Folder of the made-up program.
+    """
+
+    process: subprocess.Popen[str]
+    address: str
+    keys: Path
+    events: Path
+
+    def worker_of(self, command: int) -> psutil.Process:
+        """Return the worker that a command runs for."""
+        ours = self.process.pid
+        found = psutil.Process(command).parents()
+        above = next(at for at, one in enumerate(found) if one.pid == ours)
+        return found[above - 1]
+
+
+@contextmanager
+def farm_of(
+    folder: Path, workers: Sequence[str] = ("one", "two"), *, poisoned: Sequence[str] = (), memory: int = 8 << 30
+) -> Iterator[Farm]:
+    """Run a farm while the block runs."""
+    keys, events = folder / "keys", folder / "events"
+    events.mkdir(parents=True, exist_ok=True)
+    make_certificates(keys)
+    told = {
+        "keys": str(keys),
+        "folder": str(folder),
+        "workers": list(workers),
+        "poisoned": list(poisoned),
+        "memory": memory,
+    }
+    log = (folder / "farm.log").open("w")
+    search = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
+    process = subprocess.Popen(
+        [sys.executable, __file__, json.dumps(told)],
+        stdout=subprocess.PIPE,
+        stderr=log,
+        text=True,
+        env=os.environ | {"PYTHONPATH": search},
+    )
+    try:
+        assert process.stdout
+        address = process.stdout.readline().strip()
+        assert address.startswith("tls://127.0.0.1:"), (folder / "farm.log").read_text()
+        yield Farm(process, address, keys, events)
+    finally:
+        children = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        _, left = psutil.wait_procs(children, 30)
+        for child in left:
+            child.kill()
+        log.close()
+        process.stdout.close()
+
+
+def main() -> None:
+    told = json.loads(sys.argv[1])
+    folder, keys = Path(told["folder"]), Path(told["keys"])
+    places = []
+    for name in told["workers"]:
+        more = ["--poisoned"] if name in told["poisoned"] else []
+        site = site_in(folder / name, name, events=folder / "events", carries=True, key=signing_key(keys), more=more)
+        places.append(Place(site, machine(name, told["memory"])))
+    with suppress(StoppedError):
+        asyncio.run(run_scheduler(keys, "127.0.0.1", 0, places, lambda address: print(address, flush=True)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,100 @@
+"""Wheels of the small project made by a farm of two workers, and the same ones made by one machine.
+
+Both compile the kernels that two commits share by `cpuwheels.pipeline.kernels_alone`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tiny_project import Tiny, commit_all
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def commits(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """A clone with a release, two commits that change Python files alone, and one that changes a kernel."""
+    folder = tmp_path_factory.mktemp("clone") / "vllm"
+    shutil.copytree(tiny.tree, folder)
+    (folder / "PKG-INFO").unlink()
+    found = [commit_all(folder, "release", tag="v0.1.0")]
+    for number in (1, 2):
+        (folder / "vllm" / f"part{number}.py").write_text(f"number = {number}\n")
+        found.append(commit_all(folder, f"change {number}"))
+    kernel = folder / "csrc" / "cpu" / "ops.cpp"
+    kernel.write_text(f"// changed\n{kernel.read_text()}")
+    found.append(commit_all(folder, "change 3"))
+    return folder, found
+
+
+@pytest.fixture(scope="module")
+def farm(
+    tiny: Tiny, commits: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Path, Path]]:
+    """The address of a farm, its certificates, and the folder of its workers."""
+    base = tmp_path_factory.mktemp("farm")
+    keys, folder = base / "keys", base / "workers"
+    done = tiny.run("farm", "keys", "--farm-keys", keys)
+    assert done.returncode == 0, done.stderr
+    words = ("farm", "up", "--workers", "2", "--farm-keys", keys, "--folder", folder, "--repo", commits[0])
+    with (base / "log").open("w") as log:
+        process = subprocess.Popen(tiny.command(*words), stdout=subprocess.PIPE, stderr=log, text=True)
+        try:
+            assert process.stdout
+            address = process.stdout.readline().strip()
+            assert address.startswith("tls://127.0.0.1:"), (base / "log").read_text()
+            yield address, keys, folder
+        finally:
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 130
+            process.stdout.close()
+
+
+def digests(dist: Path) -> dict[str, str]:
+    return {
+        path.parent.relative_to(dist).as_posix(): json.loads(path.read_text())["wheel"]["sha256"]
+        for path in dist.glob("x86/*/record.json")
+    }
+
+
+def test_a_farm_makes_the_same_wheels_as_one_machine(
+    tiny: Tiny, commits: tuple[Path, list[str]], farm: tuple[str, Path, Path], tmp_path: Path
+) -> None:
+    clone, names = commits
+    address, keys, folder = farm
+    here = dataclasses.replace(tiny, dist=tmp_path / "here")
+    there = dataclasses.replace(tiny, dist=tmp_path / "there")
+    words = ("batch", "x86", "--since", names[0], "--repo", clone)
+
+    done = here.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "kernels x86" in done.stderr, "two of the commits have the same kernels"
+    done = there.run(*words, "--farm", address, "--farm-keys", keys)
+    assert done.returncode == 0, done.stderr
+    wheels = [Path(line) for line in done.stdout.splitlines() if line.endswith(".whl")]
+    assert len(wheels) == 3
+    assert all(wheel.is_file() for wheel in wheels)
+    assert len(digests(here.dist)) == 3
+    assert digests(there.dist) == digests(here.dist)
+    assert not list(folder.glob("*/work/*/dist")), "what was carried home is not kept"
+
+    # What is there is not made again, by whomever.
+    done = there.run(*words, "--farm", address, "--farm-keys", keys)
+    assert done.returncode == 0, done.stderr
+    assert "0 jobs; of 4 there are 3 already" in done.stderr
+    done = there.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert "0 jobs; of 4 there are 3 already" in done.stderr
+    next(there.dist.glob("x86/*/*.whl")).write_bytes(b"damaged")
+    done = there.run(*words)
+    assert done.returncode == 0, done.stderr
+    assert digests(there.dist) == digests(here.dist)

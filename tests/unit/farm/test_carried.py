@@ -1,0 +1,53 @@
+"""Kernels that go from one machine's stores to another's build."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.attestation.keys import make_key
+from cpuwheels.core.errors import FarmError
+from cpuwheels.core.store import Store
+from cpuwheels.farm.carried import carried_kernels, kernel_options
+from cpuwheels.farm.done import Done
+from farms import site_in
+from shared_stores import KERNELS, make_kernels, make_onednn
+
+
+def test_they_are_signed_and_nothing_else_goes_with_them(tmp_path: Path) -> None:
+    make_key(tmp_path / "key")
+    site = site_in(tmp_path / "one", carries=True, key=tmp_path / "key")
+    store = Store(site.paths.cache)
+    make_kernels(store)
+    make_kernels(store, "f" * 24)
+    make_onednn(store)
+    done = carried_kernels(Done("k", kernels=KERNELS), site, site.paths, tmp_path / "job")
+    names = sorted(done.files)
+    assert [name.split("/")[1] for name in names] == ["kernels", "kernels"]
+    assert all(KERNELS in name for name in names)
+
+    other = site_in(tmp_path / "two", carries=True, key=tmp_path / "key")
+    options = kernel_options([Done("x"), done], other, tmp_path / "build")
+    assert options == ("--store", str(tmp_path / "build" / "kernels"), "--store-key", f"{tmp_path / 'key'}.pub")
+    (description,) = (tmp_path / "build").rglob("description.json")
+    assert json.loads(description.read_text())["signatures"]
+    unsigned = kernel_options([done], dataclasses.replace(other, key=None), tmp_path / "again")
+    assert unsigned == ("--store", str(tmp_path / "again" / "kernels"))
+
+
+def test_without_kernels_there_is_no_option(tmp_path: Path) -> None:
+    assert kernel_options([Done("x")], site_in(tmp_path), tmp_path / "build") == ()
+    assert kernel_options([Done("x", kernels=KERNELS)], site_in(tmp_path), tmp_path / "build") == (), "they are here"
+
+
+def test_damaged_kernels_are_not_carried(tmp_path: Path) -> None:
+    site = site_in(tmp_path, carries=True)
+    entry = make_kernels(Store(site.paths.cache))
+    library = entry / "vllm" / "_C.abi3.so"
+    library.chmod(0o755)
+    library.write_text("other")
+    with pytest.raises(FarmError, match=f"kernels {KERNELS} are not carried"):
+        carried_kernels(Done("k", kernels=KERNELS), site, site.paths, tmp_path / "job")

@@ -1,0 +1,102 @@
+"""The executor of a farm, with real workers: processes of dask.distributed that talk by TLS."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cpuwheels.core.errors import CompileError, DownloadError, FarmError, StoppedError
+from cpuwheels.farm.executor import ATTEMPTS, run_jobs
+from cpuwheels.farm.job import Job
+from cpuwheels.farm.local import LocalExecutor
+from cpuwheels.farm.remote import RemoteExecutor
+from cpuwheels.farm.security import make_certificates, read_certificates
+from farms import Farm, begun, events_in, jobs_for, machine, site_in, wait_for
+
+
+def as_it_is(_job: Job, done: object) -> object:
+    return done
+
+
+def test_a_graph_comes_to_the_same_as_on_one_machine(farm: Farm, remote: RemoteExecutor, tmp_path: Path) -> None:
+    jobs = jobs_for("same1", "same2", level="smoke", kernels="k")
+    there = run_jobs(jobs, remote, as_it_is)  # type: ignore[arg-type]
+    with LocalExecutor(site_in(tmp_path), machine()) as local:
+        here = run_jobs(jobs, local, as_it_is)  # type: ignore[arg-type]
+    facts = [
+        {key: (done.code, done.folder, done.wheel, done.sha256, done.kernels) for key, done in results.items()}  # type: ignore[union-attr]
+        for results in (there, here)
+    ]
+    assert facts[0] == facts[1]
+    assert {done.by for done in there.values()} <= {"one", "two"}  # type: ignore[union-attr]
+    taken = [line for line in events_in(farm.events) if line.startswith("kernels same")]
+    assert len(taken) == 2, "both wheels get the kernels that one machine compiled"
+    assert all(line.endswith("signed") for line in taken)
+    assert len(begun(farm.events, "kernels x86 same1")) == 1
+
+
+def test_each_worker_has_stores_of_its_own(farm: Farm, remote: RemoteExecutor) -> None:
+    for name in ("own1", "own2"):
+        (farm.events / f"hang-{name}").touch()
+    futures = [remote.submit(job) for job in jobs_for("own1", "own2")]
+    wait_for(lambda: begun(farm.events, "build x86 own1") and begun(farm.events, "build x86 own2"))
+    ((_, first),), ((_, second),) = begun(farm.events, "build x86 own1"), begun(farm.events, "build x86 own2")
+    for name in ("own1", "own2"):
+        (farm.events / f"hang-{name}").unlink()
+    assert {future.result().by for future in futures} == {"one", "two"}
+    assert first != second
+
+
+def test_a_job_that_its_client_gives_up_is_ended(farm: Farm) -> None:
+    (farm.events / "hang-given-up").touch()
+    with RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+        (job,) = jobs_for("given-up")
+        future = executor.submit(job)
+        wait_for(lambda: begun(farm.events, "build x86 given-up"))
+        ((command, _),) = begun(farm.events, "build x86 given-up")
+    wait_for(lambda: not psutil.pid_exists(command))
+    assert isinstance(future.exception(10), StoppedError)
+
+
+def test_a_failure_is_a_result_and_a_passing_one_is_tried_again(farm: Farm, remote: RemoteExecutor) -> None:
+    (farm.events / "fail-bad").write_text(str(CompileError.exit_code))
+    (farm.events / "fail-net").write_text(str(DownloadError.exit_code))
+    bad, net = (remote.submit(job).result(60) for job in jobs_for("bad", "net"))
+    assert (bad.code, net.code) == (CompileError.exit_code, DownloadError.exit_code)
+    assert "told to fail" in bad.output
+    assert (len(begun(farm.events, "build x86 bad")), len(begun(farm.events, "build x86 net"))) == (1, ATTEMPTS)
+
+
+def test_a_job_that_no_worker_can_do_is_refused(remote: RemoteExecutor) -> None:
+    (job,) = jobs_for("a")
+    far = job.model_copy(update={"needs": job.needs.model_copy(update={"can": "build:s390x"})})
+    with pytest.raises(FarmError, match="no machine can do wheel x86 a: it has to build s390x") as raised:
+        remote.submit(far)
+    assert "one: build arm" in raised.value.output
+    with pytest.raises(FarmError, match="no machine can do"):
+        remote.submit(job, avoid=["one", "two"])
+    assert remote.submit(jobs_for("elsewhere")[0], avoid=["one"]).result(60).by == "two"
+
+
+def test_a_wheel_that_is_there_is_sent_to_be_tested(remote: RemoteExecutor, tmp_path: Path) -> None:
+    wheel, parity = jobs_for("sent", level="smoke")
+    with LocalExecutor(site_in(tmp_path), machine()) as local:
+        done = local.submit(wheel).result()
+    remote.know(done, tmp_path / "dist")
+    tested = remote.submit(parity).result(60)
+    assert (tested.code, tested.sha256) == (0, done.sha256)
+    assert "parity.json" in tested.files
+
+
+def test_workers_of_another_version_refuse(remote: RemoteExecutor) -> None:
+    (job,) = jobs_for("version")
+    with pytest.raises(FarmError, match="has another version of cpuwheels"):
+        remote.submit(job.model_copy(update={"identity": "another"})).result(60)
+
+
+def test_other_certificates_do_not_let_in(farm: Farm, tmp_path: Path) -> None:
+    make_certificates(tmp_path / "keys")
+    with pytest.raises(FarmError, match="the scheduler does not answer"):
+        RemoteExecutor(farm.address, read_certificates(tmp_path / "keys"), timeout=3)

@@ -1,0 +1,46 @@
+"""Certificates that are made once, for this user alone."""
+
+from __future__ import annotations
+
+import ssl
+import stat
+from pathlib import Path
+
+import pytest
+
+from cpuwheels.core.errors import FarmError
+from cpuwheels.farm.security import CERTIFICATE, PRIVATE, SIGNING, make_certificates, read_certificates
+
+
+def test_only_this_user_reads_them(tmp_path: Path) -> None:
+    made = make_certificates(tmp_path / "keys")
+    assert [path.name for path in made] == [CERTIFICATE, PRIVATE, SIGNING, f"{SIGNING}.pub"]
+    assert stat.S_IMODE((tmp_path / "keys").stat().st_mode) == 0o700
+    assert all(stat.S_IMODE((tmp_path / "keys" / name).stat().st_mode) == 0o600 for name in (PRIVATE, SIGNING))
+    security = read_certificates(tmp_path / "keys")
+    assert security.require_encryption
+    assert security.tls_min_version == ssl.TLSVersion.TLSv1_3
+    assert security.get_connection_args("client")["ssl_context"].verify_mode == ssl.CERT_REQUIRED
+
+
+def test_they_are_not_overwritten(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    before = (tmp_path / PRIVATE).read_bytes()
+    with pytest.raises(FarmError, match="is there already"):
+        make_certificates(tmp_path)
+    assert (tmp_path / PRIVATE).read_bytes() == before
+
+
+def test_a_key_that_others_read_is_refused(tmp_path: Path) -> None:
+    make_certificates(tmp_path)
+    (tmp_path / PRIVATE).chmod(0o640)
+    with pytest.raises(FarmError, match=r"others can read farm\.key"):
+        read_certificates(tmp_path)
+
+
+@pytest.mark.parametrize("name", [CERTIFICATE, PRIVATE, SIGNING])
+def test_a_missing_one_is_named(tmp_path: Path, name: str) -> None:
+    make_certificates(tmp_path)
+    (tmp_path / name).unlink()
+    with pytest.raises(FarmError, match=f"there is no {name}"):
+        read_certificates(tmp_path)
