@@ -98,3 +98,33 @@ def test_a_farm_makes_the_same_wheels_as_one_machine(
     done = there.run(*words)
     assert done.returncode == 0, done.stderr
     assert digests(there.dist) == digests(here.dist)
+
+
+def test_a_bisection_on_a_farm_finds_what_one_machine_finds(
+    tiny: Tiny, commits: tuple[Path, list[str]], farm: tuple[str, Path, Path], tmp_path: Path
+) -> None:
+    clone, names = commits
+    address, keys, _ = farm
+    there = dataclasses.replace(tiny, dist=tmp_path / "there")
+    check = "import importlib.util, sys; sys.exit(importlib.util.find_spec('vllm.part2') is not None)"
+    words = ("bisect", "--repo", clone, "--good", "0.1.0", "--bad", "main", "--no-requirements")
+    run = ("--run", f'python -c "{check}"', "--commits-at-once", "4", "--farm", address, "--farm-keys", keys)
+    done = there.run(*words, *run, "--out", tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    result = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert result["first_bad"] == names[2]
+    assert {probe["wheel_from"] for probe in result["probes"]} == {"farm"}
+    assert not list(there.dist.glob("x86/*")), "wheels are in the bisection's own folders"
+    wheels = sorted((tmp_path / "out").glob("*/x86/*/*.whl"))
+    assert len(wheels) == len(result["probes"])
+
+    # The same again, by this machine: the verdicts are those of the farm's wheels.
+    done = there.run(*words, *run[:2], "--out", tmp_path / "alone")
+    assert done.returncode == 0, done.stderr
+    alone = json.loads((tmp_path / "alone" / "result.json").read_text())
+    assert alone["first_bad"] == names[2]
+    ours = {probe["commit"]: probe["sha256"] for probe in alone["probes"]}
+    theirs = {probe["commit"]: probe["sha256"] for probe in result["probes"]}
+    both = ours.keys() & theirs.keys()
+    assert len(both) >= 2
+    assert {name: ours[name] for name in both} == {name: theirs[name] for name in both}

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DiskFullError, FarmError
+from cpuwheels.farm.batch import run_batch
+from cpuwheels.farm.journal import Journal
+from cpuwheels.farm.opinion import Opinions
 from cpuwheels.farm.remote import RemoteExecutor
 from cpuwheels.farm.security import read_certificates
-from farms import begun, farm_of, jobs_for, wait_for
+from farms import begun, farm_of, jobs_for, paths_in, wait_for
 
 
 def test_a_killed_worker_is_replaced_and_its_job_done_once_more(tmp_path: Path) -> None:
@@ -69,3 +76,67 @@ def test_a_worker_whose_disk_is_full_leaves_its_jobs_to_others(tmp_path: Path) -
         wait_for(lambda: len(executor.machines()) == 1)
         ((_, first), (_, second)) = begun(farm.events, "build x86 a")
         assert first != second, "another machine did it"
+
+
+CLIENT = """
+import sys
+from pathlib import Path
+from cpuwheels.farm.remote import RemoteExecutor
+from cpuwheels.farm.security import read_certificates
+from farms import jobs_for
+
+if __name__ == "__main__":
+    executor = RemoteExecutor(sys.argv[1], read_certificates(Path(sys.argv[2])))
+    executor.submit(jobs_for("a")[0]).result()
+"""
+
+
+def test_what_a_killed_client_wanted_is_ended(tmp_path: Path) -> None:
+    (tmp_path / "client.py").write_text(CLIENT)
+    with farm_of(tmp_path, ("one",)) as farm:
+        (farm.events / "hang-a").touch()
+        command = [sys.executable, tmp_path / "client.py", farm.address, farm.keys]
+        client = subprocess.Popen(command, env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
+        wait_for(lambda: begun(farm.events, "build x86 a"))
+        ((build, _),) = begun(farm.events, "build x86 a")
+        client.kill()
+        client.wait()
+        wait_for(lambda: not psutil.pid_exists(build))
+        # The worker is free for others.
+        with RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+            assert executor.submit(jobs_for("b")[0]).result(60).code == 0
+
+
+@pytest.mark.parametrize("poisoned", ["one", "three"])
+def test_wrong_bytes_of_a_poisoned_worker_are_found_and_not_taken(
+    tmp_path: Path, reporter: Reporter, poisoned: str
+) -> None:
+    told: list[str] = []
+    with (
+        farm_of(tmp_path / "farm", ("one", "two", "three"), poisoned=(poisoned,)) as farm,
+        RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor,
+    ):
+        jobs = jobs_for("a", "b", "c", "d", level="smoke", kernels="k")
+        opinions = Opinions(executor, told.append, executor.leave_out)
+        came = run_batch(jobs, executor, Journal(tmp_path / "dist"), paths_in(tmp_path), reporter, opinions)
+        wrong = {str(one.job): one.error for one in came if one.error}
+        left = set(executor.machines())
+    contents = {path.read_text().splitlines()[0] for path in (tmp_path / "dist").rglob("*.whl")}
+    assert contents <= {f"x86 {source}" for source in "abcd"}, "no wrong wheel came home"
+    if poisoned not in left:
+        assert any(line.startswith(f"{poisoned} made other bytes") for line in told)
+    # Once it is left out, two are not enough to tell who is wrong, but they agree.
+    assert wrong == {}
+    assert len(contents) == 4
+    assert left >= {"one", "two", "three"} - {poisoned}
+
+
+def test_without_second_opinions_wrong_bytes_are_taken(tmp_path: Path, reporter: Reporter) -> None:
+    """What the test above would not find if the made-up program made the same bytes always."""
+    with (
+        farm_of(tmp_path / "farm", ("one",), poisoned=("one",)) as farm,
+        RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor,
+    ):
+        run_batch(jobs_for("a"), executor, Journal(tmp_path / "dist"), paths_in(tmp_path), reporter)
+    (wheel,) = (tmp_path / "dist").rglob("*.whl")
+    assert wheel.read_text().startswith("x86 a and something else")

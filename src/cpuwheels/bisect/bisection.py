@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.bisect.cost_model import costs_of
 from cpuwheels.bisect.dialogue import open_dialogue
+from cpuwheels.bisect.farm_wheels import PRIORITY, FarmWheels
 from cpuwheels.bisect.git_log import replayed
 from cpuwheels.bisect.loop import Bisection, bisect
 from cpuwheels.bisect.person import Person
@@ -21,6 +23,11 @@ from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.store import Store
 from cpuwheels.core.text import counted
 from cpuwheels.core.trust import Trust
+from cpuwheels.farm.estimate import estimates
+from cpuwheels.farm.graph import Order
+from cpuwheels.farm.job import project_identity
+from cpuwheels.farm.journal import Journal
+from cpuwheels.farm.sources import kernel_classes
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.source.clone import REPOSITORY_VARIABLE, open_repository
 from cpuwheels.source.history import history_between
@@ -38,11 +45,19 @@ if TYPE_CHECKING:
     from cpuwheels.config.options import BisectOptions
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
+    from cpuwheels.farm.executor import Executor
     from cpuwheels.source.history import History
     from cpuwheels.source.repository import Repository
 
 
-def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOptions, reporter: Reporter) -> Outcome:
+def run_bisection(
+    paths: Paths,
+    matrix: Matrix,
+    name: str,
+    options: BisectOptions,
+    reporter: Reporter,
+    executor: Executor | None = None,
+) -> Outcome:
     """Find the first bad commit between two ends, and continue where an earlier run of the same question stopped.
 
     Args:
@@ -51,6 +66,7 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
         name: Target id.
         options: What the user chose.
         reporter: Told of every step.
+        executor: Of a farm that makes the wheels; this machine does if not given.
 
     Raises:
         BisectError: The ends make no range, an end does not have the verdict that it should have, or verdicts
@@ -76,7 +92,10 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
         state = read_state(folder, question)
         costs = costs_of(repository, [commit.name for commit in history.commits], store, target.id)
         _tell_range(history, state, costs.different, folder, options, reporter)
-        wheels = Wheels(paths.root, store, folder, matrix, target, options.build, options.index, paths.other_matrix)
+        farm = _farm(executor, paths, matrix, options, repository, store, target.id, history) if executor else None
+        wheels = Wheels(
+            paths.root, store, folder, matrix, target, options.build, options.index, paths.other_matrix, farm
+        )
         ends = {question.good: Verdict.GOOD, question.bad: Verdict.BAD}
         person = Person(dialogue, ends, options.regress) if dialogue else None
         judge = make_predicate(target, question, options, wheels, person)
@@ -88,7 +107,7 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
             with Prober(wheels, judge, folder, reporter, at_once=options.jobs, person=person) as trier:
 
                 def try_commit(commit: str, expected: Sequence[str]) -> Probe:
-                    probe = trier(commit, [name for name in expected if person or costs.is_at_hand(name)])
+                    probe = trier(commit, [name for name in expected if person or farm or costs.is_at_hand(name)])
                     costs.learn(probe)
                     return probe
 
@@ -109,6 +128,24 @@ def run_bisection(paths: Paths, matrix: Matrix, name: str, options: BisectOption
             with storage_errors(folder):
                 remove_tree(wheels.unpacked)
     return outcome_of(repository, history, state, left, folder)
+
+
+def _farm(
+    executor: Executor,
+    paths: Paths,
+    matrix: Matrix,
+    options: BisectOptions,
+    repository: Repository,
+    store: Store,
+    target: str,
+    history: History,
+) -> FarmWheels:
+    """Return who has wheels made by a farm; its workers have a share of their machines, and clones, of their own."""
+    build = replace(options.build, repo=None, memory=None)
+    order = Order(project_identity(paths), tuple(build.as_arguments()), check=False, priority=PRIORITY)
+    commits = [history.base, *(commit.name for commit in history.commits)]
+    estimate = estimates(paths, matrix, Journal(paths.dist).seconds())
+    return FarmWheels(executor, target, order, estimate, kernel_classes(commits, repository, store))
 
 
 def _repository(matrix: Matrix, options: BisectOptions, store: Store, reporter: Reporter) -> Repository:

@@ -162,7 +162,7 @@ class Prober:
                 self._wheels.prepare(commit, reporter)
             return
         with probe_story(self._name(commit), self._console, folder, self._announced, live=False) as reporter:
-            self._wheels.get(commit, reporter)
+            (self._wheels.prepare if self._wheels.farm else self._wheels.get)(commit, reporter)
 
     def _name(self, commit: str) -> str:
         return f"{self._reporter.target} {commit[:9]}"

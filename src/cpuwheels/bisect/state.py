@@ -28,7 +28,7 @@ STATE = "state.json"
 RESULT = "result.json"
 """Written when the bisection has ended."""
 
-WheelFrom = Literal["index", "precompiled kernels", "stored kernels", "build", "none"]
+WheelFrom = Literal["index", "precompiled kernels", "stored kernels", "build", "farm", "none"]
 """How a probe's wheel was obtained."""
 
 

@@ -27,6 +27,7 @@ from cpuwheels.pipeline.provenance import read_note
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.bisect.farm_wheels import FarmWheels
     from cpuwheels.bisect.state import WheelFrom
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.options import BuildOptions
@@ -74,6 +75,7 @@ class Wheels:
         options: BuildOptions,
         index: str | None = None,
         other_matrix: Path | None = None,
+        farm: FarmWheels | None = None,
     ) -> None:
         """Take what the builds of a bisection share.
 
@@ -86,6 +88,7 @@ class Wheels:
             options: Options of the builds; their source is always the commit.
             index: Address of an index that is asked first.
             other_matrix: File of the configuration, if it is not the project's.
+            farm: Makes the wheels in place of this machine; several at once.
         """
         self._root, self._folder, self._other_matrix = root, folder, other_matrix
         self.unpacked = folder / "unpacked"
@@ -93,8 +96,10 @@ class Wheels:
         self.store = store
         self.matrix = matrix
         self._target, self._options, self._index = target, options, index
+        self.farm = farm
         self._got: dict[str, Got] = {}
         self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
 
     def paths(self, commit: str) -> Paths:
         """Return the folders of one commit's build."""
@@ -112,13 +117,20 @@ class Wheels:
         """
         if commit in self._got:
             return self._got[commit]  # not even waiting for another commit's
-        with self._lock:
+        with self._lock_of(commit):
             if commit not in self._got:
                 self._got[commit] = self._from_index(commit, reporter) or self._made(commit, reporter)
             return self._got[commit]
 
+    def _lock_of(self, commit: str) -> threading.Lock:
+        """Return what keeps a wheel from being made twice, and where this machine makes them, two from being made."""
+        if self.farm is None:
+            return self._lock
+        with self._lock:
+            return self._locks.setdefault(commit, threading.Lock())
+
     def prepare(self, commit: str, reporter: Reporter) -> None:
-        """Let another process make the wheel of a commit, at low priority, so that `get` finds it.
+        """Let another process, at low priority, or the farm make the wheel of a commit, so that `get` finds it.
 
         Args:
             commit: Full hash.
@@ -131,6 +143,9 @@ class Wheels:
             return
         if found := self._from_index(commit, reporter):
             self._got[commit] = found
+            return
+        if self.farm:
+            self.farm.begin(commit)  # it is not waited for
             return
         paths, options = self.paths(commit), replace(self._options, source=commit)
         if options.kernels_from:
@@ -166,6 +181,8 @@ class Wheels:
         return upstream == self._options.upstream_kernels
 
     def _made(self, commit: str, reporter: Reporter) -> Got:
+        if self.farm:
+            return Got(*self.farm.get(commit, self.paths(commit).dist, reporter), "farm")
         options = replace(self._options, source=commit)
         if options.kernels_from:
             try:

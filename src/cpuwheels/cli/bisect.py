@@ -10,6 +10,7 @@ import click
 
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
+from cpuwheels.cli.farm_options import open_farm, uses_farm
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index_place import READ, index_option, web_address
 from cpuwheels.cli.ranges import SizeText, TimeLimit
@@ -18,6 +19,7 @@ from cpuwheels.config.options import SLOWER, BisectOptions, Level, Regress, Tool
 
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
+    from cpuwheels.farm.remote import RemoteExecutor
 
 
 class _Bisect(TypedDict):
@@ -118,10 +120,13 @@ _LEVELS = click.Choice(get_args(Level))
 @click.option("--locked", is_flag=True, help="Refuse fallbacks and inputs that are not pinned by content.")
 @UNSANDBOXED
 @click.option("--patched-kernels", is_flag=True, help="Fix faults of upstream's kernels, as in published wheels.")
+@uses_farm
 @without_credentials
 @pass_paths
 @takes_from_store
-def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> None:
+def bisect(
+    paths: Paths, /, target: str | None, farm: str | None, farm_keys: Path | None, **options: Unpack[_Bisect]
+) -> None:
     """Find the commit that made a target's wheel bad.
 
     You are asked for each verdict unless --run, --parity, --bench or --serve decides.
@@ -141,8 +146,27 @@ def bisect(paths: Paths, /, target: str | None, **options: Unpack[_Bisect]) -> N
     with contextlib.ExitStack() as served:
         if options["index"]:
             options["index"] = served.enter_context(web_address(options["index"]))
-        outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter)
+        executor = served.enter_context(_opened(paths, farm, farm_keys, options)) if farm else None
+        outcome = run_bisection(paths, matrix, name, BisectOptions(**options), reporter, executor)
     reports = write_bisection(outcome)
     probe_table(outcome).print(console)
     print_banner(outcome, console)
     reporter.info(f"reports: {', '.join(str(path) for path in reports)}")
+
+
+def _opened(paths: Paths, farm: str, keys: Path | None, options: _Bisect) -> RemoteExecutor:
+    """Return the farm that makes the wheels.
+
+    Raises:
+        UsageError: An option is about wheels that this machine makes, or the farm's own.
+        FarmError: The farm does not answer.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if wrong := [name for name in ("memory", "kernels_from") if options.get(name)]:
+        raise UsageError(
+            "the wheels are made by a farm, whose workers have settings of their own",
+            where=f"--{wrong[0].replace('_', '-')}",
+            next_step="leave it out, or make the wheels on this machine without --farm",
+        )
+    return open_farm(paths, farm, keys)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.errors import CpuwheelsError
+from cpuwheels.core.errors import CpuwheelsError, FarmError
 from cpuwheels.core.progress import Progress, clock
 from cpuwheels.farm.done import NOT_RUN, Done
 from cpuwheels.farm.executor import run_jobs
@@ -68,15 +69,7 @@ def run_batch(
         executor.know(stored[key], paths.dist)
     reporter.info(f"{len(needed)} jobs; of {len(jobs)} there are {len(stored)} already")
 
-    def settle(job: Job, done: Done) -> Done:
-        if opinions and job.kind == "wheel" and not done.code:
-            done = opinions.settled(job, done)
-        if done.folder and done.content:
-            take_in(job, done, paths.dist)
-        if not done.code:
-            journal.keep(job, done)
-        _tell(job, done, reporter)
-        return done
+    settle = _Settling(jobs, stored, journal, paths, reporter, opinions)
 
     def tell(ready: int, count: int) -> None:
         reporter.progress(Progress(ready, count, unit="jobs"))
@@ -91,6 +84,54 @@ def run_batch(
         tests = [job for job in needed if job.key not in results]
         results |= run_jobs(tests, executor, settle, tell)
     return [_came(job, stored, results) for job in jobs if job.key in stored or job.key in results]
+
+
+class _Settling:
+    """Takes results in: of wheels what two machines agree on, of tests what is about the wheel that was taken in."""
+
+    def __init__(
+        self,
+        jobs: Sequence[Job],
+        stored: Mapping[str, Done],
+        journal: Journal,
+        paths: Paths,
+        reporter: Reporter,
+        opinions: Opinions | None,
+    ) -> None:
+        self._journal, self._paths, self._reporter, self._opinions = journal, paths, reporter, opinions
+        self._digests: dict[str, Future[str]] = {job.key: Future() for job in jobs if job.kind == "wheel"}
+        for key in self._digests.keys() & stored.keys():
+            self._digests[key].set_result(stored[key].sha256)
+
+    def __call__(self, job: Job, done: Done) -> Done:
+        if job.kind == "wheel":
+            return self._wheel(job, done)
+        if done.folder and done.sha256 != self._digests[job.after[0]].result():
+            raise FarmError(
+                f"{done.by or 'this machine'} tested another wheel for {job} than the one that was made",
+                where=done.by,
+                next_step="do not use that machine before it is known why; run the command again",
+            )
+        return self._take(job, done)
+
+    def _wheel(self, job: Job, done: Done) -> Done:
+        digest = ""
+        try:
+            if self._opinions and not done.code:
+                done = self._opinions.settled(job, done)
+            done = self._take(job, done)
+            digest = done.sha256
+        finally:
+            self._digests[job.key].set_result(digest)  # its tests wait for it
+        return done
+
+    def _take(self, job: Job, done: Done) -> Done:
+        if done.folder and done.content:
+            take_in(job, done, self._paths.dist)
+        if not done.code:
+            self._journal.keep(job, done)
+        _tell(job, done, self._reporter)
+        return done
 
 
 def _settled(job: Job, result: Done | CpuwheelsError) -> Done:

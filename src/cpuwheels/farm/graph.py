@@ -114,6 +114,19 @@ def wheel_job(one: Wanted, order: Order, estimate: Estimate, after: tuple[str, .
     return job.model_copy(update={"seconds": estimate.seconds("wheel" if after else "kernels", one.target)})
 
 
+def wheel_after_kernels(one: Wanted, order: Order, estimate: Estimate) -> tuple[Job, Job]:
+    """Return the job that compiles a wheel's kernels, for all that have the same ones, and the one that packs it.
+
+    Args:
+        one: The wheel; the class of its kernels is known.
+        order: How it is built.
+        estimate: What jobs take.
+    """
+    kernels = _job("kernels", one, order, estimate, of=one.kernels)
+    first, second = longest_first([kernels, wheel_job(one, order, estimate, (kernels.key,))], order.priority)
+    return first, second
+
+
 def longest_first(jobs: Sequence[Job], priority: int = 0) -> tuple[Job, ...]:
     """Return jobs with their priorities: what the longest way to the end begins with comes first.
 

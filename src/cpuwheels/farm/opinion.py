@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CpuwheelsError, NotReproducedError
@@ -67,7 +68,7 @@ class Opinions:
             if one.sha256 != digest:
                 self._announce(f"{one.by} made other bytes of {job} than two others did; its wheel is not used")
                 self._leave_out(job, one)
-        return next(one for one in opinions if one.sha256 == digest)
+        return replace(next(one for one in opinions if one.sha256 == digest), key=job.key)
 
     @staticmethod
     def _unsure(job: Job, opinions: list[Done], why: str) -> NotReproducedError:

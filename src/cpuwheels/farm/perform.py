@@ -49,7 +49,8 @@ def perform(job: Job, site: Site, given: Sequence[Done] = ()) -> Done:
     """
     began = time.monotonic()
     done = Done(job.key, by=site.name)
-    if failed := next((one for one in given if one.code), None):
+    # A wheel whose kernels another job could not make tries by itself: it may have others than was predicted.
+    if job.kind != "wheel" and (failed := next((one for one in given if one.code), None)):
         return replace(done, code=NOT_RUN, output="a job before it failed" if failed.code != NOT_RUN else failed.output)
     if job.identity and job.identity != project_identity(site.paths):
         raise FarmError(

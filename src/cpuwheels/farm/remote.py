@@ -58,6 +58,7 @@ class RemoteExecutor:
             ) from error
         self._futures: dict[str, DaskFuture[Done]] = {}
         self._known: dict[str, Done] = {}
+        self._left_out: set[str] = set()
         self._guard = threading.Lock()
 
     def __enter__(self) -> Self:
@@ -65,11 +66,15 @@ class RemoteExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.cancel()
+        # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
+        for name in self._left_out if self._client.status == "running" else ():
+            self.retire(name)
         self._client.close()
 
     def machines(self) -> dict[str, Mapping[str, float]]:
-        """Return what each worker offers, by its name."""
-        return {str(one["name"]): one["resources"] for one in self._workers().values()}
+        """Return what each worker offers that gets jobs, by its name."""
+        found = {str(one["name"]): one["resources"] for one in self._workers().values()}
+        return {name: offered for name, offered in found.items() if name not in self._left_out}
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are sent to the workers that need them."""
@@ -83,7 +88,7 @@ class RemoteExecutor:
         Raises:
             FarmError: No worker can do it, or the scheduler is gone.
         """
-        left_out = set(avoid)
+        left_out = {*avoid, *self._left_out}
         workers = {str(one["name"]): address for address, one in self._workers().items()}
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
@@ -116,9 +121,9 @@ class RemoteExecutor:
             job: The job that made the wheel.
             done: Its result.
         """
+        self._left_out.add(done.by)
         if job.after:
             self.forget(self._futures[job.after[0]].result().kernels)
-        self.retire(done.by)
 
     def retire(self, name: str) -> None:
         """Send no more jobs to a worker, and end it."""

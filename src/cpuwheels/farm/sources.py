@@ -110,11 +110,20 @@ def _commits(asked: Asked, texts: Sequence[str], matrix: Matrix, store: Store, r
         since, newest = (resolve(repository, text, branch=asked.branch).commit for text in (asked.since, asked.branch))
         history = history_between(repository, since, newest, first_parent=True)
         found += [commit.name for commit in reversed(history.commits)]
-    return _with_classes(list(dict.fromkeys(found)), repository, store)
+    commits = list(dict.fromkeys(found))
+    return kernel_classes(commits, repository, store) if len(commits) > 1 else {commits[0]: ""}
 
 
-def _with_classes(commits: list[str], repository: Repository, store: Store) -> dict[str, str]:
-    if len(commits) == 1:
-        return {commits[0]: ""}
+def kernel_classes(commits: Sequence[str], repository: Repository, store: Store) -> dict[str, str]:
+    """Return the class of each commit's kernels, as predicted from its files; those of one class have the same.
+
+    Args:
+        commits: Full hashes.
+        repository: Where they are.
+        store: What compilers read in earlier builds.
+
+    Raises:
+        BisectError: git cannot tell what the commits hold.
+    """
     (classes,) = kernel_fingerprints(repository, commits, [next(iter(latest_reads(store, READS, Reads, 1)), None)])
     return classes

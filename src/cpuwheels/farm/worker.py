@@ -114,15 +114,14 @@ def do_job(text: str, *given: Done) -> Done:
     return done
 
 
-def forget_kernels(key: str) -> None:
-    """Take kernels out of this worker's stores that another machine made; what was compiled here stays.
+def forget_kernels(key: str, dask_worker: Worker) -> None:
+    """Take kernels out of a worker's stores that another machine made; what was compiled there stays.
 
     Args:
         key: Of the kernels.
+        dask_worker: The worker that this runs in, as dask.distributed names the argument.
     """
-    from distributed import get_worker  # noqa: PLC0415
-
-    plugin = get_worker().plugins.get(JobPlugin.name)
+    plugin = dask_worker.plugins.get(JobPlugin.name)
     if not isinstance(plugin, JobPlugin):
         return
     store = Store(plugin.site.paths.cache)

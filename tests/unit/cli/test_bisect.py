@@ -12,7 +12,7 @@ import pytest
 from cpuwheels.cli import main
 from cpuwheels.config.options import BisectOptions
 from cpuwheels.config.paths import Paths
-from cpuwheels.core.errors import StoppedError
+from cpuwheels.core.errors import StoppedError, UsageError
 from cpuwheels.core.tables import Column, Table
 
 RENAMED = {"jobs": "--commits-at-once"}
@@ -27,7 +27,10 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Any, ...]]:
     monkeypatch.setattr("platform.system", lambda: "Linux")
     calls: list[tuple[Any, ...]] = []
 
-    def run(paths: Paths, _matrix: object, name: str, options: BisectOptions, _reporter: object) -> Any:
+    def run(
+        paths: Paths, _matrix: object, name: str, options: BisectOptions, _reporter: object, executor: object
+    ) -> Any:
+        assert executor is None
         calls.append((paths, name, options))
         return SimpleNamespace(as_lines=lambda: ["[bold] is the first bad commit", LONG], found=True)
 
@@ -161,3 +164,12 @@ def test_quit_ends_it_as_ctrl_c_does(
     said = capsys.readouterr().err
     assert "error" not in said
     assert "run the same command again" in said
+
+
+@pytest.mark.parametrize("option", [("--memory", "8G"), ("--kernels-from", "wheels")])
+def test_a_farms_workers_have_settings_of_their_own(
+    asked: list, project_root: Path, capsys: pytest.CaptureFixture[str], option: tuple[str, str]
+) -> None:
+    assert run(project_root, "--farm", "tls://127.0.0.1:1", *option) == UsageError.exit_code
+    assert f"where: {option[0]}" in capsys.readouterr().err
+    assert asked == []

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import CompileError, FarmError
 from cpuwheels.farm.batch import Came, require_all, run_batch
+from cpuwheels.farm.done import Done
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.journal import Journal
 from cpuwheels.farm.local import LocalExecutor
@@ -112,3 +115,27 @@ def test_nothing_failed() -> None:
     require_all([Came(job, "done"), Came(job, "there")])
     with pytest.raises(FarmError):
         require_all([Came(job, "failed", error=FarmError("x"))])
+
+
+def test_a_wheel_that_a_test_sends_back_otherwise_is_not_taken(
+    farm: Farm, remote: RemoteExecutor, tmp_path: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = jobs_for("tampered", level="smoke")
+    submit = remote.submit
+
+    def tampering(job: Job, *, avoid: Iterable[str] = ()) -> Future[Done]:
+        future = submit(job, avoid=avoid)
+        if job.kind == "parity":
+            other: Future[Done] = Future()
+            other.set_result(replace(future.result(60), sha256="0" * 64))
+            return other
+        return future
+
+    monkeypatch.setattr(remote, "submit", tampering)
+    came = run_batch(jobs, remote, Journal(tmp_path / "dist"), paths_in(tmp_path), reporter)
+    assert states(came) == {"wheel x86 tampered": "done", "parity x86 tampered": "failed"}
+    assert "tested another wheel" in str(came[1].error)
+    (wheel,) = tmp_path.glob("dist/x86/*/*.whl")
+    assert wheel.read_text().startswith("x86 tampered\n")
+    assert not wheel.with_name("parity.json").exists()
+    assert farm.process.poll() is None

@@ -60,6 +60,10 @@ def test_a_third_decides_against_the_first() -> None:
     assert (machines.avoided, machines.left_out) == ([["1"], ["1", "2"]], ["1"])
 
 
+def test_what_counts_is_the_result_of_the_job_that_was_asked_for() -> None:
+    assert Machines(made(RIGHT, "2"), made(RIGHT, "3")).settled(WRONG).key == JOB.key
+
+
 def test_a_third_decides_against_the_second() -> None:
     machines = Machines(made(WRONG, "2"), made(RIGHT, "3"))
     assert machines.settled(RIGHT).by == "1"

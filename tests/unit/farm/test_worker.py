@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
 import pytest
 
+from cpuwheels.core.elsewhere import taken_from
+from cpuwheels.core.store import Store
 from cpuwheels.farm.done import Done
-from cpuwheels.farm.worker import JobPlugin, PassingError, do_job
+from cpuwheels.farm.worker import JobPlugin, PassingError, do_job, forget_kernels
+from cpuwheels.shared.folder import Folder
+from cpuwheels.shared.pull import SharedStore
 from farms import begun, jobs_for, site_in, wait_for
+from shared_stores import KERNELS, make_kernels, other_store, share_all
 
 
 @pytest.mark.parametrize("how", ["transition", "teardown"])
@@ -43,3 +50,21 @@ def test_outside_of_a_farm_there_is_nothing_to_do() -> None:
 def test_what_may_pass_keeps_its_result() -> None:
     done = Done("k", code=1)
     assert PassingError(done).done is done
+
+
+def test_only_kernels_of_others_are_forgotten(tmp_path: Path) -> None:
+    site = site_in(tmp_path, "one", carries=True)
+    store = Store(site.paths.cache)
+    other = other_store(tmp_path / "other")
+    make_kernels(other)
+    share_all(other, Folder(tmp_path / "shared"))
+    with taken_from(SharedStore(Folder(tmp_path / "shared"), None, print)):
+        taken = store.find("kernels", KERNELS)
+    assert taken is not None
+    own = make_kernels(store, "f" * 24)
+    worker: Any = SimpleNamespace(plugins={JobPlugin.name: JobPlugin(site)})
+    for key in (KERNELS, "f" * 24):
+        forget_kernels(key, worker)
+    assert not taken.exists()
+    assert own.exists()
+    forget_kernels(KERNELS, SimpleNamespace(plugins={}))  # type: ignore[arg-type]
