@@ -1,4 +1,4 @@
-"""One farm of two workers for all tests that leave it whole."""
+"""One farm of two workers for all tests of a module that leave it whole."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cpuwheels.farm.security import read_certificates
 from farms import Farm, farm_of
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def farm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Farm]:
     with farm_of(tmp_path_factory.mktemp("farm")) as running:
         yield running
