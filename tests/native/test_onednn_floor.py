@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from onednn_stand_in import PROJECT
+
 ROOT = Path(__file__).resolve().parents[2]
 
 TRAITS = """#pragma once
@@ -44,18 +46,6 @@ namespace x64 { unsigned get_max_cpu_isa_mask(bool) { return 0; } }
 }}}
 void kernel_avx512() {} void kernel_avx2() {} void kernel_avx() {} void kernel_sse41() {} void kernel_none() {}
 int main() { for (unsigned isa : {1u, 3u, 7u, 15u}) std::printf("%d", dnnl::impl::cpu::asked(isa)); }
-"""
-
-PROJECT = """cmake_minimum_required(VERSION 3.26)
-project(stand_in LANGUAGES CXX)
-set(CPUWHEELS_ONEDNN_SOURCE "${CMAKE_SOURCE_DIR}/../onednn")
-set(CPUWHEELS_ONEDNN_UNUSED "${CMAKE_SOURCE_DIR}/unused.txt")
-include("${STEER}/headers.cmake")
-include("${STEER}/onednn.cmake")
-add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" onednn)
-cpuwheels_tune_onednn_once()
-add_executable(program main.cpp)
-target_link_libraries(program dnnl)
 """
 
 ONEDNN = """add_library(dnnl_cpu_x64 OBJECT src/cpu/gemm.cpp)

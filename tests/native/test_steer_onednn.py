@@ -12,20 +12,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from onednn_stand_in import PROJECT
 
-PROJECT = """cmake_minimum_required(VERSION 3.26)
-project(stand_in LANGUAGES CXX)
-set(CPUWHEELS_ONEDNN_SOURCE "${CMAKE_SOURCE_DIR}/../onednn")
-cmake_path(NORMAL_PATH CPUWHEELS_ONEDNN_SOURCE)
-set(CPUWHEELS_ONEDNN_UNUSED "${CMAKE_SOURCE_DIR}/unused.txt")
-include("${STEER}/headers.cmake")
-include("${STEER}/onednn.cmake")
-add_subdirectory("${CPUWHEELS_ONEDNN_SOURCE}" onednn)
-cpuwheels_tune_onednn_once()
-add_executable(program main.cpp)
-target_link_libraries(program dnnl)
-"""
+ROOT = Path(__file__).resolve().parents[2]
 
 ONEDNN = """set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -DOF_THE_FOLDER=1")
 add_definitions(-DDEFINED=1)

@@ -51,16 +51,10 @@ def require_dask() -> None:
     Raises:
         UsageError: It is not installed.
     """
-    from importlib.util import find_spec
+    from cpuwheels.config.installation import require_installed
 
-    from cpuwheels.core.errors import UsageError
-
-    if missing := [name for name in ("distributed", "securesystemslib", "cryptography") if find_spec(name) is None]:
-        raise UsageError(
-            f"a farm needs {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
-            where="this Python environment",
-            next_step=f"pip install '{EXTRA}'; nox does, in a checkout",
-        )
+    libraries = ("distributed", "securesystemslib", "cryptography")
+    require_installed("a farm needs", libraries, f"pip install '{EXTRA}'")
 
 
 def keys_folder(paths: Paths, given: Path | None) -> Path:

@@ -128,16 +128,10 @@ def require_libraries() -> None:
     Raises:
         UsageError: It is not installed.
     """
-    from importlib.util import find_spec
+    from cpuwheels.config.installation import require_installed
 
-    from cpuwheels.core.errors import UsageError
-
-    if missing := [name for name in ("pypi_attestations", "securesystemslib", "sigstore") if find_spec(name) is None]:
-        raise UsageError(
-            f"signatures need {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
-            where="this Python environment",
-            next_step=f"install {EXTRA}; nox does, in a checkout",
-        )
+    libraries = ("pypi_attestations", "securesystemslib", "sigstore")
+    require_installed("signatures need", libraries, f"install {EXTRA}")
 
 
 @click.command("make-key")

@@ -118,7 +118,7 @@ def serve_bench(paths: Paths, /, target: str | None, **options: Unpack[_ServeBen
     matrix = load_matrix(paths.matrix)
     name = target or default_target(matrix).id
     reporter, wheel = Reporter(name), chosen.wheel or str(newest_wheel(paths, name))
-    folder = prepare_folder(chosen.out, Path(wheel) if Path(wheel).is_file() else Path.cwd() / wheel)
+    folder = prepare_folder(chosen.out, Path(wheel) if Path(wheel).is_file() else Path.cwd() / Path(wheel).name)
     found = compare(paths, matrix, name, wheel, chosen, reporter)
     (report,) = write_files(folder, {SERVE_BENCH: found.model_dump_json(indent=1) + "\n"})
     found.as_table(chosen.least).print(Console())

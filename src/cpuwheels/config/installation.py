@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cpuwheels.config.paths import is_packaged, project_files
 from cpuwheels.core.capture import capture
+from cpuwheels.core.errors import UsageError
 from cpuwheels.core.git_settings import git_command, git_environment
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 _NO_VERSION = "0.1.0"
 """Where git does not tell; the same as in pyproject.toml."""
@@ -26,6 +32,25 @@ def command_line(command: str, target: str = "", *options: str) -> str:
         return " ".join(filter(None, ["cpuwheels", command, target, *options]))
     session = "-".join(filter(None, [command, target]))
     return " ".join(["nox", "-s", session, *(["--", *options] if options else [])])
+
+
+def require_installed(what: str, modules: Sequence[str], next_step: str) -> None:
+    """Refuse to go on without libraries that only some commands need.
+
+    Args:
+        what: Who needs them, with the verb, such as ``a farm needs``.
+        modules: Their names in Python.
+        next_step: How they are installed.
+
+    Raises:
+        UsageError: One is not installed.
+    """
+    if missing := [name for name in modules if importlib.util.find_spec(name) is None]:
+        raise UsageError(
+            f"{what} {', '.join(missing)}, which {'is' if len(missing) == 1 else 'are'} not installed",
+            where="this Python environment",
+            next_step=f"{next_step}; nox does, in a checkout",
+        )
 
 
 @dataclass(frozen=True)

@@ -168,14 +168,12 @@ def require_all(came: Sequence[Came]) -> None:
     Raises:
         CpuwheelsError: A job failed; of the class of the first one's error.
     """
-    failed = [one for one in came if one.error is not None]
-    if not failed:
+    # What failed by itself comes before what was not begun because of that.
+    errors = [one.error for one in sorted(came, key=lambda one: one.state != "failed") if one.error]
+    if not errors:
         return
-    first = next((one for one in failed if one.state == "failed"), failed[0])
-    error = first.error
-    if error is None:
-        return
-    error.next_step = (
-        f"{error.next_step}; of {len(came)} jobs {len(failed)} are not done: run it again, and these alone are"
+    first = errors[0]
+    first.next_step = (
+        f"{first.next_step}; of {len(came)} jobs {len(errors)} are not done: run it again, and these alone are"
     )
-    raise error
+    raise first

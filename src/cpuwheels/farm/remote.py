@@ -33,7 +33,7 @@ CONNECT_SECONDS = 20
 
 
 class RemoteExecutor:
-    """Runs jobs on a farm; a context that gives up what is not done when it ends.
+    """Runs jobs on a farm; a context that gives up unfinished jobs when it ends.
 
     Args:
         address: Of the scheduler.
