@@ -64,6 +64,16 @@ def test_the_target_is_this_machines_and_the_report_is_next_to_the_wheel(
     assert (tmp_path / "serve-bench.json").read_text() == "{ }\n"
 
 
+@pytest.mark.parametrize("wheel", ["vllm==1", "vllm @ https://example.org/a/vllm-1-py3-none-any.whl"])
+def test_the_report_on_a_requirement_is_in_the_working_folder(
+    calls: list[tuple[Any, ...]], project_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wheel: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert code_of(project_root, "--against", "b.whl", "--wheel", wheel, "--least", "0.5") == 0
+    assert calls[0][1] == wheel
+    assert [path.name for path in tmp_path.iterdir()] == ["serve-bench.json"]
+
+
 def test_a_slower_wheel_has_an_exit_code(
     calls: list[tuple[Any, ...]], project_root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
