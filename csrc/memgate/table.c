@@ -23,7 +23,7 @@
 #define LOCK_SECONDS 120
 #endif
 
-enum { LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192 };
+enum { LOCK_OF_TABLE = 0, LOCK_OF_FIRST_PLACE = 1, LINE = 8192, MOST_WHOLE = 1000 };
 
 /* Open file description locks belong to what open() made, not to a process: children share them (fcntl(2)).
  */
@@ -111,14 +111,17 @@ static bool has_size(int file) {
 static int mapped = -1; /* the table's file, for the handler */
 
 /* The file was cut short behind the mapping's back. With its length it gets zeros, and the access is done
- * again. If it has its length, the disk has no room for a page of it. */
+ * again. If it has its length, another launcher may have given it that since, and the access is done again
+ * too: but not for ever, for then the disk has no room for a page of it. */
 static void lengthen(int number) {
     static const char message[] = "memgate: the gate's table cannot be read\n";
+    static volatile sig_atomic_t whole = 0; /* how often the file had its length */
     struct stat about;
     const int saved = errno;
     (void)number;
-    if (fstat(mapped, &about) == 0 && about.st_size < (off_t)sizeof(struct table) &&
-        ftruncate(mapped, (off_t)sizeof(struct table)) == 0) {
+    if (fstat(mapped, &about) == 0 &&
+        (about.st_size < (off_t)sizeof(struct table) ? ftruncate(mapped, (off_t)sizeof(struct table)) == 0
+                                                     : whole++ < MOST_WHOLE)) {
         errno = saved;
         return;
     }

@@ -15,9 +15,7 @@ enum place_state { FREE, WAITING, RUNNING, OFF };
 /* One launcher's line of the table. Changed under the table's lock, but for `state`, which its launcher waits
  * on, and for what is atomic. */
 struct place {
-    _Atomic uint32_t state; /* enum { TABLE_VERSION = 2 };
-
-enum place_state */
+    _Atomic uint32_t state; /* enum place_state */
     uint32_t passed_over;
     uint64_t order; /* of admission: the larger the later */
     double wall;    /* expected seconds */

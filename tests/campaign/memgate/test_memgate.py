@@ -297,3 +297,15 @@ def test_38_a_job_beside_a_writer_of_nonsense(gate: Gate) -> None:
     # What was written may call a job off, as the failure of another one does.
     assert all(end in {(0, ""), (125, "memgate: not started: another job failed\n")} for end in ended)
     works(gate)
+
+
+def test_39_many_jobs_and_a_table_that_is_cut_all_the_time(gate: Gate) -> None:
+    """Two launchers that meet the same cut: the one that comes second finds the length that the first gave it."""
+    path = table(gate)
+    gate.settings(cpus=64)
+    jobs = [gate.sleep(f"{number}", 1) for number in range(48)]
+    end = time.monotonic() + 3
+    while time.monotonic() < end:
+        os.truncate(path, 0)
+    assert finish(*jobs, seconds=60) == [(0, "")] * 48
+    works(gate)
