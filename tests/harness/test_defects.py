@@ -125,6 +125,32 @@ def test_only_a_cpu_with_all_of_its_features_shows_it(
     assert made(("*",), needs=("avx2", "avx512_fp16")).shows_in("a", "_C") is shown
 
 
+@pytest.mark.parametrize("variable", ["ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"])
+@pytest.mark.parametrize(
+    ("has", "permitted", "limit", "shown"),
+    [
+        (True, True, "", True),
+        (True, True, "DEFAULT", True),
+        (True, True, "AVX512_CORE_AMX", True),
+        (True, True, "AVX10_1_512_AMX", True),
+        (True, True, "no name that oneDNN knows sets a limit", True),
+        (True, True, "AVX512_CORE_FP16", False),
+        (True, True, "avx2", False),
+        (True, False, "", False),
+        (False, True, "", False),
+    ],
+)
+def test_a_fault_of_onednn_with_amx_shows_where_onednn_uses_amx(
+    monkeypatch: pytest.MonkeyPatch, has: bool, permitted: bool, limit: str, shown: bool, variable: str
+) -> None:
+    for name in ("ONEDNN_MAX_CPU_ISA", "DNNL_MAX_CPU_ISA"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, limit)
+    monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: {"amx_bf16": has})
+    monkeypatch.setattr(torch.cpu, "_init_amx", lambda: permitted)
+    assert made(("*",), needs=("onednn:amx_bf16",)).shows_in("a", "_C") is shown
+
+
 @pytest.mark.parametrize(
     ("build", "shown"),
     [

@@ -133,6 +133,50 @@ def onednn_mm(
     return Call(run, expected)
 
 
+@cases(*PLAIN, dtype=DTYPES, shape=[(64, 32), (128, 128)])
+def onednn_mm_threads(library: Any, draw: Draw, *, dtype: torch.dtype, shape: tuple[int, int]) -> Call:
+    """Handlers of one shape that are made and used with other numbers of threads, on which their layouts may depend."""
+    if not has(library, dtype):
+        return without(library, dtype)
+    n, k = shape
+    weight, x = draw.uniform([k, n], -1, 1, dtype), draw.uniform([5, k], -1, 1, dtype)
+    outs = {f"threads{threads}": draw.output((5, n), dtype) for threads in (1, 2, 5)}
+
+    def run() -> dict[str, torch.Tensor]:
+        before = torch.get_num_threads()
+        try:
+            for name, out in outs.items():
+                torch.set_num_threads(int(name.removeprefix("threads")))
+                with released(library, library.create_onednn_mm_handler(weight, CACHED)) as handler:
+                    library.onednn_mm(out, x, None, handler)
+        finally:
+            torch.set_num_threads(before)
+        return outs
+
+    return Call(run, lambda: dict.fromkeys(outs, oracle.product(x.double(), weight.double(), None)))
+
+
+@cases(*PLAIN, dtype=DTYPES, shape=[(64, 36), (48, 129), (576, 1000)])
+def onednn_mm_neighbour(library: Any, draw: Draw, *, dtype: torch.dtype, shape: tuple[int, int]) -> Call:
+    """NaN of one row reaches no other, wherever a row ends in a vector or a tile."""
+    if not has(library, dtype):
+        return without(library, dtype)
+    n, k = shape
+    weight, x, out = (
+        draw.uniform([k, n], -1, 1, dtype),
+        draw.uniform([40, k], -1, 1, dtype),
+        draw.output((40, n), dtype),
+    )
+    x[[5, 16, 39]] = float("nan")
+
+    def run() -> dict[str, torch.Tensor]:
+        with released(library, library.create_onednn_mm_handler(weight, CACHED)) as handler:
+            library.onednn_mm(out, x, None, handler)
+        return {"out": out}
+
+    return Call(run, lambda: {"out": oracle.product(x.double(), weight.double(), None)})
+
+
 @cases(*PLAIN, dtype=DTYPES, cached=[1, 2])
 def onednn_mm_two_handlers(library: Any, draw: Draw, *, dtype: torch.dtype, cached: int) -> Call:
     """Handlers of one shape have weights of their own, though they share primitives, of which few are kept."""
