@@ -51,7 +51,7 @@ def render(
 
 {report.problem}
 
-- Affected: vLLM {_span(releases)}, on {MACHINES[report.machine]}; libraries {_code(report.libraries)}{seen}
+- Affected: vLLM {_span(releases)}, on {MACHINES[report.machine]}; libraries {_code(report.libraries)}{seen}{f"; with oneDNN {report.onednn}" if report.onednn else ""}
 - Files: {_code(files)}
 - Here: [{report.fault}]({link}), fixed by {_code(patch.file.removesuffix(".patch") for patch in patches)}
 

@@ -40,6 +40,8 @@ class Report:
         libraries: The libraries that show it.
         machine: The target whose CPUs show it.
         features: Those that a CPU needs to show it.
+        lacking: Those that a CPU must not have to show it. ``without`` in the file.
+        onednn: Releases of oneDNN that it shows with, in words; empty if with all.
         env: Variables that make it show.
         here: The libraries of our wheels that are run in place of upstream's, if their names differ.
         only: The patches that it is about, if others fix a fault of the same name.
@@ -54,6 +56,8 @@ class Report:
     libraries: tuple[str, ...]
     machine: str = "x86"
     features: tuple[str, ...] = ()
+    lacking: tuple[str, ...] = ()
+    onednn: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     here: tuple[str, ...] = ()
     only: tuple[str, ...] = ()
@@ -85,8 +89,8 @@ def load_reports() -> list[Report]:
     for path in sorted(SOURCES.glob("*/about.toml")):
         about = tomllib.loads(path.read_text(encoding="utf-8"))
         lists = {name: tuple(about.pop(name)) for name in ("libraries", "here", "only") if name in about}
-        features = tuple(about.pop("with", ()))
-        found.append(Report(slug=path.parent.name, features=features, **lists, **about))
+        features, lacking = tuple(about.pop("with", ())), tuple(about.pop("without", ()))
+        found.append(Report(slug=path.parent.name, features=features, lacking=lacking, **lists, **about))
     return found
 
 

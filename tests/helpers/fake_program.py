@@ -2,7 +2,8 @@
 
 Run as ``python fake_program.py FOLDER [--poisoned] …`` with the arguments of a command. FOLDER gets a line in
 ``events`` for each beginning and end. A file ``hang-SOURCE`` there makes a build wait until it is gone;
-``fail-SOURCE`` has the exit codes of the attempts, the last one for all others.
+``slow-SOURCE`` makes the first command that finds it wait until it is ended. ``fail-SOURCE`` has the exit codes of the
+attempts, the last one for all others.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ def note(folder: Path, text: str) -> None:
 
 def obey(folder: Path, source: str) -> None:
     end = time.monotonic() + LIMIT_SECONDS
-    while (folder / f"hang-{source}").exists():
+    try:
+        (folder / f"slow-{source}").unlink()
+        slow = True
+    except FileNotFoundError:
+        slow = False
+    while slow or (folder / f"hang-{source}").exists():
         if time.monotonic() > end:
             sys.exit("nobody ended this command")
         time.sleep(0.02)

@@ -19,12 +19,13 @@ import psutil
 import fake_program
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import StoppedError
-from cpuwheels.farm.cluster import Place, run_scheduler, signing_key
+from cpuwheels.farm.cluster import Place, run_scheduler, run_worker, signing_key
 from cpuwheels.farm.graph import Estimate, Order, Wanted, make_graph
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.machine import Machine
 from cpuwheels.farm.security import make_certificates
 from cpuwheels.farm.site import Site
+from hosts import Network
 from layout import ROOT
 
 PATIENCE_SECONDS = 90.0
@@ -90,12 +91,14 @@ class Farm:
         address: Of the scheduler.
         keys: Folder of the certificates.
         events: Folder of the made-up program.
+        again: Starts another scheduler at the same address, where that can be.
     """
 
     process: subprocess.Popen[str]
     address: str
     keys: Path
     events: Path
+    again: Callable[[], subprocess.Popen[str]] | None = None
 
     def worker_of(self, command: int) -> psutil.Process:
         """Return the worker that a command runs for."""
@@ -149,6 +152,42 @@ def farm_of(
         process.stdout.close()
 
 
+@contextmanager
+def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm]:
+    """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1."""
+    keys, events = folder / "keys", folder / "events"
+    events.mkdir(parents=True)
+    make_certificates(keys)
+    told = {"keys": str(keys), "folder": str(folder), "poisoned": [], "memory": 8 << 30}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    program = [sys.executable, __file__]
+    with (folder / "farm.log").open("w") as log:
+
+        def scheduler(port: int) -> tuple[subprocess.Popen[str], str]:
+            words = json.dumps(told | {"workers": [], "host": net.address, "port": port})
+            begun = subprocess.Popen(
+                net.inside(*program, words), stdout=subprocess.PIPE, stderr=log, text=True, env=env
+            )
+            assert begun.stdout
+            address = begun.stdout.readline().strip()
+            assert address.startswith(f"tls://{net.address}:"), (folder / "farm.log").read_text()
+            return begun, address
+
+        process, address = scheduler(0)
+        farm = Farm(process, address, keys, events, lambda: scheduler(int(address.rpartition(":")[2]))[0])
+        try:
+            for number, name in enumerate(workers, 1):
+                words = json.dumps(told | {"workers": [name], "join": address})
+                net.start(number, *program, words, stdout=log, stderr=log, env=env)
+            yield farm
+        finally:
+            for one in {process, farm.process}:
+                one.send_signal(signal.SIGTERM)
+                one.wait(30)
+                assert one.stdout
+                one.stdout.close()
+
+
 def main() -> None:
     told = json.loads(sys.argv[1])
     folder, keys = Path(told["folder"]), Path(told["keys"])
@@ -157,8 +196,15 @@ def main() -> None:
         more = ["--poisoned"] if name in told["poisoned"] else []
         site = site_in(folder / name, name, events=folder / "events", carries=True, key=signing_key(keys), more=more)
         places.append(Place(site, machine(name, told["memory"])))
+
+    def ready(address: str) -> None:
+        print(address, flush=True)
+
     with suppress(StoppedError):
-        asyncio.run(run_scheduler(keys, "127.0.0.1", 0, places, lambda address: print(address, flush=True)))
+        if "join" in told:
+            asyncio.run(run_worker(told["join"], keys, places[0], None, ready))
+        else:
+            asyncio.run(run_scheduler(keys, told.get("host", "127.0.0.1"), told.get("port", 0), places, ready))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from cpuwheels.farm.journal import Journal
 from cpuwheels.farm.opinion import Opinions
 from cpuwheels.farm.remote import RemoteExecutor
 from cpuwheels.farm.security import read_certificates
+from cpuwheels.farm.slow import Patience
 from farms import begun, farm_of, jobs_for, paths_in, wait_for
 
 
@@ -78,11 +79,38 @@ def test_a_worker_whose_disk_is_full_leaves_its_jobs_to_others(tmp_path: Path) -
         assert first != second, "another machine did it"
 
 
+def test_a_slow_worker_is_overtaken_and_what_follows_is_done(tmp_path: Path, reporter: Reporter) -> None:
+    """Kernels hang on one worker; an idle one compiles them, and wheels and tests go on with its."""
+    patience = Patience(times=0, least=0.5, every=0.1)
+    with (
+        farm_of(tmp_path / "farm") as farm,
+        RemoteExecutor(farm.address, read_certificates(farm.keys), patience=patience) as executor,
+    ):
+        (farm.events / "slow-a").touch()
+        jobs = jobs_for("a", "b", level="smoke", kernels="k")
+        came = run_batch(jobs, executor, Journal(tmp_path / "dist"), paths_in(tmp_path), reporter)
+        assert [(one.state, one.error) for one in came] == [("done", None)] * len(jobs)
+        ((slow, first), (_, second)) = begun(farm.events, "kernels x86 a")
+        assert first != second, "another worker did it"
+        wait_for(lambda: not psutil.pid_exists(slow))
+        # The worker that was overtaken does jobs again.
+        futures = [executor.submit(job) for job in jobs_for("c", "d")]
+        (farm.events / "hang-c").touch()
+        (farm.events / "hang-d").touch()
+        wait_for(lambda: all(future.done() for future in futures) or len(executor.machines()) == 2)
+        (farm.events / "hang-c").unlink()
+        (farm.events / "hang-d").unlink()
+        assert {future.result(60).code for future in futures} == {0}
+    wheels = sorted(path.read_text().splitlines()[0] for path in (tmp_path / "dist").rglob("*.whl"))
+    assert wheels == ["x86 a", "x86 b"], "each wheel once"
+
+
 CLIENT = """
 import sys
 from pathlib import Path
 from cpuwheels.farm.remote import RemoteExecutor
 from cpuwheels.farm.security import read_certificates
+from cpuwheels.farm.slow import Patience
 from farms import jobs_for
 
 if __name__ == "__main__":

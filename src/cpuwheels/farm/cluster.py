@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import signal
+import time
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dask
@@ -21,7 +24,7 @@ from cpuwheels.farm.security import SIGNING, read_certificates
 from cpuwheels.farm.worker import JobPlugin
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
     from cpuwheels.farm.machine import Machine
@@ -47,7 +50,12 @@ _NO_PAGES = "127.0.0.1:0"
 START_SECONDS = 120.0
 """In which a worker has to be known to its scheduler."""
 
+REJOIN_SECONDS = 600.0
+"""For which a worker that has lost its scheduler tries to find one at the same address."""
+
 _PAUSE_SECONDS = 0.5
+_LOST = "worker-"
+"""What the reasons begin with that a worker of dask gives its nanny if it has lost the scheduler; others are orders."""
 
 
 @dataclass(frozen=True)
@@ -96,10 +104,17 @@ async def run_scheduler(
             stack.push_async_callback(scheduler.close)
             nannies = await asyncio.gather(*(_started(stack, place, scheduler.address, keys, host) for place in places))
             ready(scheduler.address)
-            await _until_stopped(lambda: _check(nannies, scheduler.status))
+            await _until_stopped(_stop_at_signals(), lambda: _check(nannies, scheduler.status))
 
 
-async def run_worker(address: str, keys: Path, place: Place, host: str | None, ready: Callable[[str], None]) -> None:
+async def run_worker(
+    address: str,
+    keys: Path,
+    place: Place,
+    host: str | None,
+    ready: Callable[[str], None],
+    patience: float = REJOIN_SECONDS,
+) -> None:
     """Run a worker for a scheduler until a signal ends it.
 
     Args:
@@ -107,23 +122,48 @@ async def run_worker(address: str, keys: Path, place: Place, host: str | None, r
         keys: Folder of the certificates.
         place: The worker.
         host: Address that it listens at; the one that leads to the scheduler when None.
-        ready: Called with its address when it runs.
+        ready: Called with its address when it runs, and each time that it has found a scheduler again.
+        patience: Seconds for which it tries to find one again.
 
     Raises:
-        FarmError: The scheduler does not answer, or is gone.
+        FarmError: The scheduler does not answer, or is gone for longer.
         StoppedError: A signal came.
     """
     logging.getLogger("distributed").setLevel(logging.WARNING)
+    stop, lost = _stop_at_signals(), time.monotonic() - patience
     with dask.config.set(SETTINGS):
-        async with contextlib.AsyncExitStack() as stack:
-            nanny = await _started(stack, place, address, keys, host)
-            ready(str(nanny.worker_address))
-            await _until_stopped(lambda: _check([nanny], Status.running))
+        while True:
+            async with contextlib.AsyncExitStack() as stack:
+                try:
+                    nanny = await _unless_stopped(stop, _started(stack, place, address, keys, host))
+                except FarmError:
+                    if time.monotonic() - lost >= patience:
+                        raise
+                    await _until_stopped(stop, _nothing, _PAUSE_SECONDS)
+                    continue
+                ready(str(nanny.worker_address))
+                try:
+                    await _until_stopped(stop, partial(_check, [nanny], Status.running))
+                except FarmError:
+                    if not nanny.reason.startswith(_LOST):
+                        raise
+                    lost = time.monotonic()
+
+
+class _Nanny(Nanny):
+    """A nanny that keeps the reason why its worker ended, if that ended by itself or was told to."""
+
+    reason = ""
+
+    def close_gracefully(self, reason: str = "") -> None:
+        """Note the reason."""
+        self.reason = reason
+        super().close_gracefully(reason)
 
 
 async def _started(stack: contextlib.AsyncExitStack, place: Place, address: str, keys: Path, host: str | None) -> Any:  # noqa: ANN401
     """Start a worker and return its nanny; it is ended with the stack."""
-    nanny = Nanny(
+    nanny: Any = _Nanny(
         address,
         name=place.machine.name,
         nthreads=1,  # a job takes all CPUs of its worker
@@ -164,22 +204,51 @@ def _check(nannies: Sequence[Any], scheduler: Status) -> None:
         )
 
 
-async def _until_stopped(check: Callable[[], None]) -> None:
-    """Wait for a signal.
+def _nothing() -> None:
+    """Check nothing."""
+
+
+def _stop_at_signals() -> asyncio.Event:
+    """Return what is set by a signal."""
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        loop.add_signal_handler(number, stop.set)
+    return stop
+
+
+async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
+    """Return what some work comes to.
+
+    Raises:
+        StoppedError: A signal came before.
+    """
+    working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
+    await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+    stopped.cancel()
+    if working.done():
+        return working.result()
+    working.cancel()
+    with contextlib.suppress(asyncio.CancelledError, FarmError):
+        await working
+    raise StoppedError
+
+
+async def _until_stopped(stop: asyncio.Event, check: Callable[[], None], seconds: float = math.inf) -> None:
+    """Wait for a signal, or for so many seconds.
 
     Raises:
         StoppedError: It came.
         FarmError: There is nothing left to wait for.
     """
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        loop.add_signal_handler(number, stop.set)
+    end = time.monotonic() + seconds
     while not stop.is_set():
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(stop.wait(), _PAUSE_SECONDS)
         if not stop.is_set():
             check()
+            if time.monotonic() >= end:
+                return
     raise StoppedError
 
 

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from concurrent.futures import Future
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
 from distributed.client import FutureCancelledError
 from distributed.scheduler import KilledWorker
 
+from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
 from cpuwheels.farm.done import with_files
 from cpuwheels.farm.executor import ATTEMPTS
 from cpuwheels.farm.machine import require_machine, resources_of
+from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job, forget_kernels
 
 if TYPE_CHECKING:
@@ -30,6 +34,24 @@ if TYPE_CHECKING:
     from cpuwheels.farm.job import Job
 
 CONNECT_SECONDS = 20
+_PATIENCE = Patience()
+
+
+@dataclass
+class _Given:
+    """A job that the farm was given.
+
+    Attributes:
+        job: The job.
+        able: Names of the workers that may do it.
+        result: What comes of it.
+        attempts: Futures of dask of which the first result counts; any other one that ends is of no interest.
+    """
+
+    job: Job
+    able: frozenset[str]
+    result: Future[Done] = field(default_factory=Future)
+    attempts: list[DaskFuture[Done]] = field(default_factory=list)
 
 
 class RemoteExecutor:
@@ -39,12 +61,15 @@ class RemoteExecutor:
         address: Of the scheduler.
         security: Certificates.
         timeout: Seconds in which the scheduler has to answer.
+        patience: How long a job is waited for before an idle worker tries it as well.
 
     Raises:
         FarmError: The scheduler does not answer, or refuses the certificate.
     """
 
-    def __init__(self, address: str, security: Security, timeout: float = CONNECT_SECONDS) -> None:
+    def __init__(
+        self, address: str, security: Security, timeout: float = CONNECT_SECONDS, patience: Patience = _PATIENCE
+    ) -> None:
         self._address, self._over = address, False
         for name in ("distributed", "distributed.client"):
             logging.getLogger(name).setLevel(logging.CRITICAL)  # what is wrong is told as one error
@@ -56,10 +81,14 @@ class RemoteExecutor:
                 where=address,
                 next_step="see whether cpuwheels farm up runs there, and whether --farm-keys has its certificates",
             ) from error
+        self._given: dict[str, _Given] = {}
         self._futures: dict[str, DaskFuture[Done]] = {}
         self._known: dict[str, Done] = {}
         self._left_out: set[str] = set()
-        self._guard = threading.Lock()
+        self._guard = threading.RLock()
+        self._slow, self._ended = SlowJobs(patience), threading.Event()
+        self._client.subscribe_topic(TOPIC, self._heard)
+        threading.Thread(target=self._look_for_slow_jobs, args=(patience.every,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -69,6 +98,7 @@ class RemoteExecutor:
         # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
         for name in self._left_out if self._client.status == "running" else ():
             self.retire(name)
+        self._ended.set()
         self._client.close()
 
     def machines(self) -> dict[str, Mapping[str, float]]:
@@ -81,6 +111,7 @@ class RemoteExecutor:
         with self._guard:
             self._known[done.key] = with_files(done, dist / done.folder) if done.folder else done
             self._futures.pop(done.key, None)
+            self._given.pop(done.key, None)
 
     def submit(self, job: Job, *, avoid: Iterable[str] = ()) -> Future[Done]:
         """Have a job done, and return its result to come.
@@ -89,22 +120,40 @@ class RemoteExecutor:
             FarmError: No worker can do it, or the scheduler is gone.
         """
         left_out = {*avoid, *self._left_out}
-        workers = {str(one["name"]): address for address, one in self._workers().items()}
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
         with self._guard:
-            if job.key not in self._futures:
-                self._futures[job.key] = self._client.submit(
-                    do_job,
-                    job.model_dump_json(),
-                    *[self._input(key) for key in job.after],
-                    key=job.key,
-                    resources=resources_of(job.needs),
-                    priority=job.priority,
-                    retries=ATTEMPTS - 1,
-                    workers=[workers[name] for name in able] if left_out else None,
-                )
-            return self._bridged(job, self._futures[job.key])
+            given = self._given.get(job.key)
+            if given is None:
+                given = self._given[job.key] = _Given(job, frozenset(able))
+                given.result.set_running_or_notify_cancel()
+                self._attempt(given, job.key, able if left_out else None)
+            return given.result
+
+    def _attempt(self, given: _Given, key: str, names: Iterable[str] | None) -> DaskFuture[Done]:
+        """Have dask do a job, by a key that it does not have yet.
+
+        Args:
+            given: The job.
+            key: The key.
+            names: Workers that may do it; None for all.
+        """
+        job = given.job.model_copy(update={"key": key})
+        workers = {str(one["name"]): address for address, one in self._workers().items()} if names is not None else {}
+        future = self._client.submit(
+            do_job,
+            job.model_dump_json(),
+            *[self._input(key) for key in job.after],
+            key=key,
+            resources=resources_of(job.needs),
+            priority=job.priority,
+            retries=ATTEMPTS - 1,
+            workers=None if names is None else [workers[name] for name in names if name in workers],
+        )
+        self._futures.setdefault(given.job.key, future)
+        given.attempts.append(future)
+        future.add_done_callback(lambda ended: self._finish(given, ended))
+        return future
 
     def cancel(self) -> None:
         """Do nothing more: what waits is not begun, what runs is ended."""
@@ -136,6 +185,8 @@ class RemoteExecutor:
         self._client.run(forget_kernels, kernels)
 
     def _workers(self) -> dict[str, dict[str, Any]]:
+        if self._client.status != "running":
+            raise self._gone()
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError, KeyError) as error:
@@ -147,41 +198,80 @@ class RemoteExecutor:
             self._futures[key] = self._client.scatter(self._known[key], hash=False)
         return self._futures[key]
 
-    def _bridged(self, job: Job, remote: DaskFuture[Done]) -> Future[Done]:
-        """Return a future of the standard library for one of dask's."""
-        future: Future[Done] = Future()
-        future.set_running_or_notify_cancel()
-
-        def finish(ended: DaskFuture[Done]) -> None:
+    def _finish(self, given: _Given, ended: DaskFuture[Done]) -> None:
+        """Take what came of an attempt, if the job has no result yet."""
+        with self._guard:
+            if given.result.done() or not any(ended is one for one in given.attempts):
+                return
             try:
                 done = ended.result()
-                future.set_result(replace(done, by=self._maker(ended) or done.by))
+                done = replace(done, key=given.job.key, by=self._maker(ended) or done.by)
             except PassingError as error:
-                future.set_result(error.done)
-            except CpuwheelsError as error:
-                future.set_exception(error)
-            except KilledWorker:
-                future.set_exception(
-                    FarmError(
-                        f"{job} ended every worker that began it",
-                        where=self._address,
-                        next_step="see on those machines what ended it; often memory ran out: start workers with a "
-                        "smaller --memory",
-                    )
-                )
-            except (FutureCancelledError, OSError):
-                future.set_exception(StoppedError() if self._over else self._gone())
+                done = error.done
             except BaseException as error:  # noqa: BLE001  (whatever dask raises is about the farm)
-                future.set_exception(
-                    FarmError(
-                        f"{job} was not done: {type(error).__name__}: {error}",
-                        where=self._address,
-                        next_step="see what the scheduler and the workers have printed, and run the command again",
-                    )
-                )
+                if ended is not given.attempts[0]:
+                    given.attempts.remove(ended)  # the first one may still succeed
+                else:
+                    self._drop(given, ended)
+                    given.result.set_exception(self._reason(given.job, error))
+                return
+            self._drop(given, ended)
+            given.result.set_result(done)
 
-        remote.add_done_callback(finish)
-        return future
+    def _drop(self, given: _Given, ended: DaskFuture[Done]) -> None:
+        """Give up the other attempts of a job, and have what follows it use the one that has ended."""
+        others = [one for one in given.attempts if one is not ended]
+        given.attempts[:] = [ended]
+        if self._futures.get(given.job.key) is not ended:
+            self._futures[given.job.key] = ended
+            affected = {given.job.key}
+            for other in [one for one in self._given.values() if not one.result.done()]:
+                if affected & set(other.job.after):
+                    affected.add(other.job.key)
+                    others += other.attempts
+                    other.attempts.clear()
+                    del self._futures[other.job.key]
+                    self._attempt(other, make_key(after=ended.key, job=other.job.key), None)
+        if others and self._client.status == "running":
+            self._client.cancel(others, force=True)
+
+    def _reason(self, job: Job, error: BaseException) -> BaseException:
+        if isinstance(error, CpuwheelsError):
+            return error
+        if isinstance(error, KilledWorker):
+            return FarmError(
+                f"{job} ended every worker that began it",
+                where=self._address,
+                next_step="see on those machines what ended it; often memory ran out: start workers with a "
+                "smaller --memory",
+            )
+        if isinstance(error, FutureCancelledError | OSError):
+            return StoppedError() if self._over else self._gone()
+        return FarmError(
+            f"{job} was not done: {type(error).__name__}: {error}",
+            where=self._address,
+            next_step="see what the scheduler and the workers have printed, and run the command again",
+        )
+
+    def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:
+        _, told = event
+        self._slow.began(told["job"], told["worker"], time.monotonic())
+
+    def _look_for_slow_jobs(self, every: float) -> None:
+        while not self._ended.wait(every):
+            with suppress(CpuwheelsError, OSError, TimeoutError):  # without a scheduler every future ends by itself
+                self._try_slow_jobs()
+
+    def _try_slow_jobs(self) -> None:
+        names = {address: str(one["name"]) for address, one in self._workers().items()}
+        busy = {names.get(address) for address, keys in self._client.processing().items() if keys}
+        with self._guard:
+            open_ones = {key: given for key, given in self._given.items() if not given.result.done()}
+            waited_for = {key: given.job for key, given in open_ones.items()}
+            able = {key: given.able for key, given in open_ones.items()}
+            idle = set(names.values()) - busy - self._left_out
+            for job, name in self._slow.second_attempts(waited_for, idle, able, time.monotonic()):
+                self._attempt(open_ones[job.key], make_key(second_attempt=job.key), [name])
 
     def _maker(self, ended: DaskFuture[Done]) -> str:
         """Return the name of the worker that has a result, as the scheduler knows it; a worker could say anything."""

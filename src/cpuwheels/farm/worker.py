@@ -16,6 +16,7 @@ from cpuwheels.farm.carried import KIND as KERNELS
 from cpuwheels.farm.done import MACHINE, Done
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.perform import perform
+from cpuwheels.farm.slow import TOPIC
 
 if TYPE_CHECKING:
     from distributed import Worker
@@ -56,7 +57,12 @@ class JobPlugin(WorkerPlugin):
         self.worker = worker
 
     def transition(self, key: Any, start: str, finish: str, **_: Any) -> None:  # noqa: ANN401  (as dask has it)
-        """End the command of a job that is not wanted any more: its client is gone, or has cancelled it."""
+        """Tell that a job begins, and end the command of one that is not wanted any more.
+
+        Its client is gone, or has cancelled it.
+        """
+        if finish == "executing" and self.worker is not None:
+            self.worker.log_event(TOPIC, {"job": str(key), "worker": self.site.name})
         if start in {"executing", "long-running", "cancelled"} and finish in {"released", "cancelled", "forgotten"}:
             thread = self._running.get(str(key))
             if thread is not None:

@@ -11,6 +11,10 @@ if not hasattr(ops, "onednn_mm"):
     print("not in this version or library: onednn_mm")
     raise SystemExit(77)
 
+if not torch.cpu._is_amx_tile_supported():
+    print("not on this CPU: AMX")
+    raise SystemExit(77)
+
 weight, x = torch.eye(32, 64, dtype=torch.bfloat16), torch.arange(32, dtype=torch.bfloat16).expand(4, 32).contiguous()
 wrong = []
 for threads in (1, 2):

@@ -1,0 +1,135 @@
+"""A farm on four hosts, each with a network device, an address and processes of its own, on one bridge."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from farms import begun, farm_on, wait_for
+from hosts import Network, can_have_hosts, network
+
+pytestmark = pytest.mark.skipif(not can_have_hosts(), reason="no network namespaces with a bridge can be made here")
+
+WORKERS = ("one", "two", "three", "four")
+
+CLIENT = """
+import json, sys, time
+from pathlib import Path
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import FarmError
+from cpuwheels.farm.batch import run_batch
+from cpuwheels.farm.journal import Journal
+from cpuwheels.farm.remote import RemoteExecutor
+from cpuwheels.farm.security import read_certificates
+from farms import jobs_for, paths_in
+
+if __name__ == "__main__":
+    address, keys, folder, workers = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+    with RemoteExecutor(address, read_certificates(keys)) as executor:
+        while len(executor.machines()) < workers:
+            time.sleep(0.1)
+        jobs = jobs_for(*sys.argv[6:], level="smoke")
+        came = run_batch(jobs, executor, Journal(folder / "dist"), paths_in(folder), Reporter("batch"))
+        last = time.monotonic() + 60
+        names = []
+        while len(names) != int(sys.argv[5]) and time.monotonic() < last:
+            time.sleep(0.1)
+            try:
+                names = sorted(executor.machines())
+            except FarmError:
+                break
+        result = {str(one.job): [one.state, one.done.by if one.done else "", str(one.error or "")] for one in came}
+        print(json.dumps({"came": result, "machines": names}))
+"""
+
+
+@pytest.fixture
+def net() -> Iterator[Network]:
+    with network() as made:
+        yield made
+
+
+def client(net: Network, folder: Path, address: str, keys: Path, at_end: int, *sources: str) -> subprocess.Popen[str]:
+    """Start a client that waits for all workers, has wheels made and tested, and then waits for so many workers."""
+    script = folder / "client.py"
+    script.write_text(CLIENT)
+    command = net.inside(sys.executable, script, address, keys, folder / "client", len(WORKERS), at_end, *sources)
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+
+
+def worker_of(events: Path, source: str) -> str:
+    """Return which worker a source's build has begun on last."""
+    *_, (_, stores) = begun(events, f"build x86 {source}")
+    return next(name for name in WORKERS if name in Path(stores).parts)
+
+
+def test_two_of_four_hosts_are_switched_off_and_every_wheel_is_made_once(net: Network, tmp_path: Path) -> None:
+    sources = ("a", "b", "c", "d", "e", "f")
+    with farm_on(net, tmp_path / "farm", WORKERS) as farm:
+        for source in sources:
+            (farm.events / f"hang-{source}").touch()
+        asking = client(net, tmp_path, farm.address, farm.keys, 2, *sources)
+        wait_for(lambda: sum(bool(begun(farm.events, f"build x86 {source}")) for source in sources) == len(WORKERS))
+        busy = {worker_of(farm.events, source) for source in sources if begun(farm.events, f"build x86 {source}")}
+        assert busy == set(WORKERS), "each host does something"
+        for number in (1, 3):
+            net.switch_off(number)
+        for source in sources:
+            (farm.events / f"hang-{source}").unlink()
+        said, _ = asking.communicate(timeout=200)
+    result = json.loads(said)
+    assert len(result["came"]) == 2 * len(sources)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
+    assert {by for _, by, _ in result["came"].values()} == {"two", "four"}
+    assert result["machines"] == ["four", "two"]
+    wheels = [path.read_text().splitlines()[0] for path in (tmp_path / "client" / "dist").rglob("*.whl")]
+    assert sorted(wheels) == [f"x86 {source}" for source in sources], "each wheel, and none twice"
+
+
+def test_a_host_that_is_cut_off_loses_its_job_and_comes_back(net: Network, tmp_path: Path) -> None:
+    with farm_on(net, tmp_path / "farm", WORKERS) as farm:
+        (farm.events / "hang-a").touch()
+        asking = client(net, tmp_path, farm.address, farm.keys, len(WORKERS), "a")
+        wait_for(lambda: begun(farm.events, "build x86 a"))
+        lost = worker_of(farm.events, "a")
+        number = WORKERS.index(lost) + 1
+        net.cut(number)
+        wait_for(lambda: len(begun(farm.events, "build x86 a")) == 2)
+        other = worker_of(farm.events, "a")
+        assert other != lost
+        net.mend(number)
+        (farm.events / "hang-a").unlink()
+        said, _ = asking.communicate(timeout=200)
+    result = json.loads(said)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
+    assert result["came"]["wheel x86 a"][1] == other
+    assert result["machines"] == sorted(WORKERS)
+    assert len(begun(farm.events, "build x86 a")) == 2
+
+
+def test_workers_join_the_next_scheduler_at_the_same_address(net: Network, tmp_path: Path) -> None:
+    with farm_on(net, tmp_path / "farm", WORKERS) as farm:
+        (farm.events / "hang-a").touch()
+        asking = client(net, tmp_path, farm.address, farm.keys, len(WORKERS), "a")
+        wait_for(lambda: begun(farm.events, "build x86 a"))
+        farm.process.kill()
+        farm.process.wait()
+        (farm.events / "hang-a").unlink()
+        said, _ = asking.communicate(timeout=100)
+        assert {state for state, _, _ in json.loads(said)["came"].values()} <= {"failed", "not begun"}
+        assert farm.again
+        assert farm.process.stdout
+        farm.process.stdout.close()
+        farm.process = farm.again()
+        asking = client(net, tmp_path, farm.address, farm.keys, len(WORKERS), "a", "b")
+        said, _ = asking.communicate(timeout=200)
+    result = json.loads(said)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
+    assert result["machines"] == sorted(WORKERS)
