@@ -16,6 +16,7 @@ from cpuwheels.cli.shared_store import takes_from_store
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.farm.cluster import Place
+    from cpuwheels.farm.ssh import Host
 
 _PATH = click.Path(path_type=Path)
 
@@ -31,6 +32,7 @@ class _Farm(TypedDict):
     memory: str | None
     jobs: str | None
     repo: Path | None
+    hosts: Path | None
 
 
 @click.command()
@@ -49,6 +51,9 @@ class _Farm(TypedDict):
 )
 @click.option("--jobs", type=JobCount(), help="Compilations at once of a worker (default: its share of the CPUs).")
 @click.option("--repo", type=_PATH, help="Clone of vLLM on this machine (default: the repositories of matrix.yaml).")
+@click.option(
+    "--hosts", type=_PATH, help="With up: list of machines on which a worker is started by ssh, a host on each line."
+)
 @without_credentials
 @pass_paths
 @takes_from_store
@@ -80,14 +85,37 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
         print(where, flush=True)
 
     if action == "up":
-        count = 1 if options["workers"] is None else options["workers"]
+        hosts = _hosts(options)
+        count = options["workers"] if options["workers"] is not None else 0 if hosts else 1
         places = [_place(paths, keys, f"worker-{number + 1}", count, options) for number in range(count)]
-        asyncio.run(run_scheduler(keys, options["host"] or "127.0.0.1", options["port"] or 0, places, ready))
+        host, port = options["host"] or "127.0.0.1", options["port"] or 0
+        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info))
     else:
         import platform
 
         place = _place(paths, keys, options["name"] or platform.node() or "worker", 1, options)
         asyncio.run(run_worker(str(farm), keys, place, options["host"], ready))
+
+
+def _hosts(options: _Farm) -> list[Host]:
+    """Return the machines on which workers are started.
+
+    Raises:
+        UsageError: They could not reach the scheduler.
+        FarmError: The list is wrong.
+    """
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.farm.ssh import read_hosts
+
+    if options["hosts"] is None:
+        return []
+    if options["host"] is None:
+        raise UsageError(
+            "the address that other machines reach this one at is missing",
+            where="--host",
+            next_step="give it, such as --host 10.0.0.1",
+        )
+    return read_hosts(options["hosts"].expanduser())
 
 
 def _refuse(action: str, address: str | None, options: _Farm) -> None:
@@ -98,7 +126,7 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
     """
     from cpuwheels.core.errors import UsageError
 
-    allowed = {"keys": set[str](), "up": {"workers", "host", "port", "folder", "memory", "jobs", "repo"}}
+    allowed = {"keys": set[str](), "up": {"workers", "host", "port", "folder", "memory", "jobs", "repo", "hosts"}}
     fitting = allowed.get(action, {"host", "name", "folder", "memory", "jobs", "repo"})
     if wrong := [name for name, value in options.items() if value is not None and name not in fitting]:
         raise UsageError(f"farm {action} has no such option", where=f"--{wrong[0]}", next_step="leave it out")

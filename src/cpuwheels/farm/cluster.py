@@ -21,6 +21,7 @@ from distributed.core import Status
 
 from cpuwheels.core.errors import FarmError, StoppedError
 from cpuwheels.farm.security import SIGNING, read_certificates
+from cpuwheels.farm.ssh import workers_on
 from cpuwheels.farm.worker import JobPlugin
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.farm.machine import Machine
     from cpuwheels.farm.site import Site
+    from cpuwheels.farm.ssh import Host
 
 SETTINGS = {
     # Jobs are commands that take minutes: their memory is not the worker's, and a silent worker is not yet a dead one.
@@ -72,9 +74,15 @@ class Place:
 
 
 async def run_scheduler(
-    keys: Path, host: str, port: int, places: Sequence[Place], ready: Callable[[str], None]
+    keys: Path,
+    host: str,
+    port: int,
+    places: Sequence[Place],
+    ready: Callable[[str], None],
+    hosts: Sequence[Host] = (),
+    tell: Callable[[str], None] = print,
 ) -> None:
-    """Run a scheduler, and workers on this machine, until a signal ends them.
+    """Run a scheduler, and workers on this machine and on others, until a signal ends them.
 
     Args:
         keys: Folder of the certificates.
@@ -82,6 +90,8 @@ async def run_scheduler(
         port: Of that address; 0 for any.
         places: Workers.
         ready: Called with the scheduler's address when all of it runs.
+        hosts: Other machines on which a worker is started.
+        tell: Told what these print.
 
     Raises:
         FarmError: It cannot listen there, or a worker does not start.
@@ -103,8 +113,12 @@ async def run_scheduler(
         async with contextlib.AsyncExitStack() as stack:
             stack.push_async_callback(scheduler.close)
             nannies = await asyncio.gather(*(_started(stack, place, scheduler.address, keys, host) for place in places))
+            stop = _stop_at_signals()
+            if hosts:
+                others = workers_on(hosts, scheduler.address, keys, tell)
+                await _unless_stopped(stop, stack.enter_async_context(others))
             ready(scheduler.address)
-            await _until_stopped(_stop_at_signals(), lambda: _check(nannies, scheduler.status))
+            await _until_stopped(stop, lambda: _check(nannies, scheduler.status))
 
 
 async def run_worker(

@@ -44,6 +44,8 @@ def test_certificates(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     [
         (("keys", "--workers", "2"), "--workers"),
         (("up", "--name", "a"), "--name"),
+        (("up", "--hosts", "list"), "--host"),
+        (("worker", "--farm", "tls://127.0.0.1:1", "--hosts", "list"), "--hosts"),
         (("worker", "--farm", "tls://127.0.0.1:1", "--port", "1"), "--port"),
         (("worker",), "there is no address"),
         (("worker", "--farm", "tcp://127.0.0.1:1"), "'tcp://127.0.0.1:1' is no address of a farm"),
