@@ -47,11 +47,12 @@ def render(
     link = f"../findings.md#{anchor}" if report.fault in headings else "../findings.md"
     seen = _elsewhere(report)
     env = "".join(f"{name}={value} " for name, value in report.env.items())
+    shows = f"; with oneDNN {report.onednn}" if report.onednn else ""
     return f"""# {report.title}
 
 {report.problem}
 
-- Affected: vLLM {_span(releases)}, on {MACHINES[report.machine]}; libraries {_code(report.libraries)}{seen}{f"; with oneDNN {report.onednn}" if report.onednn else ""}
+- Affected: vLLM {_span(releases)}, on {MACHINES[report.machine]}; libraries {_code(report.libraries)}{seen}{shows}
 - Files: {_code(files)}
 - Here: [{report.fault}]({link}), fixed by {_code(patch.file.removesuffix(".patch") for patch in patches)}
 

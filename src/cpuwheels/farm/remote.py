@@ -159,7 +159,8 @@ class RemoteExecutor:
         """Do nothing more: what waits is not begun, what runs is ended."""
         with self._guard:
             self._over = True
-            open_ones = [future for future in self._futures.values() if not future.done()]
+            every = [*self._futures.values(), *(one for given in self._given.values() for one in given.attempts)]
+            open_ones = [future for future in every if not future.done()]
             if open_ones and self._client.status == "running":
                 self._client.cancel(open_ones, force=True)
 
@@ -206,13 +207,14 @@ class RemoteExecutor:
             try:
                 done = ended.result()
                 done = replace(done, key=given.job.key, by=self._maker(ended) or done.by)
-            except PassingError as error:
-                done = error.done
             except BaseException as error:  # noqa: BLE001  (whatever dask raises is about the farm)
                 if ended is not given.attempts[0]:
                     given.attempts.remove(ended)  # the first one may still succeed
+                    return
+                self._drop(given, ended)
+                if isinstance(error, PassingError):
+                    given.result.set_result(error.done)
                 else:
-                    self._drop(given, ended)
                     given.result.set_exception(self._reason(given.job, error))
                 return
             self._drop(given, ended)
@@ -231,7 +233,8 @@ class RemoteExecutor:
                     others += other.attempts
                     other.attempts.clear()
                     del self._futures[other.job.key]
-                    self._attempt(other, make_key(after=ended.key, job=other.job.key), None)
+                    names = other.able - self._left_out if self._left_out else None
+                    self._attempt(other, make_key(after=ended.key, job=other.job.key), names)
         if others and self._client.status == "running":
             self._client.cancel(others, force=True)
 
