@@ -108,6 +108,11 @@ class Farm:
         return found[above - 1]
 
 
+def _environment() -> dict[str, str]:
+    """Return the variables of a process that runs this file."""
+    return os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+
+
 @contextmanager
 def farm_of(
     folder: Path, workers: Sequence[str] = ("one", "two"), *, poisoned: Sequence[str] = (), memory: int = 8 << 30
@@ -124,13 +129,8 @@ def farm_of(
         "memory": memory,
     }
     log = (folder / "farm.log").open("w")
-    search = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
     process = subprocess.Popen(
-        [sys.executable, __file__, json.dumps(told)],
-        stdout=subprocess.PIPE,
-        stderr=log,
-        text=True,
-        env=os.environ | {"PYTHONPATH": search},
+        [sys.executable, __file__, json.dumps(told)], stdout=subprocess.PIPE, stderr=log, text=True, env=_environment()
     )
     try:
         assert process.stdout
@@ -159,7 +159,7 @@ def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm
     events.mkdir(parents=True)
     make_certificates(keys)
     told = {"keys": str(keys), "folder": str(folder), "poisoned": [], "memory": 8 << 30}
-    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])}
+    env = _environment()
     program = [sys.executable, __file__]
     with (folder / "farm.log").open("w") as log:
 

@@ -232,7 +232,7 @@ def _stop_at_signals() -> asyncio.Event:
 
 
 async def _unless_stopped(stop: asyncio.Event, work: Coroutine[Any, Any, Any]) -> Any:  # noqa: ANN401
-    """Return what some work comes to.
+    """Return the result of some work.
 
     Raises:
         StoppedError: A signal came before.

@@ -266,15 +266,20 @@ class RemoteExecutor:
                 self._try_slow_jobs()
 
     def _try_slow_jobs(self) -> None:
+        if not self._slow.overdue(self._waited_for(), time.monotonic()):
+            return  # the scheduler is asked only if there is a reason
         names = {address: str(one["name"]) for address, one in self._workers().items()}
         busy = {names.get(address) for address, keys in self._client.processing().items() if keys}
         with self._guard:
-            open_ones = {key: given for key, given in self._given.items() if not given.result.done()}
-            waited_for = {key: given.job for key, given in open_ones.items()}
-            able = {key: given.able for key, given in open_ones.items()}
+            waited_for = self._waited_for()
+            able = {key: self._given[key].able for key in waited_for}
             idle = set(names.values()) - busy - self._left_out
             for job, name in self._slow.second_attempts(waited_for, idle, able, time.monotonic()):
-                self._attempt(open_ones[job.key], make_key(second_attempt=job.key), [name])
+                self._attempt(self._given[job.key], make_key(second_attempt=job.key), [name])
+
+    def _waited_for(self) -> dict[str, Job]:
+        with self._guard:
+            return {key: given.job for key, given in self._given.items() if not given.result.done()}
 
     def _maker(self, ended: DaskFuture[Done]) -> str:
         """Return the name of the worker that has a result, as the scheduler knows it; a worker could say anything."""

@@ -64,6 +64,18 @@ class SlowJobs:
         with self._guard:
             self._runs[key] = _Run(worker, now)
 
+    def overdue(self, waited_for: Mapping[str, Job], now: float) -> list[Job]:
+        """Return the jobs that have run for too long and were not tried a second time.
+
+        Args:
+            waited_for: Jobs without a result, by key.
+            now: Seconds.
+        """
+        with self._guard:
+            running = [(job, self._runs[key]) for key, job in waited_for.items() if key in self._runs]
+            late = [job for job, run in running if now - run.since > self._patience.seconds(job)]
+            return [job for job in late if job.key not in self._tried]
+
     def second_attempts(
         self, waited_for: Mapping[str, Job], idle: Collection[str], able: Mapping[str, Collection[str]], now: float
     ) -> list[tuple[Job, str]]:
@@ -76,12 +88,11 @@ class SlowJobs:
             now: Seconds.
         """
         free, found = sorted(idle), []
+        slow = self.overdue(waited_for, now)
         with self._guard:
-            for job in sorted(waited_for.values(), key=lambda job: -job.priority):
-                run = self._runs.get(job.key)
-                if run is None or job.key in self._tried or now - run.since <= self._patience.seconds(job):
-                    continue
-                place = next((name for name in free if name != run.worker and name in able[job.key]), None)
+            for job in sorted(slow, key=lambda job: -job.priority):
+                worker = self._runs[job.key].worker
+                place = next((name for name in free if name != worker and name in able[job.key]), None)
                 if place is not None:
                     free.remove(place)
                     self._tried.add(job.key)
