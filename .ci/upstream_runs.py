@@ -88,7 +88,7 @@ def _features(context: BuildContext) -> frozenset[str]:
         return frozenset()
     cpu = this_cpu(context)
     limit = onednn_limit(cpu, os.environ)
-    held_back = limit is not None and "AMX" not in limit.isa
+    held_back = limit is not None and limit.rules_out_amx
     return frozenset(feature for feature in cpu.features if not (held_back and feature.startswith("amx")))
 
 

@@ -40,6 +40,9 @@ src/cpu/x64/cpu_isa_traits.cpp begins with all instructions and ignores other na
 3.7.2, to torch 2.13's 3.12 and to what followed; the AVX10 names, which mean the same, are not known to all.
 """
 
+WITHOUT_AMX = frozenset(name for name, _ in _LEVELS) | {"AVX", "AVX2_VNNI_2", "AVX10_1_512", "AVX10_2_512"}
+"""All values of `VARIABLE` that keep oneDNN from AMX (oneDNN Developer Guide, CPU Dispatcher Control)."""
+
 
 @dataclass(frozen=True)
 class OnednnLimit:
@@ -54,6 +57,11 @@ class OnednnLimit:
     isa: str
     reason: str
     from_user: bool
+
+    @property
+    def rules_out_amx(self) -> bool:
+        """Whether oneDNN keeps from AMX; a name that it does not know, or ``DEFAULT``, leaves it on."""
+        return self.isa.upper() in WITHOUT_AMX
 
     def environment(self) -> dict[str, str]:
         """Return the variables for a process that loads oneDNN."""

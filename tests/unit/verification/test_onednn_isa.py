@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import pytest
 
 from cpuwheels.toolchain.amx import Amx, Palette
 from cpuwheels.toolchain.native_helpers import CpuFeatures
-from cpuwheels.verification.onednn_isa import OnednnLimit, onednn_limit
+from cpuwheels.verification.onednn_isa import WITHOUT_AMX, OnednnLimit, onednn_limit
+from layout import TESTS
 
 SKYLAKE = {"avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512dq"}
 CASCADE_LAKE = SKYLAKE | {"avx512_vnni"}
@@ -121,3 +124,26 @@ def test_an_empty_variable_is_none() -> None:
     limit = onednn_limit(cpu(SAPPHIRE_RAPIDS, amx(None)), environ)
     assert limit is not None
     assert not limit.from_user
+
+
+@pytest.mark.parametrize(
+    ("isa", "ruled_out"),
+    [
+        *((isa, True) for isa in ("AVX512_CORE_FP16", "avx2", "AVX10_1_512", "SSE41")),
+        *((isa, False) for isa in ("DEFAULT", "AVX512_CORE_AMX", "AVX10_1_512_AMX_FP16", "AVX3")),
+    ],
+)
+def test_a_limit_that_onednn_does_not_know_leaves_amx_on(isa: str, ruled_out: bool) -> None:
+    assert OnednnLimit(isa, "", from_user=True).rules_out_amx is ruled_out
+
+
+def test_parity_takes_the_same_limits_for_ones_without_amx() -> None:
+    """Its harness runs where cpuwheels is not installed, and names them itself."""
+    tree = ast.parse((TESTS / "parity" / "harness" / "cpu.py").read_text())
+    named = next(
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and getattr(node.targets[0], "id", "") == "_WITHOUT_AMX"
+    )
+    names = {one.value for one in ast.walk(named) if isinstance(one, ast.Constant)}
+    assert names == WITHOUT_AMX
