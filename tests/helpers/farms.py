@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -153,8 +153,13 @@ def farm_of(
 
 
 @contextmanager
-def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm]:
-    """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1."""
+def farm_on(
+    net: Network, folder: Path, workers: Sequence[str], variables: Mapping[str, Mapping[str, str]] | None = None
+) -> Iterator[Farm]:
+    """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1.
+
+    Some workers may have more variables in their environment.
+    """
     keys, events = folder / "keys", folder / "events"
     events.mkdir(parents=True)
     make_certificates(keys)
@@ -178,7 +183,8 @@ def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm
         try:
             for number, name in enumerate(workers, 1):
                 words = json.dumps(told | {"workers": [name], "join": address})
-                net.start(number, *program, words, stdout=log, stderr=log, env=env)
+                more = (variables or {}).get(name, {})
+                net.start(number, *program, words, stdout=log, stderr=log, env=env | more)
             yield farm
         finally:
             for one in {process, farm.process}:

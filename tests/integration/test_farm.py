@@ -8,13 +8,12 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-import signal
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tiny_farm import tiny_farm
 from tiny_project import Tiny, commit_all
 
 pytestmark = pytest.mark.slow
@@ -41,22 +40,8 @@ def farm(
     tiny: Tiny, commits: tuple[Path, list[str]], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Path, Path]]:
     """The address of a farm, its certificates, and the folder of its workers."""
-    base = tmp_path_factory.mktemp("farm")
-    keys, folder = base / "keys", base / "workers"
-    done = tiny.run("farm", "keys", "--farm-keys", keys)
-    assert done.returncode == 0, done.stderr
-    words = ("farm", "up", "--workers", "2", "--farm-keys", keys, "--folder", folder, "--repo", commits[0])
-    with (base / "log").open("w") as log:
-        process = subprocess.Popen(tiny.command(*words), stdout=subprocess.PIPE, stderr=log, text=True)
-        try:
-            assert process.stdout
-            address = process.stdout.readline().strip()
-            assert address.startswith("tls://127.0.0.1:"), (base / "log").read_text()
-            yield address, keys, folder
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(60) == 130
-            process.stdout.close()
+    with tiny_farm(tiny, tmp_path_factory.mktemp("farm"), commits[0]) as farm:
+        yield farm
 
 
 def digests(dist: Path) -> dict[str, str]:

@@ -13,6 +13,7 @@ import pytest
 
 from farms import begun, farm_on, wait_for
 from hosts import Network, can_have_hosts, network
+from layout import HELPERS
 
 pytestmark = pytest.mark.skipif(not can_have_hosts(), reason="no network namespaces with a bridge can be made here")
 
@@ -49,6 +50,15 @@ if __name__ == "__main__":
 """
 
 
+@pytest.fixture(scope="module")
+def shifted_clock(c_compiler: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library that shifts a process's clock; `tests/helpers/shifted_clock.c` says how."""
+    library = tmp_path_factory.mktemp("clock") / "shifted_clock.so"
+    source = HELPERS / "shifted_clock.c"
+    subprocess.run([c_compiler, "-std=c17", "-O2", "-fPIC", "-shared", "-o", library, source], check=True)
+    return library
+
+
 @pytest.fixture
 def net() -> Iterator[Network]:
     with network() as made:
@@ -62,6 +72,10 @@ def client(net: Network, folder: Path, address: str, keys: Path, at_end: int, *s
     command = net.inside(sys.executable, script, address, keys, folder / "client", len(WORKERS), at_end, *sources)
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+
+
+def wrong_clock(library: Path, hours: int) -> dict[str, str]:
+    return {"LD_PRELOAD": str(library), "CLOCK_SHIFT": str(hours * 3600)}
 
 
 def worker_of(events: Path, source: str) -> str:
@@ -133,3 +147,26 @@ def test_workers_join_the_next_scheduler_at_the_same_address(net: Network, tmp_p
     result = json.loads(said)
     assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
     assert result["machines"] == sorted(WORKERS)
+
+
+def test_hosts_whose_clocks_are_wrong_do_their_jobs(net: Network, shifted_clock: Path, tmp_path: Path) -> None:
+    hours = {"one": -23, "two": 24 * 30, "three": -1}
+    clocks = {name: wrong_clock(shifted_clock, shift) for name, shift in hours.items()}
+    sources = ("a", "b", "c", "d", "e", "f", "g", "h")
+    with farm_on(net, tmp_path / "farm", WORKERS, clocks) as farm:
+        for source in sources:
+            (farm.events / f"hang-{source}").touch()
+        asking = client(net, tmp_path, farm.address, farm.keys, len(WORKERS), *sources)
+        wait_for(lambda: sum(bool(begun(farm.events, f"build x86 {source}")) for source in sources) == len(WORKERS))
+        for source in sources:
+            (farm.events / f"hang-{source}").unlink()
+        said, _ = asking.communicate(timeout=200)
+    result = json.loads(said)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
+    assert {by for _, by, _ in result["came"].values()} == set(WORKERS)
+
+
+def test_a_clock_before_the_certificates_is_said(net: Network, shifted_clock: Path, tmp_path: Path) -> None:
+    clocks = {"one": wrong_clock(shifted_clock, -25)}
+    with farm_on(net, tmp_path / "farm", ["one"], clocks):
+        wait_for(lambda: "not yet valid" in (tmp_path / "farm" / "farm.log").read_text())

@@ -14,94 +14,25 @@ import pytest
 
 from cpuwheels.core.digests import file_digest
 from hostile_commit import PLACES, PLANTED, SECRET, make_hostile
+from nightly_projects import Nightly, add_commit, nightly_project
 from raw_server import noting_server
 from tiny_project import Tiny, commit_all, forget, pin_torch
 
 pytestmark = pytest.mark.slow
 
-CASES = """
-from typing import Any
-
-import torch
-
-from harness.case import Call, cases
-from harness.draw import Draw
-from harness.expected import Exact
-
-
-@cases("scale", rows=[1, 7])
-def scale(library: Any, draw: Draw, *, rows: int) -> Call:
-    x = draw.normal((rows, 16), torch.float32)
-    return Call(lambda: {"out": library.scale(x, 2.0)}, lambda: {"out": Exact(x * 2)})
-"""
 MADE = ("kernels", "reads", "packages", "prepared", "sources", "compiler-cache", "measured", "setup-reads")
 STORES = ("kernels", "from-commits", "setup-reads", "packages", "sources", "prepared", "environments", "toolchains")
-WAIVERS = """
-[numa_nodes]
-reason = "of the machine"
-needed = "nothing"
-
-[count_words]
-reason = "of no number"
-needed = "nothing"
-"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Nightly:
-    """A project with cases for the stand-in's operators, and a clone."""
-
-    tiny: Tiny
-    clone: Path
-    index: Path
-
-    def run(self, *arguments: str, index: str = "", env: dict[str, str] | None = None) -> tuple[int, dict, str]:
-        """Run a nightly job; return its exit code, its summary and what was said."""
-        done = self.tiny.run(
-            "nightly",
-            "--repo",
-            str(self.clone),
-            "--index",
-            index or str(self.index),
-            "--target",
-            "x86",
-            "--level",
-            "smoke",
-            "--no-locked",  # the torch of the tiny project is not pinned by content
-            *arguments,
-            env=env,
-        )
-        summary = self.tiny.dist / "nightly" / "summary.json"
-        return done.returncode, json.loads(summary.read_text()) if summary.is_file() else {}, done.stdout + done.stderr
 
 
 @pytest.fixture
 def nightly(tiny: Tiny, tiny_wheel: Path, tmp_path: Path) -> Nightly:
     assert tiny_wheel  # the kernels of most commits
-    root = tmp_path / "project"
-    shutil.copytree(tiny.root, root)
-    (root / "tests" / "parity" / "cases" / "stand_in.py").write_text(CASES)
-    with (root / "tests" / "parity" / "waivers.toml").open("a") as waivers:
-        waivers.write(WAIVERS)
-    with (root / "matrix.yaml").open("a") as matrix:
-        matrix.write("nightly:\n  keep_days: 100000\n  serve: []\n")  # the commits are of 2023
-    clone = tmp_path / "vllm"
-    shutil.copytree(tiny.tree, clone)
-    (clone / "PKG-INFO").unlink()
-    commit_all(clone, "release", tag="v0.1.0")
-    return Nightly(dataclasses.replace(tiny, root=root, dist=tmp_path / "dist"), clone, tmp_path / "index")
-
-
-def commit(nightly: Nightly, name: str, kernel: str = "") -> str:
-    (nightly.clone / "vllm" / f"{name}.py").write_text("")
-    if kernel:
-        (nightly.clone / "csrc" / "cpu" / "ops.cpp").write_text(kernel)
-    return commit_all(nightly.clone, name)
+    return nightly_project(tiny, tmp_path)
 
 
 def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: Nightly, tmp_path: Path) -> None:
     text = (nightly.clone / "csrc" / "cpu" / "ops.cpp").read_text()
-    one = commit(nightly, "one")
+    one = add_commit(nightly, "one")
     step = tmp_path / "step.md"
     code, summary, said = nightly.run(env={"GITHUB_STEP_SUMMARY": str(step)})
     assert code == 0, said
@@ -118,9 +49,9 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
     assert [each["state"] for each in summary["outcomes"]] == ["there"]
     assert {path: path.read_bytes() for path in nightly.index.rglob("*") if path.is_file()} == before
 
-    broken = commit(nightly, "broken", f"#error broken\n{text}")
-    wrong = commit(nightly, "wrong", text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 2"))
-    fixed = commit(nightly, "fixed", f"{text}// fixed\n")
+    broken = add_commit(nightly, "broken", f"#error broken\n{text}")
+    wrong = add_commit(nightly, "wrong", text.replace("static_cast<float>(factor)", "static_cast<float>(factor) * 2"))
+    fixed = add_commit(nightly, "fixed", f"{text}// fixed\n")
     code, summary, said = nightly.run("--since", one)
     assert code == 42, said
     assert [(each["source"], each["state"]) for each in summary["outcomes"]] == [
@@ -148,7 +79,7 @@ def test_new_commits_are_published_once_and_wrong_ones_are_kept_aside(nightly: N
 def test_one_wheel_is_built_a_second_time(nightly: Nightly) -> None:
     with (nightly.tiny.root / "matrix.yaml").open("a") as matrix:
         matrix.write("  verify: [umask, file-order]\n")  # of the nightly job, which comes last there
-    one = commit(nightly, "one")
+    one = add_commit(nightly, "one")
     code, summary, said = nightly.run()
     assert code == 0, said
     second = summary["second_build"]
@@ -164,7 +95,7 @@ def test_one_wheel_is_built_a_second_time(nightly: Nightly) -> None:
 
 def test_a_locked_wheel_is_locked_after_its_build_and_published_with_the_lock(nightly: Nightly) -> None:
     sha256 = pin_torch(nightly.tiny.root)
-    newest = commit(nightly, "one")
+    newest = add_commit(nightly, "one")
     code, summary, said = nightly.run("--locked", "--build")
     assert code == 0, said
     assert [each["state"] for each in summary["outcomes"]] == ["built"]
@@ -193,7 +124,7 @@ def test_a_locked_wheel_is_locked_after_its_build_and_published_with_the_lock(ni
 
 
 def test_the_newest_release_in_place_of_the_newest_commit(nightly: Nightly) -> None:
-    commit(nightly, "after")
+    add_commit(nightly, "after")
     code, summary, said = nightly.run("--latest-release")
     assert code == 0, said
     (outcome,) = summary["outcomes"]
@@ -202,8 +133,8 @@ def test_the_newest_release_in_place_of_the_newest_commit(nightly: Nightly) -> N
 
 
 def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) -> None:
-    first = commit(nightly, "one")
-    second = commit(nightly, "two")
+    first = add_commit(nightly, "one")
+    second = add_commit(nightly, "two")
     code, summary, said = nightly.run("--since", "v0.1.0", "--hours", "0.0001")
     assert code == 43, said
     states = {each["source"]: each["state"] for each in summary["outcomes"]}
@@ -216,7 +147,7 @@ def test_when_the_time_is_up_the_rest_is_left_to_the_next_run(nightly: Nightly) 
 
 def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
     """What builds knows no credentials; what publishes runs no code of upstream."""
-    newest = commit(nightly, "one")
+    newest = add_commit(nightly, "one")
     s3_client.create_bucket(Bucket="nightly-wheels")
     index = "s3://nightly-wheels/vllm"
     code, summary, said = nightly.run(index=index)
@@ -240,7 +171,7 @@ def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
     latest = s3_client.get_object(Bucket="nightly-wheels", Key="vllm/latest/x86.json")["Body"].read()
     assert json.loads(latest)["parity"] == "passed in part"
 
-    other = commit(nightly, "two")  # whose build left the wheel of another commit
+    other = add_commit(nightly, "two")  # whose build left the wheel of another commit
     copy.rename(copy.with_name(f"x86-{other}"))
     code, summary, said = nightly.run("--publish", "--commit", other, "--wheels", str(copy.parent), index=index)
     assert code == 42, said
@@ -253,8 +184,8 @@ def test_the_index_may_be_a_bucket(nightly: Nightly, s3_client: Any) -> None:
 def test_commits_that_the_index_would_not_keep_are_not_built(nightly: Nightly) -> None:
     matrix = nightly.tiny.root / "matrix.yaml"
     matrix.write_text(matrix.read_text().replace("keep_days: 100000", "keep_days: 60"))
-    commit(nightly, "one")
-    newest = commit(nightly, "two")
+    add_commit(nightly, "one")
+    newest = add_commit(nightly, "two")
     for state in ("published", "there"):
         code, summary, said = nightly.run("--since", "v0.1.0")
         assert code == 0, said
@@ -286,7 +217,7 @@ def test_a_hostile_commit_beside_a_clean_one(nightly: Nightly, tmp_path: Path) -
                 path.unlink()
         for path, content in clean_files.items():
             path.write_bytes(content)
-        clean = commit(nightly, "clean")
+        clean = add_commit(nightly, "clean")
         outside = [home, nightly.clone, nightly.tiny.root]
         before = content_of(outside)
         uv = os.environ.get("UV_CACHE_DIR") or str(Path.home() / ".cache" / "uv")  # uv's own files are no concern here

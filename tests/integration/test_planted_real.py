@@ -17,6 +17,7 @@ from cpuwheels.config.host import markers
 from cpuwheels.config.options import ParityOptions
 from cpuwheels.core.store import default_root
 from cpuwheels.kernels.memory.limits import usable_cpus
+from cpuwheels.pipeline.provenance import note_or_none
 from cpuwheels.pipeline.test_environment import parity_environment
 from cpuwheels.source.request import request_source
 from cpuwheels.wheel.kernel_wheel import read_wheel
@@ -46,6 +47,9 @@ def bench(this: BuildContext, tmp_path_factory: pytest.TempPathFactory) -> Itera
     wheel = project.build("--source", folder / "vllm", "--upstream-kernels")
     found = read_wheel(wheel, this.target, markers(this.target, this.matrix.python[0]))
     with this.store.scratch("wheel") as work:
+        note = note_or_none(wheel)
+        assert note
+        assert note.onednn
         place = parity_environment(this, found, ParityOptions(level="smoke", emulation=False), work)
         cpu = place.trials[0].cpu
         yield Bench(
@@ -58,6 +62,7 @@ def bench(this: BuildContext, tmp_path_factory: pytest.TempPathFactory) -> Itera
             },
             version=found.version,
             fixed=fixed,
+            onednn=note.onednn.release,
             work=work,
             env=dict(cpu.environment),
             amx="amx_tile" in cpu.features,

@@ -4,6 +4,7 @@ Arguments: the folder of the cases, the library, and a file of JSON with
 
     version     of vLLM, and
     fixed       names of the known faults that the library does not have
+    onednn      release of the oneDNN in it
     trials      what is tried, each a process: the fault's number and an operator; or 0 and no operator, which is every
                 case without a fault
     known       cases that fail without a fault
@@ -39,7 +40,7 @@ def try_all(path: Path, job: dict[str, Any], say: Say) -> None:
     from harness.selection import cases_for, uncovered  # noqa: PLC0415
 
     library = Library(path, fixed=job["fixed"])
-    build = Build(job["version"], frozenset(job["fixed"]))
+    build = Build(job["version"], frozenset(job["fixed"]), job["onednn"])
     wrong: dict[str, str] = {}
     known: list[str] = []
     chosen = cases_for(library.operators, "full", library.takes)

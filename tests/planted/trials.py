@@ -34,6 +34,7 @@ class Bench:
         libraries: The kernel libraries with planted faults, by name.
         version: vLLM's.
         fixed: Known faults that they do not have.
+        onednn: Release of the oneDNN in them, which is upstream's own.
         work: Folder for what is needed meanwhile.
         env: Variables that the CPU needs.
         amx: Whether the CPU has AMX.
@@ -45,6 +46,7 @@ class Bench:
     libraries: Mapping[str, Path]
     version: str
     fixed: tuple[str, ...]
+    onednn: str
     work: Path
     env: Mapping[str, str]
     amx: bool
@@ -86,7 +88,8 @@ class Bench:
 
     def _process(self, library: str, trials: Sequence[tuple[int, str]], known: Sequence[str]) -> list[dict[str, Any]]:
         job = self.work / f"{library}-{trials[0][0]}-{trials[0][1]}.json"
-        job.write_text(json.dumps({"version": self.version, "fixed": self.fixed, "trials": trials, "known": known}))
+        told = {"version": self.version, "fixed": self.fixed, "onednn": self.onednn, "trials": trials, "known": known}
+        job.write_text(json.dumps(told))
         command = [self.python, HERE / "catch.py", self.cases, self.libraries[library], job]
         # Several processes share the CPUs; threads that wait for others should not use them up.
         env = os.environ | {"OMP_WAIT_POLICY": "passive", **self.env}

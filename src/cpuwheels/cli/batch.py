@@ -10,7 +10,7 @@ import click
 
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
-from cpuwheels.cli.farm_options import uses_farm
+from cpuwheels.cli.farm_options import PRIORITY, SECOND_OPINION, WORKERS_OWN, refuse_alone, uses_farm
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.ranges import JobCount, SizeText
 from cpuwheels.cli.shared_store import takes_from_store
@@ -86,18 +86,8 @@ _PATH = click.Path(path_type=Path)
     multiple=True,
     help="Test on a CPU that has this feature, such as avx512_bf16 or amx-usable; may be repeated.",
 )
-@click.option(
-    "--priority",
-    type=click.IntRange(-100, 100),
-    default=0,
-    show_default=True,
-    help="On a farm: jobs of a higher one go first.",
-)
-@click.option(
-    "--second-opinion",
-    is_flag=True,
-    help="On a farm: take a wheel only if two machines made the same bytes by themselves.",
-)
+@PRIORITY
+@SECOND_OPINION
 @uses_farm
 @without_credentials
 @pass_paths
@@ -113,7 +103,7 @@ def batch(
     from cpuwheels.farm.graph import make_graph
     from cpuwheels.farm.journal import Journal
 
-    _refuse(options, farm=farm is not None)
+    _refuse(options, farm)
     matrix, reporter, journal = load_matrix(paths.matrix), Reporter("batch"), Journal(paths.dist)
     wanted = _wanted(paths, matrix, targets, options, reporter)
     jobs = make_graph(wanted, _order(paths, options), estimates(paths, matrix, journal.seconds()))
@@ -125,7 +115,7 @@ def batch(
     require_all(came)
 
 
-def _refuse(options: _Batch, *, farm: bool) -> None:
+def _refuse(options: _Batch, farm: str | None) -> None:
     """Refuse options that mean nothing where the jobs are done.
 
     Raises:
@@ -133,14 +123,10 @@ def _refuse(options: _Batch, *, farm: bool) -> None:
     """
     from cpuwheels.core.errors import UsageError
 
+    refuse_alone(farm, second_opinion=options["second_opinion"], priority=options["priority"])
     given = {"--memory": options["memory"], "--jobs": options["jobs"]}
-    alone = {"--second-opinion": options["second_opinion"], "--priority": options["priority"]}
-    if wrong := [name for name, value in (given if farm else alone).items() if value]:
-        raise UsageError(
-            "the workers of a farm have shares of their own" if farm else "one machine has only its own opinion",
-            where=wrong[0],
-            next_step="give it to cpuwheels farm" if farm else "leave it out, or send the jobs to a farm with --farm",
-        )
+    if farm and (wrong := [name for name, value in given.items() if value]):
+        raise UsageError(WORKERS_OWN, where=wrong[0], next_step="give it to cpuwheels farm")
 
 
 def _wanted(paths: Paths, matrix: Matrix, targets: Sequence[str], options: _Batch, reporter: Reporter) -> list[Wanted]:

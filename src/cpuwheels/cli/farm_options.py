@@ -30,6 +30,23 @@ farm_keys = click.option(
 )
 
 
+PRIORITY = click.option(
+    "--priority",
+    type=click.IntRange(-100, 100),
+    default=0,
+    show_default=True,
+    help="On a farm: jobs of a higher one go first.",
+)
+
+SECOND_OPINION = click.option(
+    "--second-opinion",
+    is_flag=True,
+    help="On a farm: take a wheel only if two machines made the same bytes by themselves.",
+)
+
+WORKERS_OWN = "the workers of a farm have shares of their own"
+
+
 def farm_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Add the option ``--farm``.
 
@@ -43,6 +60,22 @@ def uses_farm(command: Callable[..., Any]) -> Callable[..., Any]:
     """Add the options of a command that can send its jobs to a farm."""
     address = farm_option("Have builds done by the farm with this scheduler, such as tls://host:8786.")
     return address(farm_keys(command))
+
+
+def refuse_alone(farm: str | None, *, second_opinion: bool, priority: int) -> None:
+    """Refuse options that mean nothing without a farm.
+
+    Raises:
+        UsageError: One is given.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    if farm is None and (second_opinion or priority):
+        raise UsageError(
+            "one machine has only its own opinion" if second_opinion else "one machine has one order of jobs",
+            where="--second-opinion" if second_opinion else "--priority",
+            next_step="leave it out, or send the jobs to a farm with --farm",
+        )
 
 
 def require_dask() -> None:

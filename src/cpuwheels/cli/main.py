@@ -22,7 +22,8 @@ from cpuwheels.cli.farm import farm
 from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.given_values import check_values
 from cpuwheels.cli.image import image
-from cpuwheels.cli.index import nightly, publish, pylock, serve_index
+from cpuwheels.cli.index import publish, pylock, serve_index
+from cpuwheels.cli.nightly import nightly
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
 from cpuwheels.cli.rebuild import mirror, rebuild

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import CpuwheelsError, FarmError
@@ -14,7 +15,7 @@ from cpuwheels.farm.graph import still_needed
 from cpuwheels.farm.intake import take_in
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
@@ -48,6 +49,7 @@ def run_batch(
     paths: Paths,
     reporter: Reporter,
     opinions: Opinions | None = None,
+    came: Callable[[Came], None] = lambda _came: None,
 ) -> list[Came]:
     """Run the jobs whose results are not there, and put what comes into the output folder.
 
@@ -58,6 +60,7 @@ def run_batch(
         paths: Folders to read and write.
         reporter: Told of each job that has ended.
         opinions: Asks another machine about each wheel; None for no second opinion.
+        came: Called with what came of each job, as soon as it is known.
 
     Raises:
         FarmError: No machine can do one of the jobs.
@@ -74,16 +77,25 @@ def run_batch(
     def tell(ready: int, count: int) -> None:
         reporter.progress(Progress(ready, count, unit="jobs"))
 
+    def ended(job: Job, result: Done | CpuwheelsError) -> None:
+        came(_came(job, result))
+
     builds = [job for job in needed if job.kind in {"kernels", "wheel"}]
+    run = partial(run_jobs, executor=executor, settle=settle, tell=tell, ended=ended)
+    for job in jobs:
+        if job.key in stored:
+            came(Came(job, "there", stored[job.key]))
     if opinions is None or len(builds) == len(needed):
-        results = run_jobs(needed, executor, settle, tell)
+        results = run(needed)
     else:  # only the wheel that two machines agree on is tested
-        results = run_jobs(builds, executor, settle, tell)
+        results = run(builds)
         for job in builds:
             executor.know(_settled(job, results[job.key]), paths.dist)
         tests = [job for job in needed if job.key not in results]
-        results |= run_jobs(tests, executor, settle, tell)
-    return [_came(job, stored, results) for job in jobs if job.key in stored or job.key in results]
+        results |= run(tests)
+    found = {job.key: Came(job, "there", stored[job.key]) for job in jobs if job.key in stored}
+    found |= {job.key: _came(job, results[job.key]) for job in jobs if job.key in results}
+    return [found[job.key] for job in jobs if job.key in found]
 
 
 class _Settling:
@@ -151,10 +163,7 @@ def _tell(job: Job, done: Done, reporter: Reporter) -> None:
     reporter.info(f"{job} done in {clock(done.seconds)}{by}{wheel}")
 
 
-def _came(job: Job, stored: Mapping[str, Done], results: Mapping[str, Done | CpuwheelsError]) -> Came:
-    if job.key in stored:
-        return Came(job, "there", stored[job.key])
-    result = results[job.key]
+def _came(job: Job, result: Done | CpuwheelsError) -> Came:
     if isinstance(result, CpuwheelsError):
         return Came(job, "failed", error=result)
     if result.code:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.config.remedies import error_classes
 from cpuwheels.core.digests import entry_digest, file_digest
 from cpuwheels.core.errors import CpuwheelsError, DiskFullError, DownloadError, FarmError, SourceError, StoreError
-from cpuwheels.core.text import first_names
+from cpuwheels.core.text import first_names, printable
 from cpuwheels.shared.archive import RefusedTreeError, pack, tree_names, unpack_tree
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ MOST = 1 << 30
 """Bytes that are carried for one job; a wheel of 0.33.0 with its reports has 60 MiB."""
 
 _SHOWN = 5
+_ERROR = "error: "
+"""Begins the line in which a command says what is wrong."""
+_LONGEST = 300
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,17 @@ class Done:
         if self.code == NOT_RUN:
             return FarmError(f"{job} was not begun: {self.output}", where=where, next_step="see what failed before it")
         return classes.get(self.code, FarmError)(
-            f"{job} failed with status {self.code}",
+            f"{job} failed: {said}" if (said := _said(self.output)) else f"{job} failed with status {self.code}",
             where=where,
             output=self.output,
             next_step="read what its command printed",
         )
+
+
+def _said(output: str) -> str:
+    """Return what a command that failed says is wrong; empty if it does not."""
+    found = [line.removeprefix(_ERROR) for line in output.splitlines() if line.startswith(_ERROR)]
+    return printable(found[-1])[:_LONGEST] if found else ""
 
 
 def with_files(done: Done, folder: Path) -> Done:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from concurrent.futures import FIRST_COMPLETED, CancelledError, Future, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, Protocol
 
-from cpuwheels.core.errors import CpuwheelsError, StoppedError
+from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from cpuwheels.farm.done import Done
-    from cpuwheels.farm.job import Job
+    from cpuwheels.farm.job import Job, Needs
 
 ATTEMPTS = 3
 """How often a job is attempted that fails for a passing reason."""
@@ -21,8 +21,15 @@ _SETTLERS = 16
 """Results that are taken in at once; each may wait for a second opinion."""
 
 
+class FarmGoneError(FarmError):
+    """The scheduler is gone: nothing is known about a job but that it may be done another time."""
+
+
 class Executor(Protocol):
     """Runs jobs, those of higher priority first, each after those whose results it uses."""
+
+    def can_do(self, needs: Needs) -> bool:
+        """Return whether a machine could do a job with these needs."""
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before, for those that use it.
@@ -53,6 +60,7 @@ def run_jobs(
     settle: Callable[[Job, Done], Done],
     tell: Callable[[int, int], None] = lambda _done, _all: None,
     every: float = 30.0,
+    ended: Callable[[Job, Done | CpuwheelsError], None] = lambda _job, _result: None,
 ) -> dict[str, Done | CpuwheelsError]:
     """Run jobs and return what came of each, by its key. All are ended if the run is interrupted.
 
@@ -62,6 +70,7 @@ def run_jobs(
         settle: Called with each result, in a thread of its own; returns what counts.
         tell: Called with how many are done and how many there are, after each and every `every` seconds.
         every: Seconds.
+        ended: Called with each job and what came of it.
 
     Raises:
         FarmError: No machine can do one of them.
@@ -73,7 +82,9 @@ def run_jobs(
         while under_way:
             finished, _ = wait(under_way, timeout=every, return_when=FIRST_COMPLETED)
             for future in finished:
-                results[under_way.pop(future).key] = future.result()
+                job = under_way.pop(future)
+                results[job.key] = future.result()
+                ended(job, results[job.key])
             tell(len(results), len(jobs))
     except BaseException:
         executor.cancel()

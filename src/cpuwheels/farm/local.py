@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
-    from cpuwheels.farm.job import Job
+    from cpuwheels.farm.job import Job, Needs
     from cpuwheels.farm.machine import Machine
     from cpuwheels.farm.site import Site
 
@@ -60,6 +60,10 @@ class LocalExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.cancel()
+
+    def can_do(self, needs: Needs) -> bool:
+        """Return whether this machine could do a job with these needs."""
+        return not self._machine.lacks(needs)
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are where every job looks for them."""

@@ -17,8 +17,8 @@ from distributed.scheduler import KilledWorker
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
 from cpuwheels.farm.done import with_files
-from cpuwheels.farm.executor import ATTEMPTS
-from cpuwheels.farm.machine import require_machine, resources_of
+from cpuwheels.farm.executor import ATTEMPTS, FarmGoneError
+from cpuwheels.farm.machine import fits, require_machine, resources_of
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job, forget_kernels
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from distributed.security import Security
 
     from cpuwheels.farm.done import Done
-    from cpuwheels.farm.job import Job
+    from cpuwheels.farm.job import Job, Needs
 
 CONNECT_SECONDS = 20
 _PATIENCE = Patience()
@@ -105,6 +105,14 @@ class RemoteExecutor:
         """Return what each worker offers that gets jobs, by its name."""
         found = {str(one["name"]): one["resources"] for one in self._workers().values()}
         return {name: offered for name, offered in found.items() if name not in self._left_out}
+
+    def can_do(self, needs: Needs) -> bool:
+        """Return whether a worker could do a job with these needs.
+
+        Raises:
+            FarmError: The scheduler is gone.
+        """
+        return any(fits(needs, offered) for offered in self.machines().values())
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are sent to the workers that need them."""
@@ -287,8 +295,8 @@ class RemoteExecutor:
         (holders,) = self._client.who_has([ended]).values()
         return next((names[address] for address in holders if address in names), "")
 
-    def _gone(self) -> FarmError:
-        return FarmError(
+    def _gone(self) -> FarmGoneError:
+        return FarmGoneError(
             "the scheduler cannot be reached any more, or gave the job up",
             where=self._address,
             next_step="start the farm again and run the command again: what was done is not done again",

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 import os
 import ssl
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 from distributed.security import Security
 
 from cpuwheels.attestation.keys import PUBLIC, make_key
@@ -20,6 +26,12 @@ if TYPE_CHECKING:
 
 CERTIFICATE, PRIVATE, SIGNING = "farm.pem", "farm.key", "kernels.key"
 """Files: a certificate that is its own authority, its private key, and the key that signs kernels which are carried."""
+
+NAME = "cpuwheels-farm"
+"""Who the certificate is about. dask compares no names: whoever has the private key is of the farm."""
+
+VALID, SLOW_CLOCKS = timedelta(days=365), timedelta(days=1)
+"""For how long certificates are valid, and how far behind the clock of another machine may be when they are new."""
 
 
 def make_certificates(folder: Path) -> list[Path]:
@@ -39,15 +51,46 @@ def make_certificates(folder: Path) -> list[Path]:
             where=folder,
             next_step="give another folder, or remove it: whoever has the old certificates is then left out",
         )
-    made = Security.temporary()
+    certificate, private = _self_signed(datetime.now(UTC))
     with storage_errors(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for name, text in ((CERTIFICATE, made.tls_client_cert), (PRIVATE, made.tls_client_key)):
+        for name, content in ((CERTIFICATE, certificate), (PRIVATE, private)):
             handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "w", encoding="ascii") as stream:
-                stream.write(text)
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(content)
     make_key(folder / SIGNING)
     return [folder / name for name in names]
+
+
+def _self_signed(now: datetime) -> tuple[bytes, bytes]:
+    """Return a certificate that is its own authority and its private key, as PEM.
+
+    ``Security.temporary`` of dask makes one that is valid from this moment, which is to come where a clock is slow.
+    """
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, NAME)])
+    public = key.public_key()
+    may = dict.fromkeys(("content_commitment", "key_encipherment", "data_encipherment", "key_agreement"), False)
+    usage = x509.KeyUsage(
+        digital_signature=True, key_cert_sign=True, crl_sign=False, encipher_only=False, decipher_only=False, **may
+    )
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SLOW_CLOCKS)
+        .not_valid_after(now + VALID)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .add_extension(usage, critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(public), critical=False)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(NAME)]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return made.public_bytes(Encoding.PEM), private
 
 
 def read_certificates(folder: Path) -> Security:

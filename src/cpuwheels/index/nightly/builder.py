@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.errors import FarmError
 from cpuwheels.index.nightly.queue import WRONG, Made
 from cpuwheels.index.nightly.ready import READY, Failure, leave_failure, leave_wheel, ready_folder
 from cpuwheels.index.nightly.worker import WheelMaker
+from cpuwheels.pipeline.report.write import refresh_if_built
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from cpuwheels.config.matrix import Matrix, Target
+    from cpuwheels.config.options import BuildOptions, Level
+    from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import CpuwheelsError
+    from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.nightly.on_farm import FarmNight
     from cpuwheels.index.nightly.plan import Job
 
 
@@ -41,3 +49,44 @@ class WheelBuilder(WheelMaker):
         failure = Failure(state="wrong" if isinstance(error, WRONG) else "failed", reason=error.what)
         leave_failure(self._places.dist / READY, job, failure)
         return kept
+
+
+class FarmBuilder(WheelBuilder):
+    """Leaves wheels to the publisher that a farm has made and tested.
+
+    Args:
+        paths, matrix, bucket, options, level, reporter, address: As for `WheelMaker`.
+        night: The farm's jobs.
+    """
+
+    def __init__(
+        self,
+        paths: Paths,
+        matrix: Matrix,
+        bucket: Bucket,
+        options: BuildOptions,
+        level: Level,
+        reporter: Reporter,
+        address: str | None,
+        *,
+        night: FarmNight,
+    ) -> None:
+        super().__init__(paths, matrix, bucket, options, level, reporter, address)
+        self._night = night
+
+    def _made(self, job: Job, paths: Paths, target: Target, reporter: Reporter) -> Path:
+        """Take a wheel home, and refuse it if a test of it failed or was not done.
+
+        Raises:
+            CpuwheelsError: Of the class that its job ended with.
+        """
+        del target, reporter
+        wheel = self._night.take(job, paths.dist)
+        refresh_if_built(wheel)  # each test has written its own
+        for error in self._night.failures(job):
+            raise error
+        return wheel
+
+    def keep(self, job: Job, error: CpuwheelsError) -> str:
+        """As for other builds; but what is wrong with a farm is no reason that the index gives for a missing wheel."""
+        return self._keep(job, error) if isinstance(error, FarmError) else super().keep(job, error)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, TypedDict
@@ -19,10 +20,12 @@ from cpuwheels.core.store import Store
 from cpuwheels.core.text import counted
 from cpuwheels.environment.torch_index import torch_pin
 from cpuwheels.environment.torch_install import refuse_unpinned
+from cpuwheels.farm.sources import kernel_classes
 from cpuwheels.fetch.git import FULL_HASH
 from cpuwheels.fetch.git_archive import repositories_of
 from cpuwheels.index.entry import stamp
-from cpuwheels.index.nightly.builder import WheelBuilder
+from cpuwheels.index.nightly.builder import FarmBuilder, WheelBuilder
+from cpuwheels.index.nightly.on_farm import FarmNight, nightly_graph
 from cpuwheels.index.nightly.plan import plan_jobs
 from cpuwheels.index.nightly.publisher import WheelPublisher
 from cpuwheels.index.nightly.queue import run_jobs
@@ -39,7 +42,7 @@ from cpuwheels.source.history import history_between
 from cpuwheels.source.version import describe, newest_release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from cpuwheels.attestation.sign import Signing
@@ -48,6 +51,8 @@ if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.index.bucket import Bucket
+    from cpuwheels.index.nightly.on_farm import Farm
+    from cpuwheels.index.nightly.plan import Job
     from cpuwheels.source.repository import Repository
 
 FOLDER = "nightly"
@@ -61,6 +66,7 @@ def run_nightly(
     options: NightlyOptions,
     reporter: Reporter,
     signing: Signing | None = None,
+    farm: Farm | None = None,
 ) -> Summary:
     """Build, test and publish what is new, and take out what is old; or one part of that.
 
@@ -71,13 +77,14 @@ def run_nightly(
         options: What the user chose.
         reporter: Told of every step.
         signing: How what is published is signed, if only that is done.
+        farm: Who makes and tests the wheels, if that alone is done; this machine when None.
 
     Raises:
         CpuwheelsError: There are no sources, no such target, or the index cannot be read or changed.
     """
     began, now = time.monotonic(), datetime.now(UTC)
     own = replace(paths, dist=paths.dist / FOLDER)
-    targets = _targets(paths, matrix, options, reporter)
+    targets = _targets(paths, matrix, options, reporter, farm)
     _require_pins(matrix, options, targets)
     sources = _sources(paths, matrix, options, reporter, now)
     with storage_errors(own.dist, next_step="make the output folder writable or pass --dist"):
@@ -88,26 +95,32 @@ def run_nightly(
     budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(free_bytes(own.dist), free_bytes(paths.cache)))
     level = options.level or matrix.nightly.parity
     arguments = (own, matrix, bucket, options.build, level, reporter, options.address)
-    verified = options.verify and options.part != "publish" and bool(matrix.nightly.verify)
+    verified = options.verify and options.part != "publish" and farm is None and bool(matrix.nightly.verify)
     turn = whose_turn(own.dist, (job.target for job in plan.jobs)) if verified else None
     axes_of(
         matrix.nightly.verify or DEFAULT, "matrix.yaml: nightly.verify"
     )  # a wrong name is found before hours are spent
     maker: WheelMaker
     about: _About = {"version_of": sources.version, "subject_of": sources.subject}
-    jobs, later = plan.jobs, []
+    jobs: Iterable[Job] = plan.jobs
+    later: list[Job] = []
     if options.part == "publish":
         budget = replace(budget, keep_free=0)
         wheels = (options.wheels or own.dist / READY).expanduser().resolve()
-        later = [job for job in jobs if not ready_folder(wheels, job).is_dir()]
-        jobs = tuple(job for job in jobs if job not in later)
+        later = [job for job in plan.jobs if not ready_folder(wheels, job).is_dir()]
+        jobs = tuple(job for job in plan.jobs if job not in later)
         maker = WheelPublisher(*arguments, **about, wheels=wheels, signing=signing)
     elif options.part == "build":
         maker = WheelBuilder(*arguments, turn=turn)
     else:
         maker = WheelMaker(*arguments, **about, turn=turn)
     outcomes = [Outcome(source=job.source, target=job.target, state="there") for job in plan.there]
-    with finish_by(deadline):
+    with finish_by(deadline), ExitStack() as stack:
+        if farm is not None and plan.jobs:
+            classes = sources.kernel_classes(Store(paths.cache))
+            graph = nightly_graph(plan.jobs, farm, matrix, own, options.build, level, classes, reporter)
+            night = stack.enter_context(FarmNight(plan.jobs, graph, farm, own, reporter))
+            maker, jobs = FarmBuilder(*arguments, night=night), night.as_they_come(budget)
         outcomes += run_jobs(jobs, maker, budget, reporter, attempts=matrix.nightly.attempts)
         second = _second_build(maker, turn, own.dist, budget, reporter)
     outcomes += [
@@ -161,6 +174,12 @@ class _Sources:
     def subject(self, source: str) -> str:
         """Return the first line of a commit's message; nothing of a release."""
         return self.repository.subject(source) if self.repository else ""
+
+    def kernel_classes(self, store: Store) -> dict[str, str]:
+        """Return the class of each commit's kernels, as predicted; nothing of one commit or a release."""
+        if self.repository is None or len(self.moments) == 1:
+            return {}
+        return kernel_classes(list(self.moments), self.repository, store)
 
     def version(self, source: str) -> str:
         """Return the version of a source: that of a commit by its history.
@@ -247,14 +266,22 @@ def _unpinned(matrix: Matrix, target: Target) -> LockedError | None:
     return None
 
 
-def _targets(paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter) -> Sequence[str]:
-    """Return the targets that can be built here, or published: those asked for, or all that are ready."""
+def _targets(
+    paths: Paths, matrix: Matrix, options: NightlyOptions, reporter: Reporter, farm: Farm | None
+) -> Sequence[str]:
+    """Return the targets that can be built here or by a farm, or published: those asked for, or all that are ready."""
     if options.targets:
         return [matrix.buildable(name).id for name in options.targets]
     found = []
     for target in (target for target in matrix.targets if target.is_ready):
         if options.part == "publish":
             found.append(target.id)
+            continue
+        if farm is not None:
+            if farm.can(f"build:{target.id}"):
+                found.append(target.id)
+            else:
+                reporter.info(f"{target.id} is left out: no worker can build it")
             continue
         try:
             check_host(target, paths.root)

@@ -20,7 +20,7 @@ from cpuwheels.core.errors import UnsuitableSourceError as Unsuitable
 from cpuwheels.index.nightly.summary import Outcome
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
 
     from cpuwheels.core.budget import Budget
     from cpuwheels.core.console import Reporter
@@ -67,7 +67,7 @@ class Maker(Protocol):
 
 
 def run_jobs(
-    jobs: Sequence[Job],
+    jobs: Iterable[Job],
     maker: Maker,
     budget: Budget,
     reporter: Reporter,

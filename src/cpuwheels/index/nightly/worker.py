@@ -134,6 +134,19 @@ class WheelMaker:
         """
         paths, target = self._own(job), self._matrix.buildable(job.target)
         reporter = Reporter(f"{job.target} {job.source[:9]}", self._reporter.console)
+        wheel = self._made(job, paths, target, reporter)
+        self._time(wheel, paths, target, reporter)
+        if not wheel.with_name(LOCK).exists():
+            # A locked build fetches only what is listed. The lock is no part of the wheel, but for its users.
+            lock_wheel.lock_wheel(paths, self._matrix, target.id, wheel, reporter)
+        return wheel
+
+    def _made(self, job: Job, paths: Paths, target: Target, reporter: Reporter) -> Path:
+        """Build a wheel, test its kernels and serve it.
+
+        Raises:
+            CpuwheelsError: As for `_tested`.
+        """
         finished = build.build(paths, self._matrix, target.id, replace(self._options, source=job.source), reporter)
         if not is_foreign(target) or target.root is not None:
             options = ParityOptions(wheel=finished.path, level=self._level)
@@ -142,10 +155,6 @@ class WheelMaker:
             refresh_if_built(finished.path)
             require_parity(parity, reports)
         self._serve(finished.path, paths, target, reporter)
-        self._time(finished.path, paths, target, reporter)
-        if not finished.path.with_name(LOCK).exists():
-            # A locked build fetches only what is listed. The lock is no part of the wheel, but for its users.
-            lock_wheel.lock_wheel(paths, self._matrix, target.id, finished.path, reporter)
         return finished.path
 
     def _publish(self, job: Job, wheel: Path) -> Made:

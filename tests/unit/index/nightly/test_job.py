@@ -6,6 +6,7 @@ import io
 import itertools
 import json
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -20,9 +21,13 @@ from cpuwheels.config.pins import TorchWheel
 from cpuwheels.core.budget import Budget
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import LockedError, StoreError, UnknownTargetError, UsageError
+from cpuwheels.farm.batch import Came
+from cpuwheels.farm.job import Job as FarmJob
+from cpuwheels.farm.job import Needs
 from cpuwheels.index.bucket import Folder
 from cpuwheels.index.nightly import job as module
 from cpuwheels.index.nightly.job import run_nightly
+from cpuwheels.index.nightly.on_farm import Farm
 from cpuwheels.index.nightly.plan import Job
 from cpuwheels.index.nightly.summary import Outcome, SecondBuild, Summary
 from cpuwheels.index.nightly.turns import FILE, take_turn
@@ -76,10 +81,10 @@ class Night:
         self.jobs, self.budget, self.attempts = list(jobs), budget, attempts
         return [Outcome(source=job.source, target=job.target, state="published") for job in jobs]
 
-    def run(self, **options: Any) -> Summary:
+    def run(self, farm: Farm | None = None, **options: Any) -> Summary:
         paths = Paths(self.base, self.base / "cache", self.base / "dist")
         given = {"targets": ("x86",), "repo": self.tree, "locked": False} | options
-        return run_nightly(paths, self.matrix, Folder(self.index), NightlyOptions(**given), self.reporter)
+        return run_nightly(paths, self.matrix, Folder(self.index), NightlyOptions(**given), self.reporter, farm=farm)
 
     @property
     def sources(self) -> list[int]:
@@ -383,3 +388,49 @@ class TestSecondBuilds:
 def test_what_came_of_a_second_build_is_in_the_summary(night: Night) -> None:
     lines = night.run().as_markdown().splitlines()
     assert lines[-1] == f"Second build of `{night.commits[3][:9]}` x86: **reproduced**: the same bytes"
+
+
+class Workers:
+    """A farm's workers, who can do what a test says."""
+
+    def __init__(self, *can: str) -> None:
+        self._can, self.over = can, False
+
+    def can_do(self, needs: Needs) -> bool:
+        return needs.can in self._can
+
+    def cancel(self) -> None:
+        self.over = True
+
+
+def test_a_farm_gets_the_targets_that_its_workers_build_and_no_second_build_is_made_here(
+    night: Night, story: io.StringIO, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent: list[FarmJob] = []
+
+    def run_batch(jobs: Sequence[FarmJob], *_: object, came: Callable[[Came], None]) -> None:
+        sent.extend(jobs)
+        for job in jobs:
+            came(Came(job, "done"))
+
+    monkeypatch.setattr(module, "FarmBuilder", night._maker)
+    monkeypatch.setattr("cpuwheels.index.nightly.on_farm.run_batch", run_batch)
+    monkeypatch.setattr("cpuwheels.index.nightly.on_farm.project_identity", lambda _: "of this project")
+    workers = Workers("build:arm", "test:arm", "build:macos")
+    summary = night.run(Farm(workers), since=night.commits[1], targets=(), part="build")  # type: ignore[arg-type]
+    assert sorted((job.target, night.commits.index(job.source)) for job in night.jobs) == [
+        ("arm", 2),
+        ("arm", 3),
+        ("macos", 2),
+        ("macos", 3),
+    ]
+    assert [(job.kind, job.target) for job in sent] == [
+        ("kernels", "arm"),
+        *[("wheel", "arm"), ("parity", "arm")] * 2,
+        ("kernels", "macos"),
+        *[("wheel", "macos")] * 2,
+    ], "the two commits change no kernel; nobody can serve, and nobody is a Mac"
+    assert workers.over
+    assert night.again == 0
+    assert summary.second_build is None
+    assert "x86 is left out: no worker can build it" in story.getvalue()
