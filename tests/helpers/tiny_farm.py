@@ -7,31 +7,43 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-from tiny_project import Tiny
+from typing import Protocol
 
 END_SECONDS = 60
 
 
+class Person(Protocol):
+    """Somebody who runs commands of cpuwheels, with folders of their own."""
+
+    def command(self, *arguments: str | Path) -> list[str]:
+        """Return the command line of one."""
+
+    def run(self, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
+        """Run one to its end."""
+
+
 @contextmanager
-def tiny_farm(tiny: Tiny, folder: Path, clone: Path, workers: int = 2) -> Iterator[tuple[str, Path, Path]]:
+def tiny_farm(
+    who: Person, folder: Path, clone: Path | None = None, workers: int = 2
+) -> Iterator[tuple[str, Path, Path]]:
     """Run a farm on this machine while the block runs.
 
     Args:
-        tiny: The project.
+        who: Runs it.
         folder: Where its files are; empty.
-        clone: The repository that workers take commits from.
+        clone: The repository that workers take commits from, if not from those of the matrix.
         workers: How many there are.
 
     Yields:
         The address, the certificates' folder and the workers' folder.
     """
     keys, places = folder / "keys", folder / "workers"
-    done = tiny.run("farm", "keys", "--farm-keys", keys)
+    done = who.run("farm", "keys", "--farm-keys", keys)
     assert done.returncode == 0, done.stderr
-    words = ("farm", "up", "--workers", str(workers), "--farm-keys", keys, "--folder", places, "--repo", clone)
+    words: tuple[str | Path, ...] = ("farm", "up", "--workers", str(workers), "--farm-keys", keys, "--folder", places)
+    words += ("--repo", clone) if clone else ()
     with (folder / "log").open("w") as log:
-        process = subprocess.Popen(tiny.command(*words), stdout=subprocess.PIPE, stderr=log, text=True)
+        process = subprocess.Popen(who.command(*words), stdout=subprocess.PIPE, stderr=log, text=True)
         try:
             assert process.stdout
             address = process.stdout.readline().strip()

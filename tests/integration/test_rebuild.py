@@ -30,6 +30,7 @@ from cpuwheels.core.errors import (
     PublishError,
     RebuildError,
     StoppedError,
+    UsageError,
 )
 from cpuwheels.index.agreement import agreement_words
 from cpuwheels.index.bucket import Folder
@@ -47,6 +48,7 @@ from cpuwheels.rebuild.statement import SIGNED_SUFFIX, SUFFIX, RebuildStatement,
 from cpuwheels.wheel.dist_info import content_digest
 from layout import ROOT
 from rebuilder_sites import MADE_UP, Rebuilder, quiet, rebuilders_file, serving
+from tiny_farm import tiny_farm
 from tiny_project import commit_all, make_repository, make_sdist
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="the network is closed as on Linux")]
@@ -627,3 +629,29 @@ def test_who_differs_says_so_and_goes_on(publisher: Publisher, stranger: Strange
         with open_site(who.root, quiet()):
             done = stranger.run(*new_wheels(address, who))
             refused(done, PostponedError.exit_code, "another run rebuilds into this folder")
+
+
+def test_a_farm_rebuilds_what_is_new(publisher: Publisher, stranger: Stranger, tmp_path: Path) -> None:
+    who = Rebuilder("three", tmp_path / "site")
+    (tmp_path / "farm").mkdir()
+    with serving(publisher.index) as address, tiny_farm(stranger, tmp_path / "farm", workers=1) as (farm, keys, places):
+        # The workers run the installed cpuwheels, which trusts the publisher's checkout only if it is told to.
+        trusted = ("--cpuwheels-repo", publisher.root)
+        given = new_wheels(address, who, "--farm", farm, "--farm-keys", keys, *trusted)
+        done = stranger.run(*given)
+        assert done.returncode == 0, done.stderr
+        assert "rebuilt by worker-1" in done.stderr
+        assert not list(places.glob("*/work/*/rebuilt")), "what was carried home is not kept"
+        done = stranger.run(*given)
+        assert done.returncode == 0, done.stderr
+        assert " there " in done.stderr
+        refused(stranger.run(*given, "--trusted-key", who.key), UsageError.exit_code, "do not have the files")
+    (found,) = rebuilds(who).rebuilds
+    assert (found.result, found.sha256) == ("reproduced", file_digest(publisher.wheel))
+    folder = who.root / found.folder
+    statement = (folder / f"{publisher.wheel.name}{SUFFIX}").read_bytes()
+    summary = check_rebuild(statement, publisher.wheel.name, found.sha256, folder).predicate
+    assert summary.verifier.id == "https://three.example.org"
+    envelope = folder / f"{publisher.wheel.name}{SIGNED_SUFFIX}"
+    assert verify_envelope(envelope.read_bytes(), [public_key(who.base / "key.pub")], envelope)[0] == statement
+    assert (folder / "report.html").is_file()

@@ -62,7 +62,7 @@ def uses_farm(command: Callable[..., Any]) -> Callable[..., Any]:
     return address(farm_keys(command))
 
 
-def refuse_alone(farm: str | None, *, second_opinion: bool, priority: int) -> None:
+def refuse_alone(farm: str | None, *, second_opinion: bool = False, priority: int = 0) -> None:
     """Refuse options that mean nothing without a farm.
 
     Raises:

@@ -23,10 +23,11 @@ from cpuwheels.cli.folders import Folders, shared_options
 from cpuwheels.cli.given_values import check_values
 from cpuwheels.cli.image import image
 from cpuwheels.cli.index import publish, pylock, serve_index
+from cpuwheels.cli.mirror import mirror
 from cpuwheels.cli.nightly import nightly
 from cpuwheels.cli.project import doctor, lock, matrix, schema
 from cpuwheels.cli.provenance import make_key, sign, verify_provenance
-from cpuwheels.cli.rebuild import mirror, rebuild
+from cpuwheels.cli.rebuild import rebuild
 from cpuwheels.cli.renamed import RenamedGroup, add_old_spellings
 from cpuwheels.cli.serve_bench import serve_bench
 from cpuwheels.cli.share import share

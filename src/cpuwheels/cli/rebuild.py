@@ -1,4 +1,4 @@
-"""Commands for strangers: build a published wheel again and compare it, and keep all that it needs."""
+"""The command for strangers: build a published wheel again, here or on a farm, and compare it."""
 
 from __future__ import annotations
 
@@ -10,45 +10,23 @@ from typing import TYPE_CHECKING, Unpack
 import click
 
 from cpuwheels.cli.clean_process import without_credentials
+from cpuwheels.cli.farm_options import PRIORITY, WORKERS_OWN, open_farm, refuse_alone, uses_farm
 from cpuwheels.cli.folders import pass_paths
-from cpuwheels.cli.index_place import READ, index_option, web_address
-from cpuwheels.cli.provenance import TrustOptions, signing_of, trust_of, trust_options
-from cpuwheels.cli.ranges import TimeLimit
+from cpuwheels.cli.provenance import signing_of
+from cpuwheels.cli.published_wheel import WheelOptions, choice_of, index_of, target_of, wheel_options
+from cpuwheels.cli.ranges import JobCount, SizeText, TimeLimit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from typing import Any
+    from collections.abc import Mapping
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
-    from cpuwheels.rebuild.preparation import WheelChoice
+    from cpuwheels.farm.executor import Executor
     from cpuwheels.rebuild.session import RebuildOptions
+    from cpuwheels.rebuild.site.round import Rebuilder
 
 _PATH = click.Path(path_type=Path)
-
-
-def _wheel_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Add the options that say which wheel is meant, and what is believed of it."""
-    options: list[Callable[..., Any]] = [
-        index_option(f"{READ}; WHEEL is then a version, or a commit's hash, that it has."),
-        click.option("--target", help="Target id, where an index has several (default: this machine's own)."),
-        click.option(
-            "--cpuwheels-repo",
-            "repositories",
-            multiple=True,
-            metavar="PLACE",
-            help="A clone or an address of cpuwheels that you trust; may be repeated.",
-        ),
-        click.option(
-            "--cpuwheels", "commit", metavar="COMMIT", help="The cpuwheels that built it, if nothing else says it."
-        ),
-        trust_options,
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 _MIRROR = click.option(
@@ -56,18 +34,9 @@ _MIRROR = click.option(
 )
 
 
-class _WheelOptions(TrustOptions):
-    """Which wheel is meant, and what is believed of it, as click names the options."""
-
-    index: str | None
-    target: str | None
-    repositories: tuple[str, ...]
-    commit: str | None
-
-
 @click.command()
 @click.argument("wheel", required=False)
-@_wheel_options
+@wheel_options
 @_MIRROR
 @click.option(
     "--newest",
@@ -82,6 +51,10 @@ class _WheelOptions(TrustOptions):
 @click.option("--public-key", type=_PATH, help="File of its public key (default: the private key's with .pub).")
 @click.option("--rebuilder", metavar="URI", help="Who you are, as the statement names you.")
 @click.option("--out", type=_PATH, help="Folder of statement and report (default: below dist/rebuilds/).")
+@click.option("--memory", type=SizeText(), help="Memory cap, as for a build.")
+@click.option("--jobs", type=JobCount(), help="Compilations at once, as for a build.")
+@uses_farm
+@PRIORITY
 @without_credentials
 @pass_paths
 def rebuild(
@@ -97,7 +70,12 @@ def rebuild(
     site: Path | None,
     hours: float | None,
     again: bool,
-    **given: Unpack[_WheelOptions],
+    memory: str | None,
+    jobs: str | None,
+    farm: str | None,
+    farm_keys: Path | None,
+    priority: int,
+    **given: Unpack[WheelOptions],
 ) -> None:
     """Build a published WHEEL again from what it says of itself, and compare every byte.
 
@@ -109,35 +87,105 @@ def rebuild(
     from cpuwheels.rebuild.session import RebuildOptions
     from cpuwheels.rebuild.statement import LOCAL_REBUILDER
 
-    _check_mode(wheel, newest, given["index"], out, site_options=bool(site or hours or again))
+    _check_mode(wheel, newest, given["index"], out, site_options=bool(site or hours or again or farm))
+    refuse_alone(farm, priority=priority)
+    if farm is not None:
+        _require_sendable({**given, "mirror": mirror, "memory": memory, "jobs": jobs})
     signing = (
         signing_of({"key": key, "public_key": public_key, "keyless": False, "trust_config": None})
         if key or public_key
         else None
     )
     matrix, reporter = load_matrix(paths.matrix), Reporter("rebuild")
-    with _index(given) as index:
+    with index_of(given) as index:
         options = RebuildOptions(
-            choice=_choice(wheel or "", index, given),
+            choice=choice_of(wheel or "", index, given),
             rebuilder=_uri(rebuilder) if rebuilder else LOCAL_REBUILDER,
             signing=signing,
             out=out.resolve() if out else None,
             mirror=mirror,
+            memory=memory,
+            jobs=jobs,
         )
         if newest is None:
-            _rebuild_one(paths, matrix, _target(matrix, given["target"]), options, reporter)
+            _rebuild_one(paths, matrix, target_of(matrix, given["target"]), options, reporter)
             return
         from rich.console import Console
 
-        from cpuwheels.rebuild.site.round import RoundOptions, outcome_table, rebuild_newest, require_all
+        from cpuwheels.rebuild.site.round import RoundOptions, ThisMachine, outcome_table, rebuild_newest, require_all
 
         place = (site or paths.dist / "rebuild-site").expanduser().resolve()
         name = None if given["target"] is None else matrix.target(given["target"]).id
-        wanted = RoundOptions(str(index), newest, options, place, name, hours, again)
-        outcomes = rebuild_newest(paths, matrix, _target(matrix, None), wanted, reporter)
+        wanted = RoundOptions(str(index), newest, place, name, hours, again)
+        with contextlib.ExitStack() as stack:
+            maker: Rebuilder = ThisMachine(paths, matrix, target_of(matrix, None), options, reporter)
+            if farm is not None:
+                executor = stack.enter_context(open_farm(paths, farm, farm_keys))
+                maker = _on_farm(executor, paths, matrix, options, given, priority, reporter)
+            outcomes = rebuild_newest(paths, matrix, wanted, maker, reporter)
     outcome_table(outcomes).print(Console(stderr=True))
     print(place)
     require_all(outcomes, place)
+
+
+def _require_sendable(given: Mapping[str, object]) -> None:
+    """Refuse options that mean files or places of this machine, which workers do not have.
+
+    Raises:
+        UsageError: One is given.
+    """
+    from cpuwheels.core.errors import UsageError
+
+    files = ("trusted_keys", "trust_config", "mirror")
+    if wrong := next((name for name in files if given[name]), None):
+        raise UsageError(
+            "the workers of a farm do not have the files of this machine",
+            where=f"--{wrong.removesuffix('s').replace('_', '-')}",
+            next_step="leave it out, name who signs with --identity and --issuer, or rebuild here without --farm",
+        )
+    if wrong := next((name for name in ("memory", "jobs") if given[name]), None):
+        raise UsageError(WORKERS_OWN, where=f"--{wrong}", next_step="give it to cpuwheels farm")
+    if not str(given["index"]).startswith(("http://", "https://")):
+        raise UsageError(
+            "the workers of a farm cannot read a folder of this machine",
+            where="--index",
+            next_step="give the address at which the index is read",
+        )
+
+
+def _on_farm(
+    executor: Executor,
+    paths: Paths,
+    matrix: Matrix,
+    options: RebuildOptions,
+    given: WheelOptions,
+    priority: int,
+    reporter: Reporter,
+) -> Rebuilder:
+    """Return who has wheels rebuilt by a farm; statements are signed here."""
+    from cpuwheels.farm.estimate import estimates
+    from cpuwheels.farm.graph import RANK
+    from cpuwheels.farm.job import project_identity
+    from cpuwheels.farm.rebuilds import FarmRebuilder
+
+    named = {
+        "--cpuwheels": given["commit"],
+        "--identity": given["identity"],
+        "--issuer": given["issuer"],
+        "--rebuilder": options.rebuilder,
+    }
+    words = [part for name, value in named.items() if value for part in (name, value)]
+    words += [part for place in given["repositories"] for part in ("--cpuwheels-repo", place)]
+    return FarmRebuilder(
+        executor,
+        project_identity(paths),
+        words,
+        options.rebuilder,
+        estimates(paths, matrix, {}),
+        reporter,
+        options.signing,
+        priority * RANK,
+    )
 
 
 def _check_mode(
@@ -158,7 +206,8 @@ def _check_mode(
             next_step="leave out WHEEL or --newest" if both else "give a WHEEL, or --newest N and --index",
         )
     if newest is None and site_options:
-        raise UsageError("there is a WHEEL", where="--site, --hours, --again", next_step="give them with --newest only")
+        names = "--site, --hours, --again, --farm"
+        raise UsageError("there is a WHEEL", where=names, next_step="give them with --newest only")
     if newest is not None and index is None:
         raise UsageError("nothing says where what is new is", where="--newest", next_step="name it with --index")
     if newest is not None and out is not None:
@@ -185,59 +234,6 @@ def _rebuild_one(paths: Paths, matrix: Matrix, target: Target, options: RebuildO
             reporter.info(line.strip())
     print(folder)
     require_same(result, folder)
-
-
-@click.command()
-@click.argument("folder", type=_PATH)
-@click.argument("wheels", nargs=-1, required=True, metavar="WHEEL...")
-@_wheel_options
-@without_credentials
-@pass_paths
-def mirror(paths: Paths, /, folder: Path, wheels: tuple[str, ...], **given: Unpack[_WheelOptions]) -> None:
-    """Keep all that WHEELs are built from in FOLDER, so that they can be built without a network.
-
-    Each WHEEL is a file, the address of one or of a page of an index, or with --index a version or a commit of vLLM.
-    """
-    from cpuwheels.config.matrix import load_matrix
-    from cpuwheels.core.console import Reporter
-    from cpuwheels.core.text import counted
-    from cpuwheels.core.units import format_size
-    from cpuwheels.rebuild.mirror.keep import keep_wheels
-
-    matrix, reporter = load_matrix(paths.matrix), Reporter("mirror")
-    place = folder.expanduser().resolve()
-    with _index(given) as index:
-        choices = [_choice(wheel, index, given) for wheel in wheels]
-        kept = keep_wheels(paths, matrix, _target(matrix, given["target"]), place, choices, reporter)
-    size = format_size(sum(one.size for one in kept.files))
-    reporter.info(f"{counted(len(kept.files), 'file')}, {size}, for {counted(len(kept.wheels), 'wheel')}")
-    print(place)
-
-
-def _index(given: _WheelOptions) -> AbstractContextManager[str | None]:
-    """Return a context with the address of the index that is given, if one is."""
-    return contextlib.nullcontext() if given["index"] is None else web_address(given["index"])
-
-
-def _choice(wheel: str, index: str | None, given: _WheelOptions) -> WheelChoice:
-    from cpuwheels.rebuild.preparation import WheelChoice
-
-    trusted: TrustOptions = {
-        "trusted_keys": given["trusted_keys"],
-        "identity": given["identity"],
-        "issuer": given["issuer"],
-        "trust_config": given["trust_config"],
-    }
-    named = bool(trusted["trusted_keys"] or trusted["identity"] or trusted["issuer"])
-    trust = trust_of(trusted) if named else None
-    called = (index, given["index"]) if index and given["index"] else None
-    return WheelChoice(wheel, index, given["commit"], given["repositories"], trust, called)
-
-
-def _target(matrix: Matrix, name: str | None) -> Target:
-    from cpuwheels.config.host import default_target
-
-    return matrix.target(name) if name else default_target(matrix)
 
 
 def _uri(text: str) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LATEST = 5
 """How many earlier jobs of a kind and target count; of their times the median."""
 
-GUESSES: dict[JobKind, float] = {"kernels": 1200.0, "wheel": 30.0, "parity": 300.0, "serve": 300.0}
+GUESSES: dict[JobKind, float] = {"kernels": 1200.0, "wheel": 30.0, "parity": 300.0, "serve": 300.0, "rebuild": 1500.0}
 """Seconds of a job of which nothing is known, on two CPUs."""
 
 

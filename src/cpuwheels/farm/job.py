@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
+from urllib.parse import urlsplit
 
 from cpuwheels.core.digests import code_digest, file_digest, make_key, tree_digest
 from cpuwheels.core.models import Strict
@@ -10,7 +11,7 @@ from cpuwheels.core.models import Strict
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
 
-JobKind = Literal["kernels", "wheel", "parity", "serve"]
+JobKind = Literal["kernels", "wheel", "parity", "serve", "rebuild"]
 
 PROJECT = ("patches", "cmake", "csrc", "locks", "tests/parity")
 """What of the project's files results depend on, besides the matrix."""
@@ -38,7 +39,7 @@ class Job(Strict):
     kind: JobKind
     target: str
     source: str
-    """Full hash of a commit, or version of a release."""
+    """Full hash of a commit, or version of a release; of a rebuild the wheel's address with its digest."""
     options: tuple[str, ...] = ()
     """Options of the command."""
     after: tuple[str, ...] = ()
@@ -56,7 +57,9 @@ class Job(Strict):
     def __str__(self) -> str:
         """Return the job as people read it."""
         again = " again" if self.alone else ""
-        return f"{self.kind} {self.target} {self.source[:SHOWN]}{again}"
+        place = urlsplit(self.source).path
+        source = place.rpartition("/")[2] if self.kind == "rebuild" else self.source[:SHOWN]
+        return f"{self.kind} {self.target} {source}{again}"
 
 
 def project_identity(paths: Paths) -> str:

@@ -30,8 +30,12 @@ LOGS = {
     "wheel": "farm-compile.log",
     "parity": "farm-parity.log",
     "serve": "farm-serve.log",
+    "rebuild": "farm-compile.log",
 }
 """Named as the steps that may take as long (`core.step_limits`)."""
+
+RESULT = "rebuilt"
+"""Folder of a rebuild's result, in that of the job."""
 
 _KEPT_LINES = 40
 
@@ -98,11 +102,20 @@ def _serve(job: Job, site: Site, given: Sequence[Done], done: Done) -> Done:
     return _test(job, site, given, done, "serve")
 
 
+def _rebuild(job: Job, site: Site, _given: Sequence[Done], done: Done) -> Done:
+    """Rebuild a published wheel; other bytes are a result, too."""
+    out = site.folder(job) / RESULT
+    words = ["rebuild", job.source, "--out", str(out), *site.share_options()]
+    done, _ = _command(job, site, done, words, (), builds=False)
+    return with_files(replace(done, folder=RESULT), out) if out.is_dir() else done
+
+
 _STEPS: dict[str, Callable[[Job, Site, Sequence[Done], Done], Done]] = {
     "kernels": _kernels,
     "wheel": _wheel,
     "parity": _parity,
     "serve": _serve,
+    "rebuild": _rebuild,
 }
 
 

@@ -68,5 +68,9 @@ class Site:
 
     def build_options(self) -> list[str]:
         """Return the options with which builds are told of this place."""
-        named = {"--memory": self.memory, "--jobs": self.jobs, "--repo": str(self.repo) if self.repo else None}
+        return [*self.share_options(), *(["--repo", str(self.repo)] if self.repo else [])]
+
+    def share_options(self) -> list[str]:
+        """Return the options with which builds are told of this place's share of the machine."""
+        named = {"--memory": self.memory, "--jobs": self.jobs}
         return [part for name, value in named.items() if value is not None for part in (name, value)]

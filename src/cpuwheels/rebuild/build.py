@@ -59,10 +59,12 @@ class Place:
         base: Folder of everything.
         mirror: Where everything is taken from, with the network closed; None for the network and what was fetched
             before.
+        share: Options of the build that limit its memory and compilations; they change nothing of the wheel.
     """
 
     base: Path
     mirror: Mirror | None = None
+    share: tuple[str, ...] = ()
 
     @property
     def cache(self) -> Path:
@@ -100,7 +102,7 @@ def rebuilt(plan: RebuildPlan, program: Program, matrix: Path | None, place: Pla
     folders: list[str | Path] = ["--root", program.root, "--cache", place.cache, "--dist", place.dist]
     folders += ["--matrix", matrix] if matrix else []
     command: list[str | Path] = [str(program.python), FROM_COPY, program.source, *verbosity_arguments(), *folders]
-    started = launched([*command, *plan.arguments()], place.base, network=place.mirror is None)
+    started = launched([*command, *plan.arguments(), *place.share], place.base, network=place.mirror is None)
     done = relay(started, env=_environment(plan), cwd=place.base / "here")
     if place.mirror is None:
         with contextlib.suppress(OSError):

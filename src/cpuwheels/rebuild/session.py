@@ -71,6 +71,8 @@ class RebuildOptions:
         signing: How the statement is signed; not at all when None.
         out: Folder of the result; below ``dist/rebuilds`` when None.
         mirror: Where everything is taken from, with the network closed; None for the network.
+        memory: Cap of the build, as given.
+        jobs: Upper bound for compilations at once, as given.
     """
 
     choice: WheelChoice
@@ -78,6 +80,14 @@ class RebuildOptions:
     signing: Signing | None = None
     out: Path | None = None
     mirror: Path | None = None
+    memory: str | None = None
+    jobs: str | None = None
+
+    @property
+    def share(self) -> tuple[str, ...]:
+        """Options of the build that limit its memory and compilations."""
+        named = {"--memory": self.memory, "--jobs": self.jobs}
+        return tuple(part for name, value in named.items() if value is not None for part in (name, value))
 
 
 def rebuild(
@@ -112,7 +122,7 @@ def rebuild(
             given = replace(given, program=with_python(given.program, facts, base / "driver", log))
             reporter.info(f"building: {' '.join(given.found.plan.arguments())}")
             began, started = datetime.now(UTC), time.monotonic()
-            place = Place(base, mirror)
+            place = Place(base, mirror, options.share)
             with rebuilt(given.found.plan, given.program, given.matrix, place, store) as wheel:
                 result = _result(given, wheel, options, began, time.monotonic() - started, base)
                 return _written(result, wheel, base / "result", out, options.signing), out

@@ -64,6 +64,11 @@ class NewWheel:
     source: str
     target: str
 
+    @property
+    def pinned_url(self) -> str:
+        """Its address with its digest, which whoever fetches it compares."""
+        return f"{self.url}#sha256={self.sha256}"
+
 
 def newest_wheels(index: str, most: int, target: str | None) -> list[NewWheel]:
     """Return the newest wheels of an index, the newest commit's first.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 from rich.text import Text
 
@@ -32,13 +32,12 @@ from cpuwheels.rebuild.site.folder import open_site
 from cpuwheels.rebuild.site.newest import newest_wheels
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Matrix, Target
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
-    from cpuwheels.rebuild.report import Result
     from cpuwheels.rebuild.session import RebuildOptions
     from cpuwheels.rebuild.site.folder import SiteFolder
     from cpuwheels.rebuild.site.newest import NewWheel
@@ -49,7 +48,9 @@ ATTEMPTS = 3
 _PASSING = frozenset({DownloadError.exit_code, SourceError.exit_code})
 """Errors that may be gone at the next run, by the exit code of the build that had them."""
 
-_MACHINE = frozenset({DiskFullError.exit_code, StoreError.exit_code, SandboxError.exit_code, StoppedError.exit_code})
+_MACHINE = frozenset(
+    error.exit_code for error in (DiskFullError, StoreError, SandboxError, StoppedError, PostponedError)
+)
 """Errors that would stop the next wheel too; they say nothing of this one."""
 
 State = Literal["reproduced", "differs", "failed", "there", "given up", "postponed"]
@@ -82,13 +83,81 @@ class Outcome:
 
 
 @dataclass(frozen=True)
+class Rebuilt:
+    """A rebuild that came to its end.
+
+    Attributes:
+        reproduced: Whether the bytes are the same.
+        sentence: The result in words.
+    """
+
+    reproduced: bool
+    sentence: str
+
+
+class Rebuilder(Protocol):
+    """Rebuilds wheels."""
+
+    def in_order(self, wheels: Sequence[NewWheel], budget: Budget) -> Iterable[NewWheel]:
+        """Yield all of the wheels in the order in which they are asked for.
+
+        Args:
+            wheels: What has to be rebuilt.
+            budget: What may be used.
+        """
+
+    def __call__(self, wheel: NewWheel, out: Path) -> Rebuilt:
+        """Rebuild a wheel into a folder that is not there.
+
+        Raises:
+            CpuwheelsError: It cannot be rebuilt.
+            BuildFailedError: The build fails.
+        """
+
+
+@dataclass(frozen=True)
+class ThisMachine:
+    """Rebuilds wheels here, one after the other.
+
+    Attributes:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        target: This machine's own.
+        options: How each is rebuilt; its wheel and folder are filled in.
+        reporter: Told of every step.
+    """
+
+    paths: Paths
+    matrix: Matrix
+    target: Target
+    options: RebuildOptions = field(repr=False)
+    reporter: Reporter
+
+    def in_order(self, wheels: Sequence[NewWheel], budget: Budget) -> Iterable[NewWheel]:
+        """Return the wheels as they are."""
+        del budget
+        return wheels
+
+    def __call__(self, wheel: NewWheel, out: Path) -> Rebuilt:
+        """Rebuild a wheel into a folder that is not there.
+
+        Raises:
+            CpuwheelsError: It cannot be rebuilt.
+            BuildFailedError: The build fails.
+        """
+        choice = replace(self.options.choice, wheel=wheel.pinned_url, index=None)
+        options = replace(self.options, choice=choice, out=out)
+        result, _ = rebuild(self.paths, self.matrix, self.target, options, self.reporter)
+        return Rebuilt(result.reproduced, result.sentence)
+
+
+@dataclass(frozen=True)
 class RoundOptions:
     """What the user may choose for a run over what is new.
 
     Attributes:
         index: Address of the index.
         newest: How many of its newest wheels are looked at.
-        rebuild: How each is rebuilt; its wheel and folder are filled in.
         site: The folder that is published.
         target: Only wheels for this target.
         hours: After which no rebuild is begun; None for no limit.
@@ -97,7 +166,6 @@ class RoundOptions:
 
     index: str
     newest: int
-    rebuild: RebuildOptions = field(repr=False)
     site: Path
     target: str | None = None
     hours: float | None = None
@@ -105,15 +173,15 @@ class RoundOptions:
 
 
 def rebuild_newest(
-    paths: Paths, matrix: Matrix, target: Target, options: RoundOptions, reporter: Reporter
+    paths: Paths, matrix: Matrix, options: RoundOptions, rebuilder: Rebuilder, reporter: Reporter
 ) -> list[Outcome]:
     """Rebuild what is new in an index, publish what comes of it, and return what became of each wheel.
 
     Args:
         paths: Folders to read and write.
         matrix: The configuration.
-        target: This machine's own, for `cpuwheels.rebuild.session.rebuild`; a wheel's address says which is meant.
         options: What the user chose.
+        rebuilder: Rebuilds each.
         reporter: Told of every step.
 
     Raises:
@@ -128,60 +196,55 @@ def rebuild_newest(
         reporter.info(f"{options.index} has {counted(len(wheels), 'wheel')} to look at")
         places = (options.site, paths.cache, paths.dist)
         budget = Budget(deadline, matrix.nightly.keep_free, lambda: min(map(free_bytes, places)))
-
-        def one(wheel: NewWheel, out: Path) -> Result:
-            choice = replace(options.rebuild.choice, wheel=f"{wheel.url}#sha256={wheel.sha256}", index=None)
-            result, _ = rebuild(paths, matrix, target, replace(options.rebuild, choice=choice, out=out), reporter)
-            return result
-
-        return run_round(wheels, site, one, budget, reporter, again=options.again)
+        return run_round(wheels, site, rebuilder, budget, reporter, again=options.again)
 
 
 def run_round(
     wheels: Sequence[NewWheel],
     site: SiteFolder,
-    make: Callable[[NewWheel, Path], Result],
+    rebuilder: Rebuilder,
     budget: Budget,
     reporter: Reporter,
     *,
     again: bool = False,
 ) -> list[Outcome]:
-    """Rebuild wheels in their order and return what became of each.
+    """Rebuild wheels and return what became of each, in their order.
 
     Args:
         wheels: What there is.
         site: Where what comes of it is published.
-        make: Rebuilds one into a folder.
+        rebuilder: Rebuilds one into a folder.
         budget: What may be used; asked before each.
         reporter: Told of each outcome.
         again: Whether what was rebuilt before, or failed too often, is rebuilt once more.
     """
-    outcomes: list[Outcome] = []
+    outcomes: dict[str, Outcome] = {}
+    for wheel in wheels if not again else ():
+        if site.has(wheel.sha256):
+            outcomes[wheel.sha256] = Outcome(wheel, "there")
+        elif site.attempts(wheel.sha256) >= ATTEMPTS:
+            why = f"it failed {ATTEMPTS} times; --again tries it once more"
+            outcomes[wheel.sha256] = Outcome(wheel, "given up", why)
     stopped = ""
-    for wheel in wheels:
-        if not again and site.has(wheel.sha256):
-            outcome = Outcome(wheel, "there")
-        elif not again and site.attempts(wheel.sha256) >= ATTEMPTS:
-            outcome = Outcome(wheel, "given up", f"it failed {ATTEMPTS} times; --again tries it once more")
-        elif stopped := stopped or budget.spent():
+    for wheel in rebuilder.in_order([one for one in wheels if one.sha256 not in outcomes], budget):
+        if stopped := stopped or budget.spent():
             outcome = Outcome(wheel, "postponed", stopped)
         else:
             reporter.info(f"{wheel.source[:9]} {wheel.target}: {wheel.name}")
-            outcome, stopped = _attempted(wheel, site, make)
-        outcomes.append(outcome)
-        if outcome.state not in {"there", "given up"}:
-            said = f": {outcome.reason}" if outcome.reason else ""
-            reporter.info(f"{wheel.source[:9]} {wheel.target}: {outcome.state}{said}")
-    return outcomes
+            outcome, stopped = _attempted(wheel, site, rebuilder)
+        outcomes[wheel.sha256] = outcome
+        said = f": {outcome.reason}" if outcome.reason else ""
+        reporter.info(f"{wheel.source[:9]} {wheel.target}: {outcome.state}{said}")
+    return [outcomes[wheel.sha256] for wheel in wheels]
 
 
-def _attempted(wheel: NewWheel, site: SiteFolder, make: Callable[[NewWheel, Path], Result]) -> tuple[Outcome, str]:
+def _attempted(wheel: NewWheel, site: SiteFolder, rebuilder: Rebuilder) -> tuple[Outcome, str]:
     """Return what became of a wheel, and why no other may be begun after it."""
     began = time.monotonic()
     moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     folder = site.place(wheel.sha256, moment)
     try:
-        result = make(wheel, folder)
+        result = rebuilder(wheel, folder)
     except BuildFailedError as error:
         code, why = error.status, f"the build ended with exit code {error.status}"
     except CpuwheelsError as error:
@@ -189,7 +252,7 @@ def _attempted(wheel: NewWheel, site: SiteFolder, make: Callable[[NewWheel, Path
     else:
         site.list_rebuild(folder)
         state: State = "reproduced" if result.reproduced else "differs"
-        differing = "" if result.compared is None else f"{result.sentence}; {folder}"
+        differing = "" if result.reproduced else f"{result.sentence}; {folder}"
         return Outcome(wheel, state, differing, time.monotonic() - began), ""
     if code in _MACHINE:
         return Outcome(wheel, "postponed", why, time.monotonic() - began), why

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -20,10 +20,9 @@ from cpuwheels.core.errors import (
     SandboxError,
 )
 from cpuwheels.rebuild.build import BuildFailedError
-from cpuwheels.rebuild.report import Result
 from cpuwheels.rebuild.site.folder import open_site
 from cpuwheels.rebuild.site.newest import NewWheel
-from cpuwheels.rebuild.site.round import ATTEMPTS, Outcome, outcome_table, require_all, run_round
+from cpuwheels.rebuild.site.round import ATTEMPTS, Outcome, Rebuilt, outcome_table, require_all, run_round
 from cpuwheels.rebuild.statement import SUFFIX
 from pseudo_terminal import WIDTHS, printed
 from rebuilder_sites import FIRST, MADE_UP, quiet, rebuild_statement
@@ -36,9 +35,13 @@ class Maker:
     """Rebuilds at once; some wheels differ, some fail."""
 
     def __init__(self, **faults: Any) -> None:
-        self.faults, self.made = faults, list[str]()
+        self.faults, self.made, self.backwards = faults, list[str](), False
 
-    def __call__(self, wheel: NewWheel, out: Path) -> Result:
+    def in_order(self, wheels: Sequence[NewWheel], budget: Budget) -> Iterable[NewWheel]:
+        del budget
+        return reversed(wheels) if self.backwards else wheels
+
+    def __call__(self, wheel: NewWheel, out: Path) -> Rebuilt:
         self.made.append(wheel.sha256[0])
         fault = self.faults.get(f"w{wheel.sha256[0]}")
         if isinstance(fault, Exception):
@@ -47,8 +50,7 @@ class Maker:
         statement = rebuild_statement(wheel.name, wheel.sha256, rebuilt, FIRST)
         out.mkdir(parents=True)
         (out / f"{wheel.name}{SUFFIX}").write_bytes(statement.render())
-        compared: Any = SimpleNamespace(count=1) if fault else None
-        return Result(statement, compared, "o", (1, 1), 1.0)
+        return Rebuilt(not fault, "the bytes differ in 1 place" if fault else "the bytes are the same")
 
 
 def budget(**changes: Any) -> Budget:
@@ -70,6 +72,13 @@ def test_what_was_rebuilt_is_not_rebuilt(tmp_path: Path) -> None:
     assert maker.made == ["1", "2", "3"]
     assert states(run(tmp_path, maker)) == ["there", "there", "there"]
     assert maker.made == ["1", "2", "3"]
+
+
+def test_who_rebuilds_says_in_which_order(tmp_path: Path) -> None:
+    maker = Maker(w2="differs")
+    maker.backwards = True
+    assert states(run(tmp_path, maker)) == ["reproduced", "differs", "reproduced"], "in the order of the index"
+    assert maker.made == ["3", "2", "1"]
 
 
 def test_again_keeps_what_was_there(tmp_path: Path) -> None:
