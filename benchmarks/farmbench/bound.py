@@ -54,7 +54,7 @@ def lower_bound(jobs: Sequence[Job], machines: Sequence[Machine], least: Mapping
     found = [Bound(max(ends.values(), default=0.0), CHAIN)]
     for group in {*able.values(), frozenset(range(len(machines)))}:
         work = 0.0
-        its = sorted((job for job in jobs if able[job.needs] <= group), key=lambda job: -heads[job.key])
+        its = sorted((job for job in jobs if able[job.key] <= group), key=lambda job: -heads[job.key])
         for place, job in enumerate(its):  # what begins latest first
             work += least[job.key]
             head = heads[job.key]

@@ -25,7 +25,7 @@ from cpuwheels.fetch.git import Git
 from cpuwheels.toolchain.native_helpers import find_helper
 from farmbench.arrivals import A_WEEK, made_week, week_of
 from farmbench.costs import DEFAULTS, compile_seconds, table_sources, with_numbers
-from farmbench.farms import Setting, smallest_farm, whole_farm
+from farmbench.farms import Setting, load_of, smallest_farm, whole_farm
 from farmbench.plot import draw
 from farmbench.results import LIMIT, Commits, Input, Results, Size
 from farmbench.table import as_markdown, print_results
@@ -40,7 +40,7 @@ MACHINES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 PER_DAY = (10, 34, 100, 300)
 """Commits a day of the weeks that farms are sized for."""
 SIZES_CPUS = (2, 4, 16)
-PARTS = (0.02, 0.1, 0.2)
+PARTS = (0.02, 0.1)
 """Parts of the commits that change kernels, besides the one that is given."""
 WEEKS = 5
 """Made weeks that a farm has to be enough for; each has another seed."""
@@ -90,6 +90,7 @@ def simulated(options: argparse.Namespace) -> Results:
     made = [made_week(options.made, options.kernels, options.seed + number) for number in range(WEEKS)]
     weeks = [_real_week(options)] if options.repo else made
     week = weeks[0]
+    load = load_of(week, setting)
     return Results(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=_own_commit(options.root),
@@ -110,7 +111,7 @@ def simulated(options: argparse.Namespace) -> Results:
         compile=dict(setting.costs.compile),
         measured=table_sources(options.root, setting.targets),
         inputs={name: Input(value=one.value, source=one.source) for name, one in setting.costs.numbers.items()},
-        farms=tuple(whole_farm(week, setting, count) for count in options.machines),
+        farms=tuple(whole_farm(load, count) for count in options.machines),
         smallest=_size(weeks, setting, max(options.machines)),
         sizes=_sizes(options, matrix, weeks) if options.sizes else (),
         price=options.price,
@@ -162,7 +163,7 @@ def _size(weeks: Sequence[Week], setting: Setting, most: int) -> Size:
         cpus=setting.cpus,
         memory=setting.memory,
         weeks=len(weeks),
-        farm=smallest_farm(weeks, setting, most),
+        farm=smallest_farm([load_of(one, setting) for one in weeks], most),
     )
 
 

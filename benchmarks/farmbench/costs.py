@@ -104,7 +104,7 @@ class Costs:
             job: The job.
             has: What earlier jobs left there.
         """
-        kernels = next(iter(job.after), job.key)
+        kernels = job.after[0] if job.after else job.key
         seconds, carried, home = self.value("overhead"), 0, 0
         leaves: set[str] = set()
         if job.kind == "kernels":
@@ -139,7 +139,7 @@ class Costs:
         found: dict[str, float] = {}
         audited: set[str] = set()
         for job in jobs:
-            kernels = next(iter(job.after), job.key)
+            kernels = job.after[0] if job.after else job.key
             has = {f"kernels {kernels}", f"wheel {kernels}"} | ({f"audit {kernels}"} & audited)
             if job.kind == "wheel":
                 audited.add(f"audit {kernels}")

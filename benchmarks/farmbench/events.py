@@ -93,8 +93,8 @@ class _Farm:
     done: set[str]
     free: set[int] = field(default_factory=set)
     has: list[set[str]] = field(default_factory=list)
-    able: dict[Needs, frozenset[int]] = field(default_factory=dict)
-    ready: dict[Needs, list[tuple[float, int, Job]]] = field(default_factory=dict)
+    able: dict[str, frozenset[int]] = field(default_factory=dict)
+    ready: dict[frozenset[int], list[tuple[float, int, Job]]] = field(default_factory=dict)
     missing: dict[str, set[str]] = field(default_factory=dict)
     waiting_for: dict[str, list[tuple[int, Job]]] = field(default_factory=dict)
     runs: list[Run] = field(default_factory=list)
@@ -122,11 +122,11 @@ class _Farm:
         """Begin what can begin: the highest priority first, on the free machine that needs least time for it."""
         begun = []
         while heads := [
-            (queue[0][:2], needs) for needs, queue in self.ready.items() if queue and self.free & self.able[needs]
+            (queue[0][:2], able) for able, queue in self.ready.items() if queue and not self.free.isdisjoint(able)
         ]:
-            _, needs = min(heads, key=lambda head: head[0])
-            *_, job = heapq.heappop(self.ready[needs])
-            offers = [(self.cost(job, self.has[at]), at) for at in sorted(self.free & self.able[needs])]
+            _, able = min(heads, key=lambda head: head[0])
+            *_, job = heapq.heappop(self.ready[able])
+            offers = [(self.cost(job, self.has[at]), at) for at in sorted(self.free & able)]
             taken, at = min(offers, key=lambda offer: offer[0].seconds)
             self.free.remove(at)
             begun.append(Run(job, at, now, taken))
@@ -134,7 +134,7 @@ class _Farm:
         return begun
 
     def _make_ready(self, number: int, job: Job) -> None:
-        heapq.heappush(self.ready.setdefault(job.needs, []), (-job.priority, number, job))
+        heapq.heappush(self.ready.setdefault(self.able[job.key], []), (-job.priority, number, job))
 
 
 def run_farm(
@@ -181,16 +181,18 @@ def run_farm(
     return farm.runs
 
 
-def able_machines(jobs: Iterable[Job], machines: Sequence[Machine]) -> dict[Needs, frozenset[int]]:
-    """Return the numbers of the machines that can do jobs, by what these need.
+def able_machines(jobs: Iterable[Job], machines: Sequence[Machine]) -> dict[str, frozenset[int]]:
+    """Return the numbers of the machines that can do each job, by its key.
 
     Raises:
         FarmError: No machine can do one of them.
     """
     offers = {machine.name: machine.resources() for machine in machines}
     places = {machine.name: number for number, machine in enumerate(machines)}
-    found: dict[Needs, frozenset[int]] = {}
+    by_needs: dict[Needs, frozenset[int]] = {}
+    found: dict[str, frozenset[int]] = {}
     for job in jobs:
-        if job.needs not in found:
-            found[job.needs] = frozenset(places[name] for name in require_machine(job.needs, str(job), offers))
+        if job.needs not in by_needs:
+            by_needs[job.needs] = frozenset(places[name] for name in require_machine(job.needs, str(job), offers))
+        found[job.key] = by_needs[job.needs]
     return found

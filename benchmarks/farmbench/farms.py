@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cpuwheels.farm.graph import Order, Wanted, longest_first, make_graph, wheel_after_kernels
@@ -68,8 +69,36 @@ class Setting:
         return tuple(job for job in jobs if job.kind in {"kernels", "wheel"} or job.needs.can in self.can)
 
 
-def jobs_as_they_come(week: Week, setting: Setting) -> tuple[list[Released], set[str]]:
-    """Return the jobs of a week, and which of them are stored: the kernels that the commit before it has.
+@dataclass(frozen=True)
+class Load:
+    """The jobs of a week, which are the same for farms of any size.
+
+    Attributes:
+        week: The commits.
+        setting: The targets, and what is done with their wheels.
+        released: Jobs as the commits come.
+        stored: Keys of those that were done before: the kernels that the commit before the week has.
+    """
+
+    week: Week
+    setting: Setting
+    released: tuple[Released, ...]
+    stored: frozenset[str]
+
+    @cached_property
+    def batch(self) -> tuple[Job, ...]:
+        """The graph of all commits at once, as one command makes it, for a farm with empty stores."""
+        wanted = wanted_of(self.week, self.setting)
+        return self.setting.possible(make_graph(wanted, self.setting.order, self.setting.costs.estimate()))
+
+
+def wanted_of(week: Week, setting: Setting) -> list[Wanted]:
+    """Return the wheels of a week."""
+    return [Wanted(target, one.commit, one.kernels) for one in week.commits for target in setting.targets]
+
+
+def load_of(week: Week, setting: Setting) -> Load:
+    """Return the jobs of a week.
 
     A commit is given to the farm when it comes: a job for its kernels, which every later commit of the same class
     names by the same key, and one that packs. Nothing is known of later commits.
@@ -79,75 +108,66 @@ def jobs_as_they_come(week: Week, setting: Setting) -> tuple[list[Released], set
         setting: The targets, and what is done with their wheels.
     """
     order, estimate = setting.order, setting.costs.estimate()
-    released, stored = [], set()
+    released: list[Released] = []
+    stored: set[str] = set()
     for target in setting.targets:
         if week.before:
             kernels, _ = wheel_after_kernels(Wanted(target, "before", week.before), order, estimate)
             stored.add(kernels.key)
-    for arrival in week.commits:
-        for target in setting.targets:
-            wanted = Wanted(target, arrival.commit, arrival.kernels)
-            kernels, wheel = wheel_after_kernels(wanted, order, estimate)
+    came = {one.commit: one.at for one in week.commits}
+    for wanted in wanted_of(week, setting):
+        kernels, wheel = wheel_after_kernels(wanted, order, estimate)
+        jobs = (kernels, wheel)
+        if setting.level is not None:
             tests = [job for job in make_graph([wanted], order, estimate) if job.key != wheel.key]
-            jobs = longest_first([kernels, wheel, *tests], order.priority)
-            released += [Released(job, arrival.at) for job in setting.possible(jobs)]
-    return released, stored
+            jobs = setting.possible(longest_first([*jobs, *tests], order.priority))
+        released += [Released(job, came[wanted.source]) for job in jobs]
+    return Load(week, setting, tuple(released), frozenset(stored))
 
 
-def jobs_at_once(week: Week, setting: Setting) -> tuple[Job, ...]:
-    """Return the graph of all commits of a week, as one command would make it."""
-    wanted = [Wanted(target, one.commit, one.kernels) for one in week.commits for target in setting.targets]
-    return setting.possible(make_graph(wanted, setting.order, setting.costs.estimate()))
-
-
-def simulate_farm(week: Week, setting: Setting, count: int) -> Farm:
+def simulate_farm(load: Load, count: int) -> Farm:
     """Return what a farm of so many machines makes of a week.
-
-    Args:
-        week: The commits.
-        setting: What is the same for farms of any size.
-        count: Machines.
 
     Raises:
         FarmError: No machine can do one of the jobs.
     """
-    machines = setting.machines(count)
-    released, stored = jobs_as_they_come(week, setting)
-    runs = run_farm(released, machines, setting.costs, stored)
-    delays = _delays(runs, {one.commit: one.at for one in week.commits})
-    return Farm(machines=count, delays=_summary(delays, setting), used=_used(runs, week, count))
+    setting = load.setting
+    runs = run_farm(load.released, setting.machines(count), setting.costs, load.stored)
+    delays = _delays(runs, {one.commit: one.at for one in load.week.commits})
+    return Farm(machines=count, delays=_summary(delays, setting), used=_used(runs, load.week, count))
 
 
-def simulate_batch(week: Week, setting: Setting, count: int) -> Batch:
+def simulate_batch(load: Load, count: int, costs: Costs) -> Batch:
     """Return what a farm of so many machines with empty stores makes of all commits at once.
 
     Raises:
         FarmError: No machine can do one of the jobs.
     """
-    machines, jobs = setting.machines(count), jobs_at_once(week, setting)
-    runs = run_farm([Released(job) for job in jobs], machines, setting.costs)
-    bound = lower_bound(jobs, machines, setting.costs.least(jobs))
+    machines, jobs = load.setting.machines(count), load.batch
+    runs = run_farm([Released(job) for job in jobs], machines, costs)
+    bound = lower_bound(jobs, machines, costs.least(jobs))
     makespan = max(run.ended for run in runs)
     return Batch(jobs=len(jobs), makespan=makespan, bound=bound.seconds, bound_of=bound.of)
 
 
-def whole_farm(week: Week, setting: Setting, count: int) -> Farm:
+def whole_farm(load: Load, count: int) -> Farm:
     """Return what a farm of so many machines makes of a week and of a batch, as it is and if audits were carried.
 
     Raises:
         FarmError: No machine can do one of the jobs.
     """
-    once = replace(setting, costs=replace(setting.costs, audits_once=True))
-    batches = {"batch": simulate_batch(week, setting, count), "audits_once": simulate_batch(week, once, count)}
-    return simulate_farm(week, setting, count).model_copy(update=batches)
+    costs = load.setting.costs
+    once = simulate_batch(load, count, replace(costs, audits_once=True))
+    return simulate_farm(load, count).model_copy(
+        update={"batch": simulate_batch(load, count, costs), "audits_once": once}
+    )
 
 
-def smallest_farm(weeks: Sequence[Week], setting: Setting, most: int) -> Farm | None:
+def smallest_farm(loads: Sequence[Load], most: int) -> Farm | None:
     """Return the smallest farm that makes every wheel of each week in time, with what it makes of the first one.
 
     Args:
-        weeks: At least one.
-        setting: What is the same for farms of any size.
+        loads: At least one.
         most: Machines.
 
     Returns:
@@ -157,9 +177,9 @@ def smallest_farm(weeks: Sequence[Week], setting: Setting, most: int) -> Farm | 
         FarmError: No machine can do one of the jobs.
     """
     for count in range(1, most + 1):
-        farms = (simulate_farm(week, setting, count) for week in weeks)
+        farms = (simulate_farm(load, count) for load in loads)
         first = next(farms)
-        if all(farm.delays.longest <= setting.within for farm in (first, *farms)):
+        if all(farm.delays.longest <= loads[0].setting.within for farm in (first, *farms)):
             return first
     return None
 

@@ -54,7 +54,7 @@ def size_rows(sizes: Sequence[Size], days: float) -> list[tuple[str, ...]]:
     return [
         (
             f"{size.per_day:.0f}",
-            share(size.kernels),
+            f"{100 * size.kernels:.2g} %",
             str(size.cpus),
             *(
                 (
@@ -73,13 +73,9 @@ def size_rows(sizes: Sequence[Size], days: float) -> list[tuple[str, ...]]:
 
 
 def share(part: float) -> str:
-    """Return a part in percent: 100 % only if it is all, and 0 % only if it is nothing."""
+    """Return a part in percent; 100 % only if it is all."""
     percent = 100 * part
-    if 99.9 <= percent < 100:  # noqa: PLR2004
-        return "99.9 %"
-    if 0 < percent < 0.1:  # noqa: PLR2004
-        return "below 0.1 %"
-    return f"{percent:.3g} %"
+    return "99.9 %" if 99.9 <= percent < 100 else f"{percent:.3g} %"  # noqa: PLR2004
 
 
 def _ratio(batch: Batch | None) -> str:
