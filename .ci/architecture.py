@@ -223,5 +223,11 @@ def write(drawing: Drawing, words: list[str], about: str | None) -> int:
 
 ARCHITECTURE = Drawing("architecture.svg", TITLE, 760, 842, ZONES, BOXES, NOTES, ARROWS)
 
+
+def main(words: list[str]) -> int:
+    """Write or check; return the exit code."""
+    return write(ARCHITECTURE, words, __doc__)
+
+
 if __name__ == "__main__":
-    sys.exit(write(ARCHITECTURE, sys.argv[1:], __doc__))
+    sys.exit(main(sys.argv[1:]))

@@ -117,7 +117,7 @@ def load_of(week: Week, setting: Setting) -> Load:
     came = {one.commit: one.at for one in week.commits}
     for wanted in wanted_of(week, setting):
         kernels, wheel = wheel_after_kernels(wanted, order, estimate)
-        jobs = (kernels, wheel)
+        jobs: tuple[Job, ...] = (kernels, wheel)
         if setting.level is not None:
             tests = [job for job in make_graph([wanted], order, estimate) if job.key != wheel.key]
             jobs = setting.possible(longest_first([*jobs, *tests], order.priority))

@@ -97,7 +97,7 @@ def about(results: Results) -> list[str]:
     return [
         f"{commits}, {week.kernel_changes} of them with new kernels; wheels{tests} of {', '.join(results.targets)}",
         f"a machine has {results.cpus} CPUs and {format_size(results.memory)}; all kernels of a target: {compiled}",
-        *(f"{name}: {found.value:,g} ({found.source})" for name, found in results.inputs.items()),
+        *(f"{name}: {found.value:,.10g} ({found.source})" for name, found in results.inputs.items()),
     ]
 
 
