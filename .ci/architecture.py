@@ -1,4 +1,4 @@
-"""Draw docs/images/architecture.svg: stages, stores and trust boundaries.
+"""Draw docs/images/architecture.svg: stages, stores and trust boundaries. `.ci/farm_drawing.py` draws a farm likewise.
 
     python .ci/architecture.py            # writes it
     python .ci/architecture.py --check    # is it what would be written?
@@ -15,9 +15,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-DRAWING = Path(__file__).parents[1] / "docs" / "images" / "architecture.svg"
+IMAGES = Path(__file__).parents[1] / "docs" / "images"
 TITLE = "Stages, stores and trust boundaries: what is fetched, what runs in the sandbox, what is stored, who publishes"
-WIDTH, HEIGHT = 760, 842
 CHARACTER = {"t": 7.2, "d": 6.0, "z": 7.0}
 """Width of a character in each class of text, at most."""
 
@@ -97,6 +96,20 @@ class Arrow:
     note: Note = Note(0, 0, ())
 
 
+@dataclass(frozen=True)
+class Drawing:
+    """Everything of a drawing."""
+
+    name: str
+    title: str
+    width: int
+    height: int
+    zones: tuple[Zone, ...]
+    boxes: tuple[Box, ...]
+    notes: tuple[Note, ...]
+    arrows: tuple[Arrow, ...]
+
+
 ZONES = (
     Zone(10, 10, 740, 104, "outside", "Outside: nothing counts but what a digest, a hash or a signature vouches for"),
     Zone(10, 168, 430, 344, "own", "cpuwheels, its locks and patches: trusted"),
@@ -168,42 +181,52 @@ def text(x: float, y: float, kind: str, words: str, room: float) -> str:
     return f'  <text class="{kind}" x="{x}" y="{y}">{escape(words)}</text>'
 
 
-def drawing() -> str:
-    """Return the drawing as SVG."""
-    size = f'width="{WIDTH}" height="{HEIGHT}" viewBox="0 0 {WIDTH} {HEIGHT}"'
+def drawn(drawing: Drawing) -> str:
+    """Return a drawing as SVG."""
+    size = f'width="{drawing.width}" height="{drawing.height}" viewBox="0 0 {drawing.width} {drawing.height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" aria-labelledby="title">',
-        f'  <title id="title">{escape(TITLE)}</title>',
+        f'  <title id="title">{escape(drawing.title)}</title>',
         f"  <style>{STYLE}</style>",
         '  <defs><marker id="head" viewBox="0 0 8 8" refX="6" refY="4" markerWidth="7" markerHeight="7" orient="auto">',
         '    <path d="M0 0L8 4L0 8z"/></marker></defs>',
         '  <rect class="bg" width="100%" height="100%"/>',
     ]
-    for zone in ZONES:
+    for zone in drawing.zones:
         place = f'x="{zone.x}" y="{zone.y}" width="{zone.width}" height="{zone.height}"'
         lines.append(f'  <rect class="zone {zone.kind}" {place}/>')
         lines.append(text(zone.x + 12, zone.y + 22, "z", zone.title, zone.width - 20))
-    for box in BOXES:
+    for box in drawing.boxes:
         place = f'x="{box.x}" y="{box.y}" width="{box.width}" height="{box.height}"'
         lines.append(f'  <rect class="box" {place}/>')
         lines.append(text(box.x + 10, box.y + 19, "t", box.title, box.width - 14))
         lines += [text(box.x + 10, box.y + 35 + 16 * at, "d", one, box.width - 14) for at, one in enumerate(box.lines)]
-    lines += [f'  <path class="a" d="{arrow.path}" marker-end="url(#head)"/>' for arrow in ARROWS]
-    for note in (*NOTES, *(arrow.note for arrow in ARROWS)):
-        lines += [text(note.x, note.y + 15 * at, "d", words, WIDTH - note.x) for at, words in enumerate(note.words)]
+    lines += [f'  <path class="a" d="{arrow.path}" marker-end="url(#head)"/>' for arrow in drawing.arrows]
+    for note in (*drawing.notes, *(arrow.note for arrow in drawing.arrows)):
+        room = drawing.width - note.x
+        lines += [text(note.x, note.y + 15 * at, "d", words, room) for at, words in enumerate(note.words)]
     return "\n".join([*lines, "</svg>", ""])
+
+
+def write(drawing: Drawing, words: list[str], about: str | None) -> int:
+    """Write a drawing, or check it; return the exit code."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    path = IMAGES / drawing.name
+    if parser.parse_args(words).check:
+        same = path.is_file() and path.read_text(encoding="utf-8") == drawn(drawing)
+        print("up to date" if same else f"{path} is not what would be drawn")
+        return int(not same)
+    path.write_text(drawn(drawing), encoding="utf-8")
+    return 0
+
+
+ARCHITECTURE = Drawing("architecture.svg", TITLE, 760, 842, ZONES, BOXES, NOTES, ARROWS)
 
 
 def main(words: list[str]) -> int:
     """Write or check; return the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    if parser.parse_args(words).check:
-        same = DRAWING.is_file() and DRAWING.read_text(encoding="utf-8") == drawing()
-        print("up to date" if same else f"{DRAWING} is not what would be drawn")
-        return int(not same)
-    DRAWING.write_text(drawing(), encoding="utf-8")
-    return 0
+    return write(ARCHITECTURE, words, __doc__)
 
 
 if __name__ == "__main__":

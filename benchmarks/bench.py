@@ -4,10 +4,11 @@ import sys
 
 from bisectbench.command import main as bisections
 from buildbench.command import main as builds
+from farmbench.command import main as farms
 from indexbench.command import main as indexes
 
 if __name__ == "__main__":
-    others = {"bisect": bisections, "index": indexes}
+    others = {"bisect": bisections, "index": indexes, "farm": farms}
     if sys.argv[1:2] and sys.argv[1] in others:
         others[sys.argv[1]](sys.argv[2:])
     builds()

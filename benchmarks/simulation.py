@@ -104,7 +104,7 @@ def simulate(memgate: Path, jobs: list[Job], cpus: int, cap: int) -> float:
     for job in jobs:
         after = f" after {','.join(str(index + 1) for index in job.after)}" if job.after else ""
         lines.append(f"{job.cost.seconds} {job.cost.bytes}{after}\n")
-    command = [memgate, "--simulate", str(cpus), str(cap)]
+    command: list[str | Path] = [memgate, "--simulate", str(cpus), str(cap)]
     done = subprocess.run(command, input="".join(lines), capture_output=True, text=True, check=True)
     return float(json.loads(done.stdout)["makespan"])
 

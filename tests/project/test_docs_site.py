@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from types import ModuleType
 
 import architecture
 import docs_session
+import farm_drawing
 import pytest
 from docs_commands import Block, blocks, run, sessions, unknown
 from docs_site import TOPS, Site, list_versions, navigation, problems, requests, rewritten, stage
@@ -249,8 +251,9 @@ def test_the_repository_is_that_of_the_remote(monkeypatch: pytest.MonkeyPatch, r
     assert docs_session.origin() == web
 
 
-def test_the_drawing_is_what_its_source_draws(capsys: pytest.CaptureFixture[str]) -> None:
-    assert architecture.main(["--check"]) == 0, capsys.readouterr().out
+@pytest.mark.parametrize("source", [architecture, farm_drawing])
+def test_the_drawing_is_what_its_source_draws(source: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert source.main(["--check"]) == 0, capsys.readouterr().out
 
 
 def test_a_text_that_is_too_long_for_its_box_is_an_error() -> None:

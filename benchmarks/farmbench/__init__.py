@@ -1,0 +1,1 @@
+"""The simulation of a farm: docs/farm.md, How many machines."""
