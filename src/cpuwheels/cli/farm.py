@@ -16,6 +16,7 @@ from cpuwheels.cli.shared_store import takes_from_store
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.farm.cluster import Place
+    from cpuwheels.farm.slurm_job import Slurm
     from cpuwheels.farm.ssh import Host
 
 _PATH = click.Path(path_type=Path)
@@ -33,6 +34,8 @@ class _Farm(TypedDict):
     jobs: str | None
     repo: Path | None
     hosts: Path | None
+    slurm: int | None
+    slurm_options: str | None
 
 
 @click.command()
@@ -54,6 +57,8 @@ class _Farm(TypedDict):
 @click.option(
     "--hosts", type=_PATH, help="With up: list of machines on which a worker is started by ssh, a host on each line."
 )
+@click.option("--slurm", type=click.IntRange(min=1), metavar="WORKERS", help="With up: workers that are jobs of SLURM.")
+@click.option("--slurm-options", metavar="OPTIONS", help="Options of sbatch for these, such as '--mem=32G -c 16'.")
 @without_credentials
 @pass_paths
 @takes_from_store
@@ -86,10 +91,11 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
 
     if action == "up":
         hosts = _hosts(options)
-        count = options["workers"] if options["workers"] is not None else 0 if hosts else 1
+        slurm = _slurm(paths, options)
+        count = options["workers"] if options["workers"] is not None else 0 if hosts or slurm else 1
         places = [_place(paths, keys, f"worker-{number + 1}", count, options) for number in range(count)]
         host, port = options["host"] or "127.0.0.1", options["port"] or 0
-        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info))
+        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info, slurm))
     else:
         import platform
 
@@ -104,18 +110,72 @@ def _hosts(options: _Farm) -> list[Host]:
         UsageError: They could not reach the scheduler.
         FarmError: The list is wrong.
     """
-    from cpuwheels.core.errors import UsageError
     from cpuwheels.farm.ssh import read_hosts
 
     if options["hosts"] is None:
         return []
+    _require_host(options)
+    return read_hosts(options["hosts"].expanduser())
+
+
+def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
+    """Return what is asked of SLURM.
+
+    Raises:
+        UsageError: Its options cannot be read, or the workers could not reach the scheduler.
+    """
+    import shlex
+
+    from cpuwheels.core.elsewhere import elsewhere
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.farm.site import PROGRAM
+    from cpuwheels.farm.slurm_job import Slurm
+
+    if options["slurm"] is None:
+        if options["slurm_options"] is not None:
+            raise UsageError(
+                "--slurm-options goes with --slurm",
+                where="--slurm-options",
+                next_step="give a number of workers, such as --slurm 8",
+            )
+        return None
+    _require_host(options)
+    try:
+        words = shlex.split(options["slurm_options"] or "")
+    except ValueError as error:
+        raise UsageError(
+            f"the options of sbatch cannot be read: {error}",
+            where="--slurm-options",
+            next_step="write them as in a shell, such as '--mem=32G --cpus-per-task=16'",
+        ) from error
+    repo, shared = options["repo"], elsewhere()
+    given = {"--memory": options["memory"], "--jobs": options["jobs"]}
+    given["--repo"] = str(repo.expanduser().resolve()) if repo else None
+    own = [part for name, value in given.items() if value is not None for part in (name, value)]
+    return Slurm(
+        workers=options["slurm"],
+        command=(*PROGRAM, "--root", str(paths.root), "--cache", str(paths.cache)),
+        more=(*own, *(shared.arguments if shared else ())),
+        logs=paths.dist / "farm" / "slurm",
+        options=tuple(words),
+        folder=str(options["folder"]) if options["folder"] else None,
+    )
+
+
+def _require_host(options: _Farm) -> None:
+    """Refuse workers on other machines without an address that they reach.
+
+    Raises:
+        UsageError: It is missing.
+    """
+    from cpuwheels.core.errors import UsageError
+
     if options["host"] is None:
         raise UsageError(
             "the address that other machines reach this one at is missing",
             where="--host",
             next_step="give it, such as --host 10.0.0.1",
         )
-    return read_hosts(options["hosts"].expanduser())
 
 
 def _refuse(action: str, address: str | None, options: _Farm) -> None:
@@ -126,10 +186,15 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
     """
     from cpuwheels.core.errors import UsageError
 
-    allowed = {"keys": set[str](), "up": {"workers", "host", "port", "folder", "memory", "jobs", "repo", "hosts"}}
-    fitting = allowed.get(action, {"host", "name", "folder", "memory", "jobs", "repo"})
-    if wrong := [name for name, value in options.items() if value is not None and name not in fitting]:
-        raise UsageError(f"farm {action} has no such option", where=f"--{wrong[0]}", next_step="leave it out")
+    shares = {"host", "folder", "memory", "jobs", "repo"}
+    allowed = {
+        "keys": set[str](),
+        "up": shares | {"workers", "port", "hosts", "slurm", "slurm_options"},
+        "worker": shares | {"name"},
+    }
+    if wrong := [name for name, value in options.items() if value is not None and name not in allowed[action]]:
+        where = f"--{wrong[0].replace('_', '-')}"
+        raise UsageError(f"farm {action} has no such option", where=where, next_step="leave it out")
     if action == "worker" and not (address or "").startswith("tls://"):
         raise UsageError(
             f"{address!r:.200} is no address of a farm" if address else "there is no address",
@@ -140,6 +205,8 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
 
 def _place(paths: Paths, keys: Path, name: str, count: int, options: _Farm) -> Place:
     """Return a worker of this machine, with its share of it and stores of its own."""
+    import os
+    import sys
     from dataclasses import replace
 
     from cpuwheels.config.matrix import load_matrix
@@ -147,14 +214,17 @@ def _place(paths: Paths, keys: Path, name: str, count: int, options: _Farm) -> P
     from cpuwheels.core.entry_links import link_entries
     from cpuwheels.core.sealed_entry import MOVABLE
     from cpuwheels.core.store import Store
+    from cpuwheels.farm.allocation import allocation
     from cpuwheels.farm.cluster import Place, signing_key
     from cpuwheels.farm.machine import this_offers
     from cpuwheels.farm.site import Site
     from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus
 
     folder = (options["folder"] or paths.cache / "farm").expanduser().resolve() / name
-    cap = options["memory"] or f"{choose_cap(None, available_memory()).bytes // count >> 20}M"
-    jobs = options["jobs"] or str(max(1, usable_cpus().count // count))
+    given = allocation(os.environ)
+    share = min(choose_cap(None, available_memory()).bytes, given.memory or sys.maxsize) // count
+    cap = options["memory"] or f"{share >> 20}M"
+    jobs = options["jobs"] or str(max(1, min(usable_cpus().count, given.cpus or sys.maxsize) // count))
     shared = elsewhere()
     link_entries(paths.cache, MOVABLE, folder / "stores")
     site = Site(
