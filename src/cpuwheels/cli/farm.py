@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.clean_process import without_credentials
-from cpuwheels.cli.farm_options import farm_keys, farm_option
+from cpuwheels.cli.farm_options import KEYS, farm_keys, farm_option
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.ranges import JobCount, SizeText
 from cpuwheels.cli.shared_store import takes_from_store
@@ -36,13 +36,19 @@ class _Farm(TypedDict):
     hosts: Path | None
     slurm: int | None
     slurm_options: str | None
+    image: str | None
+    cpus: int | None
+    storage: str | None
+    namespace: str | None
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["keys", "up", "worker"]))
+@click.argument("action", type=click.Choice(["keys", "up", "worker", "kubernetes"]))
 @farm_option("With worker: the scheduler's address, such as tls://host:8786.")
 @farm_keys
-@click.option("--workers", type=click.IntRange(min=0), help="With up: workers on this machine (default: 1).")
+@click.option(
+    "--workers", type=click.IntRange(min=0), help="Workers: with up on this machine, with kubernetes pods (default: 1)."
+)
 @click.option("--host", help="Address that is listened at (default with up: 127.0.0.1).")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="With up: the scheduler's port (default: any that is free)."
@@ -59,6 +65,10 @@ class _Farm(TypedDict):
 )
 @click.option("--slurm", type=click.IntRange(min=1), metavar="WORKERS", help="With up: workers that are jobs of SLURM.")
 @click.option("--slurm-options", metavar="OPTIONS", help="Options of sbatch for these, such as '--mem=32G -c 16'.")
+@click.option("--image", help="With kubernetes: the image that has this program.")
+@click.option("--cpus", type=click.IntRange(min=1), help="With kubernetes: CPUs of a worker.")
+@click.option("--storage", type=SizeText(), help="With kubernetes: disk of a worker (default: 100G).")
+@click.option("--namespace", help="With kubernetes: of everything (default: cpuwheels).")
 @without_credentials
 @pass_paths
 @takes_from_store
@@ -66,7 +76,7 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
     """Start a farm, or a worker for a farm, or make a farm's certificates.
 
     ``keys`` makes them, ``up`` runs a scheduler and workers on this machine, ``worker`` one worker for a scheduler
-    elsewhere, until a signal ends them.
+    elsewhere, until a signal ends them. ``kubernetes`` prints manifests.
     """
     import asyncio
 
@@ -74,6 +84,9 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
     from cpuwheels.core.console import Reporter
 
     _refuse(action, farm, options)
+    if action == "kubernetes":
+        _print_manifests(options, farm_keys or paths.dist / KEYS)
+        return
     require_dask()
     from cpuwheels.farm.cluster import run_scheduler, run_worker
     from cpuwheels.farm.security import CERTIFICATE, make_certificates
@@ -162,6 +175,47 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
     )
 
 
+def _print_manifests(options: _Farm, keys: Path) -> None:
+    """Print the manifests, and apart from them what is to be done with the certificates.
+
+    Raises:
+        UsageError: Something is missing, or cannot be.
+    """
+    import re
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.core.units import parse_size
+    from cpuwheels.farm.allocation import RESERVE
+    from cpuwheels.farm.kubernetes import Wanted, manifests, secret_command
+
+    image, memory, cpus = options["image"], options["memory"], options["cpus"]
+    if image is None or memory is None or cpus is None:
+        missing = next(name for name in ("image", "memory", "cpus") if options[name] is None)  # type: ignore[literal-required]
+        raise UsageError(
+            f"manifests need --{missing}",
+            where=f"--{missing}",
+            next_step="give it, such as --image registry.example/cpuwheels:1 --memory 32G --cpus 16",
+        )
+    namespace = options["namespace"] or "cpuwheels"
+    wrong = {
+        "--image": not re.fullmatch(r"[\w][\w.:/@-]*", image, re.ASCII),
+        "--memory": parse_size(memory) < 2 * RESERVE,
+        "--namespace": not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace),
+    }
+    if found := [name for name, is_wrong in wrong.items() if is_wrong]:
+        value = {"--image": image, "--memory": memory, "--namespace": namespace}[found[0]]
+        raise UsageError(
+            f"{value!r:.200} cannot be",
+            where=found[0],
+            next_step="give what Kubernetes takes, and at least 1G of memory",
+        )
+    storage = parse_size(options["storage"] or "100G")
+    workers = 1 if options["workers"] is None else options["workers"]
+    print(manifests(Wanted(image, workers, parse_size(memory), cpus, storage, namespace)), end="")
+    Reporter("farm").info(f"certificates, once there is the namespace: {secret_command(namespace, str(keys))}")
+
+
 def _require_host(options: _Farm) -> None:
     """Refuse workers on other machines without an address that they reach.
 
@@ -191,6 +245,7 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
         "keys": set[str](),
         "up": shares | {"workers", "port", "hosts", "slurm", "slurm_options"},
         "worker": shares | {"name"},
+        "kubernetes": {"workers", "memory", "image", "cpus", "storage", "namespace"},
     }
     if wrong := [name for name, value in options.items() if value is not None and name not in allowed[action]]:
         where = f"--{wrong[0].replace('_', '-')}"
