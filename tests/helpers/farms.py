@@ -208,8 +208,11 @@ def farm_of(
 
 
 @contextmanager
-def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm]:
-    """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1."""
+def farm_on(net: Network, folder: Path, workers: Sequence[str], known_as: str | None = None) -> Iterator[Farm]:
+    """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1.
+
+    With a name for the scheduler, workers find it by that, which their ``/etc/hosts`` has.
+    """
     keys, events = folder / "keys", folder / "events"
     events.mkdir(parents=True)
     make_certificates(keys)
@@ -232,8 +235,11 @@ def farm_on(net: Network, folder: Path, workers: Sequence[str]) -> Iterator[Farm
         farm = Farm(process, address, keys, events, lambda: scheduler(int(address.rpartition(":")[2]))[0])
         try:
             for number, name in enumerate(workers, 1):
-                words = json.dumps(told | {"workers": [name], "join": address})
-                net.start(number, *program, words, stdout=log, stderr=log, env=env)
+                there = address.replace(net.address, known_as) if known_as else address
+                words = json.dumps(told | {"workers": [name], "join": there})
+                (folder / "hosts").write_text(f"{net.address} {known_as}\n")
+                by_name = ("sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', folder / "hosts")
+                net.start(number, *(by_name if known_as else ()), *program, words, stdout=log, stderr=log, env=env)
             yield farm
         finally:
             for one in {process, farm.process}:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.farm.kubernetes import SCHEDULER
 from farms import begun, client_on, farm_on, wait_for
 from hosts import Network, can_have_hosts, network
 
@@ -97,3 +98,12 @@ def test_workers_join_the_next_scheduler_at_the_same_address(net: Network, tmp_p
     result = json.loads(said)
     assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}
     assert result["machines"] == sorted(WORKERS)
+
+
+def test_a_scheduler_is_found_by_a_name_that_its_certificate_does_not_have(net: Network, tmp_path: Path) -> None:
+    with farm_on(net, tmp_path / "farm", WORKERS[:2], known_as=SCHEDULER) as farm:
+        asking = client_on(net.inside(), tmp_path, farm.address, farm.keys, 2, 2, "a")
+        said, _ = asking.communicate(timeout=100)
+        log = (tmp_path / "farm" / "farm.log").read_text()
+    result = json.loads(said)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}, log

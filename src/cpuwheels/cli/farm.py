@@ -84,10 +84,10 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
     from cpuwheels.core.console import Reporter
 
     _refuse(action, farm, options)
+    require_dask()
     if action == "kubernetes":
         _print_manifests(options, farm_keys or paths.dist / KEYS)
         return
-    require_dask()
     from cpuwheels.farm.cluster import run_scheduler, run_worker
     from cpuwheels.farm.security import CERTIFICATE, make_certificates
 
