@@ -191,7 +191,7 @@ def _print_manifests(options: _Farm, keys: Path) -> None:
 
     image, memory, cpus = options["image"], options["memory"], options["cpus"]
     if image is None or memory is None or cpus is None:
-        missing = next(name for name in ("image", "memory", "cpus") if options[name] is None)  # type: ignore[literal-required]
+        missing = next(name for name in ("image", "memory", "cpus") if options[name] is None)
         raise UsageError(
             f"manifests need --{missing}",
             where=f"--{missing}",
