@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import os
 import signal
@@ -13,22 +14,55 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import psutil
 
 import fake_program
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import StoppedError
-from cpuwheels.farm.cluster import Place, run_scheduler, run_worker, signing_key
+from cpuwheels.farm import slurm
+from cpuwheels.farm.cluster import REJOIN_SECONDS, Place, run_scheduler, run_worker, signing_key
 from cpuwheels.farm.graph import Estimate, Order, Wanted, make_graph
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.machine import Machine
 from cpuwheels.farm.security import make_certificates
 from cpuwheels.farm.site import Site
+from cpuwheels.farm.slurm_job import Slurm as SlurmJobs
 from hosts import Network
 from layout import ROOT
+from slurm_cluster import Slurm
 
 PATIENCE_SECONDS = 90.0
+CLIENT = """
+import json, sys, time
+from pathlib import Path
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.errors import FarmError
+from cpuwheels.farm.batch import run_batch
+from cpuwheels.farm.journal import Journal
+from cpuwheels.farm.remote import RemoteExecutor
+from cpuwheels.farm.security import read_certificates
+from farms import jobs_for, paths_in
+
+if __name__ == "__main__":
+    address, keys, folder, workers = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
+    with RemoteExecutor(address, read_certificates(keys)) as executor:
+        while len(executor.machines()) < workers:
+            time.sleep(0.1)
+        jobs = jobs_for(*sys.argv[6:], level="smoke")
+        came = run_batch(jobs, executor, Journal(folder / "dist"), paths_in(folder), Reporter("batch"))
+        last = time.monotonic() + 60
+        names = []
+        while len(names) != int(sys.argv[5]) and time.monotonic() < last:
+            time.sleep(0.1)
+            try:
+                names = sorted(executor.machines())
+            except FarmError:
+                break
+        result = {str(one.job): [one.state, one.done.by if one.done else "", str(one.error or "")] for one in came}
+        print(json.dumps({"came": result, "machines": names}))
+"""
 ESTIMATE = Estimate(seconds=lambda kind, _: {"kernels": 100.0, "wheel": 10.0}.get(kind, 5.0), memory=lambda _: 1 << 20)
 
 
@@ -80,6 +114,27 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < end, "it does not come"
         time.sleep(0.02)
+
+
+def client_on(
+    prefix: Sequence[str], folder: Path, address: str, keys: Path, workers: int, at_end: int, *sources: str
+) -> subprocess.Popen[str]:
+    """Start a client that waits for workers, has wheels made and tested, and then waits for so many workers.
+
+    Args:
+        prefix: What a command begins with that runs where the scheduler is reached.
+        folder: Of its files.
+        address: Of the scheduler.
+        keys: Folder of the certificates.
+        workers: For which it waits first.
+        at_end: For which it waits at the end.
+        sources: Of the wheels.
+    """
+    script = folder / "client.py"
+    script.write_text(CLIENT)
+    command = [*prefix, sys.executable, script, address, keys, folder / "client", workers, at_end, *sources]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    return subprocess.Popen(list(map(str, command)), stdout=subprocess.PIPE, text=True, env=env)
 
 
 @dataclass
@@ -154,11 +209,16 @@ def farm_of(
 
 @contextmanager
 def farm_on(
-    net: Network, folder: Path, workers: Sequence[str], variables: Mapping[str, Mapping[str, str]] | None = None
+    net: Network,
+    folder: Path,
+    workers: Sequence[str],
+    variables: Mapping[str, Mapping[str, str]] | None = None,
+    known_as: str | None = None,
 ) -> Iterator[Farm]:
     """Run a scheduler where the network's bridge is, and each worker on a host, numbered from 1.
 
-    Some workers may have more variables in their environment.
+    Some workers may have more variables in their environment. With a name for the scheduler, workers find it by that,
+    which their ``/etc/hosts`` has.
     """
     keys, events = folder / "keys", folder / "events"
     events.mkdir(parents=True)
@@ -182,9 +242,12 @@ def farm_on(
         farm = Farm(process, address, keys, events, lambda: scheduler(int(address.rpartition(":")[2]))[0])
         try:
             for number, name in enumerate(workers, 1):
-                words = json.dumps(told | {"workers": [name], "join": address})
-                more = (variables or {}).get(name, {})
-                net.start(number, *program, words, stdout=log, stderr=log, env=env | more)
+                there = address.replace(net.address, known_as) if known_as else address
+                words = json.dumps(told | {"workers": [name], "join": there})
+                (folder / "hosts").write_text(f"{net.address} {known_as}\n")
+                by_name = ("sh", "-c", 'mount --bind "$0" /etc/hosts && exec "$@"', folder / "hosts")
+                command = (*(by_name if known_as else ()), *program, words)
+                net.start(number, *command, stdout=log, stderr=log, env=env | (variables or {}).get(name, {}))
             yield farm
         finally:
             for one in {process, farm.process}:
@@ -194,13 +257,51 @@ def farm_on(
                 one.stdout.close()
 
 
+@contextmanager
+def farm_in(cluster: Slurm, folder: Path, workers: int, patience: float = 60.0) -> Iterator[Farm]:
+    """Run a scheduler where the cluster's controller is, with workers that are jobs."""
+    keys, events = folder / "keys", folder / "events"
+    events.mkdir(parents=True)
+    make_certificates(keys)
+    told = {"keys": str(keys), "folder": str(folder), "poisoned": [], "memory": 8 << 30, "patience": patience}
+    words = json.dumps(told | {"workers": [], "host": cluster.net.address, "jobs": workers})
+    env = cluster.environment() | _environment() | {"PATH": cluster.environment()["PATH"]}
+    with (folder / "farm.log").open("w") as log:
+        command = cluster.inside(sys.executable, __file__, words)
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=env)
+        try:
+            assert process.stdout
+            address = process.stdout.readline().strip()
+            assert address.startswith("tls://"), (folder / "farm.log").read_text()
+            yield Farm(process, address, keys, events)
+        finally:
+            process.terminate()
+            process.wait(120)
+            assert process.stdout
+            process.stdout.close()
+
+
+def _slurm(told: dict[str, Any]) -> SlurmJobs | None:
+    """Return jobs that run this file; given more than one argument, it is a worker."""
+    if "jobs" not in told:
+        return None
+    slurm.ASK_SECONDS = 1.0
+    command = (sys.executable, __file__, json.dumps(told))
+    logs = Path(told["folder"]) / "logs"
+    return SlurmJobs(told["jobs"], command, logs, ("--mem=1000", "-c1"), folder=str(Path(told["folder"]) / "disk"))
+
+
 def main() -> None:
     told = json.loads(sys.argv[1])
+    if given := fake_program.options(sys.argv[2:]):
+        told |= {"workers": [given["--name"]], "join": given["--farm"], "keys": given["--farm-keys"]}
+        told |= {"folder": given["--folder"], "events": str(Path(told["folder"]) / "events")}
     folder, keys = Path(told["folder"]), Path(told["keys"])
+    events = Path(told.get("events", folder / "events"))
     places = []
     for name in told["workers"]:
         more = ["--poisoned"] if name in told["poisoned"] else []
-        site = site_in(folder / name, name, events=folder / "events", carries=True, key=signing_key(keys), more=more)
+        site = site_in(folder / name, name, events=events, carries=True, key=signing_key(keys), more=more)
         places.append(Place(site, machine(name, told["memory"])))
 
     def ready(address: str) -> None:
@@ -208,9 +309,15 @@ def main() -> None:
 
     with suppress(StoppedError):
         if "join" in told:
-            asyncio.run(run_worker(told["join"], keys, places[0], None, ready))
+            patience = told.get("patience", REJOIN_SECONDS)
+            asyncio.run(run_worker(told["join"], keys, places[0], None, ready, patience))
         else:
-            asyncio.run(run_scheduler(keys, told.get("host", "127.0.0.1"), told.get("port", 0), places, ready))
+            host, port, tell = (
+                told.get("host", "127.0.0.1"),
+                told.get("port", 0),
+                functools.partial(print, file=sys.stderr),
+            )
+            asyncio.run(run_scheduler(keys, host, port, places, ready, tell=tell, slurm=_slurm(told)))
 
 
 if __name__ == "__main__":

@@ -3,51 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from farms import begun, farm_on, wait_for
+from cpuwheels.farm.kubernetes import SCHEDULER
+from farms import begun, client_on, farm_on, wait_for
 from hosts import Network, can_have_hosts, network
 from layout import HELPERS
 
 pytestmark = pytest.mark.skipif(not can_have_hosts(), reason="no network namespaces with a bridge can be made here")
 
 WORKERS = ("one", "two", "three", "four")
-
-CLIENT = """
-import json, sys, time
-from pathlib import Path
-from cpuwheels.core.console import Reporter
-from cpuwheels.core.errors import FarmError
-from cpuwheels.farm.batch import run_batch
-from cpuwheels.farm.journal import Journal
-from cpuwheels.farm.remote import RemoteExecutor
-from cpuwheels.farm.security import read_certificates
-from farms import jobs_for, paths_in
-
-if __name__ == "__main__":
-    address, keys, folder, workers = sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), int(sys.argv[4])
-    with RemoteExecutor(address, read_certificates(keys)) as executor:
-        while len(executor.machines()) < workers:
-            time.sleep(0.1)
-        jobs = jobs_for(*sys.argv[6:], level="smoke")
-        came = run_batch(jobs, executor, Journal(folder / "dist"), paths_in(folder), Reporter("batch"))
-        last = time.monotonic() + 60
-        names = []
-        while len(names) != int(sys.argv[5]) and time.monotonic() < last:
-            time.sleep(0.1)
-            try:
-                names = sorted(executor.machines())
-            except FarmError:
-                break
-        result = {str(one.job): [one.state, one.done.by if one.done else "", str(one.error or "")] for one in came}
-        print(json.dumps({"came": result, "machines": names}))
-"""
 
 
 @pytest.fixture(scope="module")
@@ -67,11 +36,7 @@ def net() -> Iterator[Network]:
 
 def client(net: Network, folder: Path, address: str, keys: Path, at_end: int, *sources: str) -> subprocess.Popen[str]:
     """Start a client that waits for all workers, has wheels made and tested, and then waits for so many workers."""
-    script = folder / "client.py"
-    script.write_text(CLIENT)
-    command = net.inside(sys.executable, script, address, keys, folder / "client", len(WORKERS), at_end, *sources)
-    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=env)
+    return client_on(net.inside(), folder, address, keys, len(WORKERS), at_end, *sources)
 
 
 def wrong_clock(library: Path, hours: int) -> dict[str, str]:
@@ -170,3 +135,12 @@ def test_a_clock_before_the_certificates_is_said(net: Network, shifted_clock: Pa
     clocks = {"one": wrong_clock(shifted_clock, -25)}
     with farm_on(net, tmp_path / "farm", ["one"], clocks):
         wait_for(lambda: "not yet valid" in (tmp_path / "farm" / "farm.log").read_text())
+
+
+def test_a_scheduler_is_found_by_a_name_that_its_certificate_does_not_have(net: Network, tmp_path: Path) -> None:
+    with farm_on(net, tmp_path / "farm", WORKERS[:2], known_as=SCHEDULER) as farm:
+        asking = client_on(net.inside(), tmp_path, farm.address, farm.keys, 2, 2, "a")
+        said, _ = asking.communicate(timeout=100)
+        log = (tmp_path / "farm" / "farm.log").read_text()
+    result = json.loads(said)
+    assert {(state, error) for state, _, error in result["came"].values()} == {("done", "")}, log

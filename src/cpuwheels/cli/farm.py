@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypedDict, Unpack
 import click
 
 from cpuwheels.cli.clean_process import without_credentials
-from cpuwheels.cli.farm_options import farm_keys, farm_option
+from cpuwheels.cli.farm_options import KEYS, farm_keys, farm_option
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.ranges import JobCount, SizeText
 from cpuwheels.cli.shared_store import takes_from_store
@@ -16,6 +16,7 @@ from cpuwheels.cli.shared_store import takes_from_store
 if TYPE_CHECKING:
     from cpuwheels.config.paths import Paths
     from cpuwheels.farm.cluster import Place
+    from cpuwheels.farm.slurm_job import Slurm
     from cpuwheels.farm.ssh import Host
 
 _PATH = click.Path(path_type=Path)
@@ -33,13 +34,21 @@ class _Farm(TypedDict):
     jobs: str | None
     repo: Path | None
     hosts: Path | None
+    slurm: int | None
+    slurm_options: str | None
+    image: str | None
+    cpus: int | None
+    storage: str | None
+    namespace: str | None
 
 
 @click.command()
-@click.argument("action", type=click.Choice(["keys", "up", "worker"]))
+@click.argument("action", type=click.Choice(["keys", "up", "worker", "kubernetes"]))
 @farm_option("With worker: the scheduler's address, such as tls://host:8786.")
 @farm_keys
-@click.option("--workers", type=click.IntRange(min=0), help="With up: workers on this machine (default: 1).")
+@click.option(
+    "--workers", type=click.IntRange(min=0), help="Workers: with up on this machine, with kubernetes pods (default: 1)."
+)
 @click.option("--host", help="Address that is listened at (default with up: 127.0.0.1).")
 @click.option(
     "--port", type=click.IntRange(0, 65535), help="With up: the scheduler's port (default: any that is free)."
@@ -54,6 +63,12 @@ class _Farm(TypedDict):
 @click.option(
     "--hosts", type=_PATH, help="With up: list of machines on which a worker is started by ssh, a host on each line."
 )
+@click.option("--slurm", type=click.IntRange(min=1), metavar="WORKERS", help="With up: workers that are jobs of SLURM.")
+@click.option("--slurm-options", metavar="OPTIONS", help="Options of sbatch for these, such as '--mem=32G -c 16'.")
+@click.option("--image", help="With kubernetes: the image that has this program.")
+@click.option("--cpus", type=click.IntRange(min=1), help="With kubernetes: CPUs of a worker.")
+@click.option("--storage", type=SizeText(), help="With kubernetes: disk of a worker (default: 100G).")
+@click.option("--namespace", help="With kubernetes: of everything (default: cpuwheels).")
 @without_credentials
 @pass_paths
 @takes_from_store
@@ -61,7 +76,7 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
     """Start a farm, or a worker for a farm, or make a farm's certificates.
 
     ``keys`` makes them, ``up`` runs a scheduler and workers on this machine, ``worker`` one worker for a scheduler
-    elsewhere, until a signal ends them.
+    elsewhere, until a signal ends them. ``kubernetes`` prints manifests.
     """
     import asyncio
 
@@ -70,6 +85,9 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
 
     _refuse(action, farm, options)
     require_dask()
+    if action == "kubernetes":
+        _print_manifests(options, farm_keys or paths.dist / KEYS)
+        return
     from cpuwheels.farm.cluster import run_scheduler, run_worker
     from cpuwheels.farm.security import CERTIFICATE, make_certificates
 
@@ -86,10 +104,11 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
 
     if action == "up":
         hosts = _hosts(options)
-        count = options["workers"] if options["workers"] is not None else 0 if hosts else 1
+        slurm = _slurm(paths, options)
+        count = options["workers"] if options["workers"] is not None else 0 if hosts or slurm else 1
         places = [_place(paths, keys, f"worker-{number + 1}", count, options) for number in range(count)]
         host, port = options["host"] or "127.0.0.1", options["port"] or 0
-        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info))
+        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info, slurm))
     else:
         import platform
 
@@ -104,18 +123,113 @@ def _hosts(options: _Farm) -> list[Host]:
         UsageError: They could not reach the scheduler.
         FarmError: The list is wrong.
     """
-    from cpuwheels.core.errors import UsageError
     from cpuwheels.farm.ssh import read_hosts
 
     if options["hosts"] is None:
         return []
+    _require_host(options)
+    return read_hosts(options["hosts"].expanduser())
+
+
+def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
+    """Return what is asked of SLURM.
+
+    Raises:
+        UsageError: Its options cannot be read, or the workers could not reach the scheduler.
+    """
+    import shlex
+
+    from cpuwheels.core.elsewhere import elsewhere
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.farm.site import PROGRAM
+    from cpuwheels.farm.slurm_job import Slurm
+
+    if options["slurm"] is None:
+        if options["slurm_options"] is not None:
+            raise UsageError(
+                "--slurm-options goes with --slurm",
+                where="--slurm-options",
+                next_step="give a number of workers, such as --slurm 8",
+            )
+        return None
+    _require_host(options)
+    try:
+        words = shlex.split(options["slurm_options"] or "")
+    except ValueError as error:
+        raise UsageError(
+            f"the options of sbatch cannot be read: {error}",
+            where="--slurm-options",
+            next_step="write them as in a shell, such as '--mem=32G --cpus-per-task=16'",
+        ) from error
+    repo, shared = options["repo"], elsewhere()
+    given = {"--memory": options["memory"], "--jobs": options["jobs"]}
+    given["--repo"] = str(repo.expanduser().resolve()) if repo else None
+    own = [part for name, value in given.items() if value is not None for part in (name, value)]
+    return Slurm(
+        workers=options["slurm"],
+        command=(*PROGRAM, "--root", str(paths.root), "--cache", str(paths.cache)),
+        more=(*own, *(shared.arguments if shared else ())),
+        logs=paths.dist / "farm" / "slurm",
+        options=tuple(words),
+        folder=str(options["folder"]) if options["folder"] else None,
+    )
+
+
+def _print_manifests(options: _Farm, keys: Path) -> None:
+    """Print the manifests, and apart from them what is to be done with the certificates.
+
+    Raises:
+        UsageError: Something is missing, or cannot be.
+    """
+    import re
+
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.core.errors import UsageError
+    from cpuwheels.core.units import parse_size
+    from cpuwheels.farm.allocation import RESERVE
+    from cpuwheels.farm.kubernetes import Wanted, manifests, secret_command
+
+    image, memory, cpus = options["image"], options["memory"], options["cpus"]
+    if image is None or memory is None or cpus is None:
+        missing = next(name for name in ("image", "memory", "cpus") if options[name] is None)
+        raise UsageError(
+            f"manifests need --{missing}",
+            where=f"--{missing}",
+            next_step="give it, such as --image registry.example/cpuwheels:1 --memory 32G --cpus 16",
+        )
+    namespace = options["namespace"] or "cpuwheels"
+    wrong = {
+        "--image": not re.fullmatch(r"[\w][\w.:/@-]*", image, re.ASCII),
+        "--memory": parse_size(memory) < 2 * RESERVE,
+        "--namespace": not re.fullmatch(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?", namespace),
+    }
+    if found := [name for name, is_wrong in wrong.items() if is_wrong]:
+        value = {"--image": image, "--memory": memory, "--namespace": namespace}[found[0]]
+        raise UsageError(
+            f"{value!r:.200} cannot be",
+            where=found[0],
+            next_step="give what Kubernetes takes, and at least 1G of memory",
+        )
+    storage = parse_size(options["storage"] or "100G")
+    workers = 1 if options["workers"] is None else options["workers"]
+    print(manifests(Wanted(image, workers, parse_size(memory), cpus, storage, namespace)), end="")
+    Reporter("farm").info(f"certificates, once there is the namespace: {secret_command(namespace, str(keys))}")
+
+
+def _require_host(options: _Farm) -> None:
+    """Refuse workers on other machines without an address that they reach.
+
+    Raises:
+        UsageError: It is missing.
+    """
+    from cpuwheels.core.errors import UsageError
+
     if options["host"] is None:
         raise UsageError(
             "the address that other machines reach this one at is missing",
             where="--host",
             next_step="give it, such as --host 10.0.0.1",
         )
-    return read_hosts(options["hosts"].expanduser())
 
 
 def _refuse(action: str, address: str | None, options: _Farm) -> None:
@@ -126,10 +240,16 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
     """
     from cpuwheels.core.errors import UsageError
 
-    allowed = {"keys": set[str](), "up": {"workers", "host", "port", "folder", "memory", "jobs", "repo", "hosts"}}
-    fitting = allowed.get(action, {"host", "name", "folder", "memory", "jobs", "repo"})
-    if wrong := [name for name, value in options.items() if value is not None and name not in fitting]:
-        raise UsageError(f"farm {action} has no such option", where=f"--{wrong[0]}", next_step="leave it out")
+    shares = {"host", "folder", "memory", "jobs", "repo"}
+    allowed = {
+        "keys": set[str](),
+        "up": shares | {"workers", "port", "hosts", "slurm", "slurm_options"},
+        "worker": shares | {"name"},
+        "kubernetes": {"workers", "memory", "image", "cpus", "storage", "namespace"},
+    }
+    if wrong := [name for name, value in options.items() if value is not None and name not in allowed[action]]:
+        where = f"--{wrong[0].replace('_', '-')}"
+        raise UsageError(f"farm {action} has no such option", where=where, next_step="leave it out")
     if action == "worker" and not (address or "").startswith("tls://"):
         raise UsageError(
             f"{address!r:.200} is no address of a farm" if address else "there is no address",
@@ -140,6 +260,8 @@ def _refuse(action: str, address: str | None, options: _Farm) -> None:
 
 def _place(paths: Paths, keys: Path, name: str, count: int, options: _Farm) -> Place:
     """Return a worker of this machine, with its share of it and stores of its own."""
+    import os
+    import sys
     from dataclasses import replace
 
     from cpuwheels.config.matrix import load_matrix
@@ -147,14 +269,17 @@ def _place(paths: Paths, keys: Path, name: str, count: int, options: _Farm) -> P
     from cpuwheels.core.entry_links import link_entries
     from cpuwheels.core.sealed_entry import MOVABLE
     from cpuwheels.core.store import Store
+    from cpuwheels.farm.allocation import allocation
     from cpuwheels.farm.cluster import Place, signing_key
     from cpuwheels.farm.machine import this_offers
     from cpuwheels.farm.site import Site
     from cpuwheels.kernels.memory.limits import available_memory, choose_cap, usable_cpus
 
     folder = (options["folder"] or paths.cache / "farm").expanduser().resolve() / name
-    cap = options["memory"] or f"{choose_cap(None, available_memory()).bytes // count >> 20}M"
-    jobs = options["jobs"] or str(max(1, usable_cpus().count // count))
+    given = allocation(os.environ)
+    share = min(choose_cap(None, available_memory()).bytes, given.memory or sys.maxsize) // count
+    cap = options["memory"] or f"{share >> 20}M"
+    jobs = options["jobs"] or str(max(1, min(usable_cpus().count, given.cpus or sys.maxsize) // count))
     shared = elsewhere()
     link_entries(paths.cache, MOVABLE, folder / "stores")
     site = Site(

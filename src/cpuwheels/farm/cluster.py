@@ -1,4 +1,4 @@
-"""A farm's processes: a scheduler with workers on this machine, or a worker for a scheduler on another one.
+"""A farm's processes: a scheduler with workers here, on hosts and in SLURM, or a worker for a scheduler elsewhere.
 
 Scheduler, workers and nannies are those of dask.distributed. A nanny starts its worker again when that is killed.
 """
@@ -21,6 +21,7 @@ from distributed.core import Status
 
 from cpuwheels.core.errors import FarmError, StoppedError
 from cpuwheels.farm.security import SIGNING, read_certificates
+from cpuwheels.farm.slurm import jobs_of
 from cpuwheels.farm.ssh import workers_on
 from cpuwheels.farm.worker import JobPlugin
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     from cpuwheels.farm.machine import Machine
     from cpuwheels.farm.site import Site
+    from cpuwheels.farm.slurm_job import Slurm
     from cpuwheels.farm.ssh import Host
 
 SETTINGS = {
@@ -81,6 +83,7 @@ async def run_scheduler(
     ready: Callable[[str], None],
     hosts: Sequence[Host] = (),
     tell: Callable[[str], None] = print,
+    slurm: Slurm | None = None,
 ) -> None:
     """Run a scheduler, and workers on this machine and on others, until a signal ends them.
 
@@ -92,6 +95,7 @@ async def run_scheduler(
         ready: Called with the scheduler's address when all of it runs.
         hosts: Other machines on which a worker is started.
         tell: Told what these print.
+        slurm: Workers that are jobs of SLURM.
 
     Raises:
         FarmError: It cannot listen there, or a worker does not start.
@@ -117,8 +121,17 @@ async def run_scheduler(
             if hosts:
                 others = workers_on(hosts, scheduler.address, keys, tell)
                 await _unless_stopped(stop, stack.enter_async_context(others))
+            check_jobs = _nothing
+            if slurm is not None:
+                jobs = jobs_of(slurm, scheduler.address, keys, partial(_names, scheduler), tell)
+                check_jobs = await _unless_stopped(stop, stack.enter_async_context(jobs))
             ready(scheduler.address)
-            await _until_stopped(stop, lambda: _check(nannies, scheduler.status))
+
+            def check() -> None:
+                _check(nannies, scheduler.status)
+                check_jobs()
+
+            await _until_stopped(stop, check)
 
 
 async def run_worker(
@@ -216,6 +229,11 @@ def _check(nannies: Sequence[Any], scheduler: Status) -> None:
             where=", ".join(str(nanny.name) for nanny in nannies),
             next_step="the scheduler is gone, or the disk is full: see above, and start them again",
         )
+
+
+def _names(scheduler: Scheduler) -> list[str]:
+    """Return the names of the workers that have joined."""
+    return [str(worker.name) for worker in scheduler.workers.values()]
 
 
 def _nothing() -> None:

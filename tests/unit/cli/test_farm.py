@@ -6,6 +6,7 @@ import importlib.util
 from pathlib import Path
 
 import pytest
+import yaml
 
 from cpuwheels.cli import main
 from cpuwheels.cli.farm_options import KEYS, KEYS_VARIABLE
@@ -47,6 +48,17 @@ def test_certificates(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         (("up", "--hosts", "list"), "--host"),
         (("worker", "--farm", "tls://127.0.0.1:1", "--hosts", "list"), "--hosts"),
         (("worker", "--farm", "tls://127.0.0.1:1", "--port", "1"), "--port"),
+        (("up", "--slurm", "2"), "--host"),
+        (("up", "--slurm", "0", "--host", "10.0.0.1"), "--slurm"),
+        (("up", "--slurm-options", "--mem=1G"), "--slurm-options goes with --slurm"),
+        (("up", "--slurm", "2", "--host", "10.0.0.1", "--slurm-options", "'"), "cannot be read"),
+        (("worker", "--farm", "tls://127.0.0.1:1", "--slurm-options", "a"), "--slurm-options"),
+        (("up", "--image", "a"), "--image"),
+        (("kubernetes", "--host", "a"), "--host"),
+        (("kubernetes", "--image", "a", "--cpus", "1"), "manifests need --memory"),
+        (("kubernetes", "--image", "a b", "--cpus", "1", "--memory", "8G"), "'a b' cannot be"),
+        (("kubernetes", "--image", "a", "--cpus", "1", "--memory", "8M"), "'8M' cannot be"),
+        (("kubernetes", "--image", "a", "--cpus", "1", "--memory", "8G", "--namespace", "A"), "'A' cannot be"),
         (("worker",), "there is no address"),
         (("worker", "--farm", "tcp://127.0.0.1:1"), "'tcp://127.0.0.1:1' is no address of a farm"),
         (("up", "somewhere"), "somewhere"),
@@ -79,3 +91,17 @@ def test_up_without_certificates_in_a_folder_that_was_named(run, tmp_path: Path)
     code, err = run("farm", "up", "--farm-keys", tmp_path / "none")
     assert code == FarmError.exit_code
     assert "there is no farm.pem" in err
+
+
+def test_manifests_are_printed_apart_from_what_is_said_of_certificates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], project_root: Path
+) -> None:
+    words = ("farm", "kubernetes", "--image", "r/c:1", "--cpus", "4", "--memory", "16G", "--workers", "3")
+    with pytest.raises(SystemExit) as raised:
+        main.main(["--root", str(project_root), "--dist", str(tmp_path), *words])
+    printed = capsys.readouterr()
+    assert raised.value.code == 0, printed.err
+    parts = list(yaml.safe_load_all(printed.out))
+    assert [part["spec"]["replicas"] for part in parts if part["kind"] == "Deployment"] == [1, 3]
+    assert f"create secret generic farm-keys --from-file={tmp_path}/{KEYS}/{CERTIFICATE}" in printed.err
+    assert not list(tmp_path.iterdir())
