@@ -10,6 +10,10 @@ import pytest
 
 from bisections import FOUND, LEFT, outcome
 from cpuwheels.bisect.report import result_page
+from cpuwheels.core.errors import CompileError
+from cpuwheels.farm.batch import Came
+from cpuwheels.farm.done import Done
+from cpuwheels.farm.page import BatchPage
 from cpuwheels.index.agreement import Agreement, Finding
 from cpuwheels.index.commit_pages import Commits, Day, Missing, Row, row_of
 from cpuwheels.index.entry import Lock, Reproduced, Signed, Speed
@@ -26,6 +30,7 @@ from cpuwheels.rebuild.members import Compared, MemberDifference
 from cpuwheels.rebuild.report import Result, report_page
 from cpuwheels.verification.parity.findings import Finding as Sanitized
 from cpuwheels.verification.parity.html import parity_page
+from farms import jobs_for
 from index_entries import entry
 from ledger_records import RECORDS, job
 from rebuild_statements import OTHER, details, statement
@@ -49,6 +54,7 @@ def write_pages(folder: Path) -> dict[str, Path]:
         "parity": _parity(),
         "rebuilt": report_page(_rebuilt()),
         "differs": report_page(_differs()),
+        "batch": _batch(folder / "batch"),
     }
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("HOME", str(folder))  # git sees nothing of what whoever runs this has configured
@@ -128,6 +134,20 @@ def _parity() -> str:
 def _rebuilt() -> Result:
     made = statement(details("1" * 64, remarks=("built without --locked",)))
     return Result(statement=made, compared=None, origin=f"https://x/{EVIL}", sizes=(10, 11), seconds=61.0)
+
+
+def _batch(folder: Path) -> str:
+    jobs = jobs_for("a" * 40, "b" * 40, "0.33.0", level="smoke", kernels="shared")
+    page = BatchPage(folder, jobs)
+    for number, one in enumerate(jobs):
+        page.began(one.key, f"worker-{number}")
+    wheel = f"vllm-0.33.0+{LONG}-cp38-abi3-manylinux_2_28_x86_64.whl"
+    page.came(Came(jobs[0], "done", Done(jobs[0].key, seconds=1261.0, by="worker-0")))
+    page.came(Came(jobs[1], "there", Done(jobs[1].key, folder="x86/0.33.0", wheel=wheel, by="worker-1")))
+    error = CompileError(f"wheel x86 failed: {EVIL} {LONG} does not compile")
+    page.came(Came(jobs[3], "failed", Done(jobs[3].key, 31, seconds=75.0, by="worker-3"), error))
+    page.came(Came(jobs[4], "not begun", Done(jobs[4].key, -1), error))
+    return page.text()
 
 
 def _differs() -> Result:

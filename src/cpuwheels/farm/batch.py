@@ -5,7 +5,7 @@ from __future__ import annotations
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.core.errors import CpuwheelsError, FarmError
 from cpuwheels.core.progress import Progress, clock
@@ -13,6 +13,7 @@ from cpuwheels.farm.done import NOT_RUN, Done
 from cpuwheels.farm.executor import run_jobs
 from cpuwheels.farm.graph import still_needed
 from cpuwheels.farm.intake import take_in
+from cpuwheels.farm.page import BatchPage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -37,7 +38,7 @@ class Came:
     """
 
     job: Job
-    state: str
+    state: Literal["there", "done", "failed", "not begun"]
     done: Done | None = None
     error: CpuwheelsError | None = None
 
@@ -77,25 +78,42 @@ def run_batch(
     def tell(ready: int, count: int) -> None:
         reporter.progress(Progress(ready, count, unit="jobs"))
 
-    def ended(job: Job, result: Done | CpuwheelsError) -> None:
-        came(_came(job, result))
+    there = [Came(job, "there", stored[job.key]) for job in jobs if job.key in stored]
+    wanted = {job.key for job in needed} | stored.keys()
+    with BatchPage(paths.dist, [job for job in jobs if job.key in wanted]) as page:
+        reporter.info(f"page: {page.path}")
+        executor.tell_begun(page.began)
 
-    builds = [job for job in needed if job.kind in {"kernels", "wheel"}]
-    run = partial(run_jobs, executor=executor, settle=settle, tell=tell, ended=ended)
-    for job in jobs:
-        if job.key in stored:
-            came(Came(job, "there", stored[job.key]))
-    if opinions is None or len(builds) == len(needed):
-        results = run(needed)
-    else:  # only the wheel that two machines agree on is tested
-        results = run(builds)
-        for job in builds:
-            executor.know(_settled(job, results[job.key]), paths.dist)
-        tests = [job for job in needed if job.key not in results]
-        results |= run(tests)
-    found = {job.key: Came(job, "there", stored[job.key]) for job in jobs if job.key in stored}
+        def ended(one: Came) -> None:
+            page.came(one)
+            came(one)
+
+        for one in there:
+            ended(one)
+        run = partial(
+            run_jobs, executor=executor, settle=settle, tell=tell, ended=lambda job, result: ended(_came(job, result))
+        )
+        results = _in_phases(needed, run, executor, paths) if opinions else run(needed)
+    found = {one.job.key: one for one in there}
     found |= {job.key: _came(job, results[job.key]) for job in jobs if job.key in results}
     return [found[job.key] for job in jobs if job.key in found]
+
+
+def _in_phases(
+    needed: Sequence[Job],
+    run: Callable[[Sequence[Job]], dict[str, Done | CpuwheelsError]],
+    executor: Executor,
+    paths: Paths,
+) -> dict[str, Done | CpuwheelsError]:
+    """Run the builds and then the tests, so that only a wheel that two machines agree on is tested."""
+    builds = [job for job in needed if job.kind in {"kernels", "wheel"}]
+    tests = [job for job in needed if job not in builds]
+    results = run(builds)
+    if tests:
+        for job in builds:
+            executor.know(_settled(job, results[job.key]), paths.dist)
+        results |= run(tests)
+    return results
 
 
 class _Settling:

@@ -31,6 +31,13 @@ class Executor(Protocol):
     def can_do(self, needs: Needs) -> bool:
         """Return whether a machine could do a job with these needs."""
 
+    def tell_begun(self, tell: Callable[[str, str], None]) -> None:
+        """Have somebody told of each job that begins, and begins again: its key, and who does it.
+
+        Args:
+            tell: Called in any thread.
+        """
+
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before, for those that use it.
 

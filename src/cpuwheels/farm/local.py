@@ -48,6 +48,7 @@ class LocalExecutor:
         self._waiting: list[Job] = []
         self._futures: dict[str, Future[Done]] = {}
         self._working: set[int] = set()
+        self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
         self._over = False
         self._threads = [
             threading.Thread(target=self._work, name=f"job-{number}", daemon=True) for number in range(at_once)
@@ -64,6 +65,14 @@ class LocalExecutor:
     def can_do(self, needs: Needs) -> bool:
         """Return whether this machine could do a job with these needs."""
         return not self._machine.lacks(needs)
+
+    def tell_begun(self, tell: Callable[[str, str], None]) -> None:
+        """Have somebody told of each job that begins: its key, and who does it.
+
+        Args:
+            tell: Called in the job's thread.
+        """
+        self._tell_begun = tell
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are where every job looks for them."""
@@ -110,6 +119,7 @@ class LocalExecutor:
             future, me = self._futures[job.key], threading.get_ident()
             self._working.add(me)
             try:
+                self._tell_begun(job.key, self._site.name or "this machine")
                 future.set_result(self._attempted(job))
             except BaseException as error:  # noqa: BLE001  (whoever waits for it gets it)
                 future.set_exception(StoppedError() if self._over else error)

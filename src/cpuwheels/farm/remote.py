@@ -11,19 +11,18 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
-from distributed.client import FutureCancelledError
-from distributed.scheduler import KilledWorker
 
 from cpuwheels.core.digests import make_key
-from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
+from cpuwheels.core.errors import CpuwheelsError, FarmError
 from cpuwheels.farm.done import with_files
-from cpuwheels.farm.executor import ATTEMPTS, FarmGoneError
+from cpuwheels.farm.executor import ATTEMPTS
 from cpuwheels.farm.machine import fits, require_machine, resources_of
+from cpuwheels.farm.remote_faults import reason_of, scheduler_gone
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job, forget_kernels
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
     from typing import Self
 
@@ -85,6 +84,7 @@ class RemoteExecutor:
         self._futures: dict[str, DaskFuture[Done]] = {}
         self._known: dict[str, Done] = {}
         self._left_out: set[str] = set()
+        self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
         self._guard = threading.RLock()
         self._slow, self._ended = SlowJobs(patience), threading.Event()
         self._client.subscribe_topic(TOPIC, self._heard)
@@ -113,6 +113,14 @@ class RemoteExecutor:
             FarmError: The scheduler is gone.
         """
         return any(fits(needs, offered) for offered in self.machines().values())
+
+    def tell_begun(self, tell: Callable[[str, str], None]) -> None:
+        """Have somebody told of each job that begins, and begins again: its key, and the worker.
+
+        Args:
+            tell: Called in a thread of dask's.
+        """
+        self._tell_begun = tell
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are sent to the workers that need them."""
@@ -195,11 +203,11 @@ class RemoteExecutor:
 
     def _workers(self) -> dict[str, dict[str, Any]]:
         if self._client.status != "running":
-            raise self._gone()
+            raise scheduler_gone(self._address)
         try:
             found = self._client.scheduler_info(n_workers=-1)["workers"]
         except (OSError, TimeoutError, KeyError) as error:
-            raise self._gone() from error
+            raise scheduler_gone(self._address) from error
         return dict(found)
 
     def _input(self, key: str) -> object:
@@ -223,7 +231,7 @@ class RemoteExecutor:
                 if isinstance(error, PassingError):
                     given.result.set_result(error.done)
                 else:
-                    given.result.set_exception(self._reason(given.job, error))
+                    given.result.set_exception(reason_of(given.job, error, self._address, over=self._over))
                 return
             self._drop(given, ended)
             given.result.set_result(done)
@@ -246,27 +254,13 @@ class RemoteExecutor:
         if others and self._client.status == "running":
             self._client.cancel(others, force=True)
 
-    def _reason(self, job: Job, error: BaseException) -> BaseException:
-        if isinstance(error, CpuwheelsError):
-            return error
-        if isinstance(error, KilledWorker):
-            return FarmError(
-                f"{job} ended every worker that began it",
-                where=self._address,
-                next_step="see on those machines what ended it; often memory ran out: start workers with a "
-                "smaller --memory",
-            )
-        if isinstance(error, FutureCancelledError | OSError):
-            return StoppedError() if self._over else self._gone()
-        return FarmError(
-            f"{job} was not done: {type(error).__name__}: {error}",
-            where=self._address,
-            next_step="see what the scheduler and the workers have printed, and run the command again",
-        )
-
     def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:
         _, told = event
         self._slow.began(told["job"], told["worker"], time.monotonic())
+        # Without the guard: this is dask's own thread, which whoever has the guard may be waiting for.
+        for one in list(self._given.values()):
+            if any(told["job"] == future.key for future in list(one.attempts)):
+                self._tell_begun(one.job.key, told["worker"])
 
     def _look_for_slow_jobs(self, every: float) -> None:
         while not self._ended.wait(every):
@@ -294,10 +288,3 @@ class RemoteExecutor:
         names = {address: str(one["name"]) for address, one in self._workers().items()}
         (holders,) = self._client.who_has([ended]).values()
         return next((names[address] for address in holders if address in names), "")
-
-    def _gone(self) -> FarmGoneError:
-        return FarmGoneError(
-            "the scheduler cannot be reached any more, or gave the job up",
-            where=self._address,
-            next_step="start the farm again and run the command again: what was done is not done again",
-        )

@@ -40,6 +40,9 @@ class Hands:
     def can_do(self, needs: Needs) -> bool:
         return self._can(needs.can)
 
+    def tell_begun(self, tell: Callable[[str, str], None]) -> None:
+        del tell
+
     def know(self, done: Done, dist: Path) -> None:
         raise AssertionError((done, dist))
 
