@@ -10,7 +10,15 @@ import click
 
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import without_credentials
-from cpuwheels.cli.farm_options import PRIORITY, SECOND_OPINION, WORKERS_OWN, refuse_alone, uses_farm
+from cpuwheels.cli.farm_options import (
+    PRIORITY,
+    SECOND_OPINION,
+    WORKERS_OWN,
+    open_farm,
+    opinions_of,
+    refuse_alone,
+    uses_farm,
+)
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.ranges import JobCount, SizeText
 from cpuwheels.cli.shared_store import takes_from_store
@@ -176,11 +184,8 @@ def _executor(
     from cpuwheels.core.store import Store
 
     if farm is not None:
-        from cpuwheels.cli.farm_options import open_farm
-        from cpuwheels.farm.opinion import Opinions
-
         remote = stack.enter_context(open_farm(paths, farm, farm_keys))
-        return remote, Opinions(remote, reporter.announce, remote.leave_out) if options["second_opinion"] else None
+        return remote, opinions_of(remote, reporter, wanted=options["second_opinion"])
     from cpuwheels.farm.local import LocalExecutor
     from cpuwheels.farm.machine import this_offers
     from cpuwheels.farm.site import Site

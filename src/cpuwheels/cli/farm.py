@@ -139,6 +139,7 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
     """
     import shlex
 
+    from cpuwheels.core.arguments import named_arguments
     from cpuwheels.core.elsewhere import elsewhere
     from cpuwheels.core.errors import UsageError
     from cpuwheels.farm.site import PROGRAM
@@ -164,11 +165,10 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
     repo, shared = options["repo"], elsewhere()
     given = {"--memory": options["memory"], "--jobs": options["jobs"]}
     given["--repo"] = str(repo.expanduser().resolve()) if repo else None
-    own = [part for name, value in given.items() if value is not None for part in (name, value)]
     return Slurm(
         workers=options["slurm"],
         command=(*PROGRAM, "--root", str(paths.root), "--cache", str(paths.cache)),
-        more=(*own, *(shared.arguments if shared else ())),
+        more=(*named_arguments(given), *(shared.arguments if shared else ())),
         logs=paths.dist / "farm" / "slurm",
         options=tuple(words),
         folder=str(options["folder"]) if options["folder"] else None,

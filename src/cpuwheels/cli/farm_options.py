@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from cpuwheels.config.paths import Paths
+    from cpuwheels.core.console import Reporter
+    from cpuwheels.farm.opinion import Opinions
     from cpuwheels.farm.remote import RemoteExecutor
 
 FARM_VARIABLE, KEYS_VARIABLE = "CPUWHEELS_FARM", "CPUWHEELS_FARM_KEYS"
@@ -76,6 +78,13 @@ def refuse_alone(farm: str | None, *, second_opinion: bool = False, priority: in
             where="--second-opinion" if second_opinion else "--priority",
             next_step="leave it out, or send the jobs to a farm with --farm",
         )
+
+
+def opinions_of(farm: RemoteExecutor, reporter: Reporter, *, wanted: bool) -> Opinions | None:
+    """Return who asks a farm's other workers about wheels; None if no second opinion is wanted."""
+    from cpuwheels.farm.opinion import Opinions
+
+    return Opinions(farm, reporter.announce, farm.leave_out) if wanted else None
 
 
 def require_dask() -> None:

@@ -11,7 +11,15 @@ import click
 
 from cpuwheels.cli.build import UNSANDBOXED
 from cpuwheels.cli.clean_process import note_ancestors, without_credentials
-from cpuwheels.cli.farm_options import PRIORITY, SECOND_OPINION, WORKERS_OWN, open_farm, refuse_alone, uses_farm
+from cpuwheels.cli.farm_options import (
+    PRIORITY,
+    SECOND_OPINION,
+    WORKERS_OWN,
+    open_farm,
+    opinions_of,
+    refuse_alone,
+    uses_farm,
+)
 from cpuwheels.cli.folders import pass_paths
 from cpuwheels.cli.index import ADDRESS, FOLDER, LOCKED
 from cpuwheels.cli.index_place import index_option
@@ -189,11 +197,9 @@ def _farm_of(paths: Paths, sent: _Sent, options: _Nightly, reporter: Reporter) -
     if options["memory"]:
         raise UsageError(WORKERS_OWN, where="--memory", next_step="give it to cpuwheels farm")
     with open_farm(paths, sent["farm"], sent["farm_keys"]) as executor:
-        from cpuwheels.farm.opinion import Opinions
         from cpuwheels.index.nightly.on_farm import Farm
 
-        opinions = Opinions(executor, reporter.announce, executor.leave_out) if sent["second_opinion"] else None
-        yield Farm(executor, opinions, sent["priority"])
+        yield Farm(executor, opinions_of(executor, reporter, wanted=sent["second_opinion"]), sent["priority"])
 
 
 def _signing(options: SigningOptions, part: NightlyPart) -> Signing | None:

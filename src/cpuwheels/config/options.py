@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.core.arguments import named_arguments
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -88,7 +90,7 @@ class BuildOptions:
             "--upstream-speed": self.upstream_speed,
             "--sandbox-required": self.sandbox_required,
         }
-        arguments = [part for name, value in named.items() if value is not None for part in (name, value)]
+        arguments = named_arguments(named)
         return arguments + [name for name, wanted in flags.items() if wanted]
 
 

@@ -105,6 +105,28 @@ def replace_tree(source: Path, target: Path) -> None:
     remove_tree(aside)
 
 
+@contextlib.contextmanager
+def appearing(place: Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the place of another one at the end, as a whole; never if the block fails.
+
+    Args:
+        place: Where it appears; what is there is replaced.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    make_folders(place.parent)
+    fresh = place.with_name(f".new-{place.name}")
+    remove_tree(fresh)  # of a run that was killed
+    fresh.mkdir()
+    try:
+        yield fresh
+        sync_tree(fresh)
+        replace_tree(fresh, place)
+    finally:
+        remove_tree(fresh)
+
+
 def sync_tree(folder: Path) -> None:
     """Make the files below a folder, and their names there, survive a power cut."""
     for place, _, files in os.walk(folder):

@@ -140,14 +140,23 @@ def put_files(done: Done, folder: Path) -> None:
         if done.wheel and (done.wheel not in names or file_digest(folder / done.wheel) != done.sha256):
             wrong.append(done.wheel)
     except RefusedTreeError as error:
-        raise _wrong(done, str(error)) from error
+        raise refused(done, str(error), where=done.wheel or done.key) from error
     if wrong:
-        raise _wrong(done, f"other files than named: {first_names(sorted(wrong), _SHOWN)}")
+        why = f"other files than named: {first_names(sorted(wrong), _SHOWN)}"
+        raise refused(done, why, where=done.wheel or done.key)
 
 
-def _wrong(done: Done, why: str) -> FarmError:
+def refused(done: Done, why: str, what: object = "", where: str = "") -> FarmError:
+    """Return that what a worker has sent is not taken.
+
+    Args:
+        done: The result.
+        why: What is wrong with it.
+        what: The job, for people, if it is known.
+        where: What is wrong; the worker if it is empty.
+    """
     return FarmError(
-        f"what {done.by or 'a worker'} has sent is not taken: {why}",
-        where=done.wheel or done.key,
+        f"what {done.by or 'a worker'} has sent{f' for {what}' if what else ''} is not taken: {why}",
+        where=where or done.by,
         next_step="do not use that machine before it is known why; run the command again",
     )

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cpuwheels.core.errors import FarmError, WheelError
+from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
-from cpuwheels.farm.done import put_files
+from cpuwheels.farm.done import put_files, refused
 from cpuwheels.pipeline.built_wheel import read_built
 from cpuwheels.pipeline.dist import put_in_place
 
@@ -31,7 +31,7 @@ def take_in(job: Job, done: Done, dist: Path) -> Path:
     """
     target, _, version = done.folder.partition("/")
     if target != job.target or not version or "/" in version or version.startswith("."):
-        raise _refused(job, done, f"it names the folder {done.folder!r:.100}")
+        raise refused(done, f"it names the folder {done.folder!r:.100}", job)
     output = dist / target / version
     staged = output.with_name(f".from-{done.key}")
     with storage_errors(dist):
@@ -40,17 +40,9 @@ def take_in(job: Job, done: Done, dist: Path) -> Path:
             put_files(done, staged)
             built = read_built(staged)
             if built.path.name != done.wheel or built.sha256 != done.sha256:
-                raise _refused(job, done, f"its record is about {built.path.name}")
+                raise refused(done, f"its record is about {built.path.name}", job)
             return put_in_place(staged, output)
         except WheelError as error:
-            raise _refused(job, done, error.what) from error
+            raise refused(done, error.what, job) from error
         finally:
             remove_tree(staged)
-
-
-def _refused(job: Job, done: Done, why: str) -> FarmError:
-    return FarmError(
-        f"what {done.by or 'a worker'} has sent for {job} is not taken: {why}",
-        where=done.by,
-        next_step="do not use that machine before it is known why; run the command again",
-    )

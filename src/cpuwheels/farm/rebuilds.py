@@ -6,10 +6,10 @@ from concurrent.futures import FIRST_COMPLETED, CancelledError, wait
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.digests import make_key
-from cpuwheels.core.errors import FarmError, NotReproducedError, PostponedError, ProvenanceError
-from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_tree
+from cpuwheels.core.errors import NotReproducedError, PostponedError, ProvenanceError
+from cpuwheels.core.filesystem import appearing, storage_errors
 from cpuwheels.core.plain_file import read_plain
-from cpuwheels.farm.done import put_files
+from cpuwheels.farm.done import put_files, refused
 from cpuwheels.farm.executor import FarmGoneError
 from cpuwheels.farm.job import Job, Needs
 from cpuwheels.rebuild.signing import sign_rebuild
@@ -101,19 +101,11 @@ class FarmRebuilder:
         if done.code not in {0, NotReproducedError.exit_code}:
             raise done.error(job)
         self._reporter.info(f"rebuilt by {done.by}")
-        fresh = out.with_name(f".new-{out.name}")
-        with storage_errors(out):
-            make_folders(out.parent)
-            remove_tree(fresh)
-            try:
-                put_files(done, fresh)
-                result = self._checked(wheel, done, fresh)
-                if self._signing is not None:
-                    sign_rebuild(fresh / f"{wheel.name}{SUFFIX}", self._signing)
-                sync_tree(fresh)
-                replace_tree(fresh, out)
-            finally:
-                remove_tree(fresh)
+        with storage_errors(out), appearing(out) as fresh:
+            put_files(done, fresh)
+            result = self._checked(wheel, done, fresh)
+            if self._signing is not None:
+                sign_rebuild(fresh / f"{wheel.name}{SUFFIX}", self._signing)
         return result
 
     def _checked(self, wheel: NewWheel, done: Done, folder: Path) -> Rebuilt:
@@ -122,13 +114,13 @@ class FarmRebuilder:
         try:
             statement = check_rebuild(read_plain(path, LARGEST), wheel.name, wheel.sha256, path)
         except (OSError, ProvenanceError) as error:
-            raise _refused(wheel, done, str(error).partition("\n")[0]) from error
+            raise refused(done, str(error).partition("\n")[0], wheel.name) from error
         summary = statement.predicate
         if summary.verifier.id != self._rebuilder:
-            raise _refused(wheel, done, f"its statement is by {summary.verifier.id}")
+            raise refused(done, f"its statement is by {summary.verifier.id}", wheel.name)
         reproduced = summary.details.result == "reproduced"
         if reproduced != (done.code == 0):
-            raise _refused(wheel, done, "its statement says something else than its exit code")
+            raise refused(done, "its statement says something else than its exit code", wheel.name)
         if reproduced:
             return Rebuilt(True, f"{wheel.name} was built again, and the bytes are the same")
         places = ", ".join(one or "the archive" for one in summary.details.differing[:_MEMBERS])
@@ -149,11 +141,3 @@ class FarmRebuilder:
             priority=self._priority,
             identity=self._identity,
         )
-
-
-def _refused(wheel: NewWheel, done: Done, why: str) -> FarmError:
-    return FarmError(
-        f"what {done.by or 'a worker'} has sent for {wheel.name} is not taken: {why}",
-        where=done.by,
-        next_step="do not use that machine before it is known why; run the command again",
-    )

@@ -6,6 +6,8 @@ import sys
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cpuwheels.core.arguments import named_arguments
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -68,9 +70,8 @@ class Site:
 
     def build_options(self) -> list[str]:
         """Return the options with which builds are told of this place."""
-        return [*self.share_options(), *(["--repo", str(self.repo)] if self.repo else [])]
+        return [*self.share_options(), *named_arguments({"--repo": str(self.repo) if self.repo else None})]
 
     def share_options(self) -> list[str]:
         """Return the options with which builds are told of this place's share of the machine."""
-        named = {"--memory": self.memory, "--jobs": self.jobs}
-        return [part for name, value in named.items() if value is not None for part in (name, value)]
+        return named_arguments({"--memory": self.memory, "--jobs": self.jobs})

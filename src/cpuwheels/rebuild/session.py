@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 from cpuwheels.attestation.envelope import sign_envelope
 from cpuwheels.attestation.keys import open_signer
 from cpuwheels.attestation.statement import check_build
+from cpuwheels.core.arguments import named_arguments
 from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import CpuwheelsError, NotReproducedError
-from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_tree
+from cpuwheels.core.filesystem import appearing, storage_errors
 from cpuwheels.core.store import Store
 from cpuwheels.pipeline.in_toto import Subject
 from cpuwheels.pipeline.slsa import SUFFIX as PROVENANCE_SUFFIX
@@ -86,8 +87,7 @@ class RebuildOptions:
     @property
     def share(self) -> tuple[str, ...]:
         """Options of the build that limit its memory and compilations."""
-        named = {"--memory": self.memory, "--jobs": self.jobs}
-        return tuple(part for name, value in named.items() if value is not None for part in (name, value))
+        return tuple(named_arguments({"--memory": self.memory, "--jobs": self.jobs}))
 
 
 def rebuild(
@@ -259,15 +259,8 @@ def _written(result: Result, wheel: Path, staged: Path, out: Path, signing: Sign
             (staged / REBUILT).mkdir()
             shutil.copyfile(wheel, staged / REBUILT / wheel.name)
         (staged / PAGE).write_text(report_page(result), encoding="utf-8")
-        make_folders(out.parent)
-        fresh = out.with_name(f".new-{out.name}")
-        remove_tree(fresh)
-        try:
-            shutil.copytree(staged, fresh)
-            sync_tree(fresh)
-            replace_tree(fresh, out)
-        finally:
-            remove_tree(fresh)
+        with appearing(out) as fresh:
+            shutil.copytree(staged, fresh, dirs_exist_ok=True)
     return result
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cpuwheels.core.errors import FarmError
 from cpuwheels.index.nightly.queue import WRONG, Made
@@ -13,12 +13,10 @@ from cpuwheels.pipeline.report.write import refresh_if_built
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cpuwheels.config.matrix import Matrix, Target
-    from cpuwheels.config.options import BuildOptions, Level
+    from cpuwheels.config.matrix import Target
     from cpuwheels.config.paths import Paths
     from cpuwheels.core.console import Reporter
     from cpuwheels.core.errors import CpuwheelsError
-    from cpuwheels.index.bucket import Bucket
     from cpuwheels.index.nightly.on_farm import FarmNight
     from cpuwheels.index.nightly.plan import Job
 
@@ -55,23 +53,12 @@ class FarmBuilder(WheelBuilder):
     """Leaves wheels to the publisher that a farm has made and tested.
 
     Args:
-        paths, matrix, bucket, options, level, reporter, address: As for `WheelMaker`.
+        arguments, options: As for `WheelMaker`.
         night: The farm's jobs.
     """
 
-    def __init__(
-        self,
-        paths: Paths,
-        matrix: Matrix,
-        bucket: Bucket,
-        options: BuildOptions,
-        level: Level,
-        reporter: Reporter,
-        address: str | None,
-        *,
-        night: FarmNight,
-    ) -> None:
-        super().__init__(paths, matrix, bucket, options, level, reporter, address)
+    def __init__(self, *arguments: Any, night: FarmNight, **options: Any) -> None:  # noqa: ANN401  (those of the base)
+        super().__init__(*arguments, **options)
         self._night = night
 
     def _made(self, job: Job, paths: Paths, target: Target, reporter: Reporter) -> Path:

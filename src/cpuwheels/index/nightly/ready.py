@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import Field, ValidationError
 
 from cpuwheels.core.errors import CpuwheelsError, NightlyError, ParityError, PublishError
-from cpuwheels.core.filesystem import make_folders, remove_tree, replace_tree, storage_errors, sync_tree, write_atomic
+from cpuwheels.core.filesystem import appearing, make_folders, replace_tree, storage_errors, sync_tree, write_atomic
 from cpuwheels.core.models import Strict
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.core.text import printable
@@ -73,12 +73,8 @@ def leave_failure(folder: Path, job: Job, failure: Failure) -> None:
         StoreError: It cannot be written.
     """
     place = ready_folder(folder, job)
-    with storage_errors(place):
-        fresh = place.with_name(f".new-{place.name}")
-        remove_tree(fresh)  # of a run that was killed
-        make_folders(fresh)
+    with storage_errors(place), appearing(place) as fresh:
         write_atomic(fresh / FAILURE, failure.model_dump_json(indent=1) + "\n")
-        replace_tree(fresh, place)
 
 
 def find_ready(folder: Path, job: Job) -> Path | None:
