@@ -71,8 +71,9 @@ class Network:
 
     def switch_off(self, number: int) -> None:
         """End a host as a power cut does: its processes are killed, and its address answers no more."""
-        self.cut(number)
         host = self.hosts.pop(number)
+        if host.poll() is None:  # the device of one that has ended by itself is gone with it
+            self.cut(number)
         host.kill()
         host.wait()
         assert host.stdin

@@ -135,6 +135,7 @@ def test_a_clock_before_the_certificates_is_said(net: Network, shifted_clock: Pa
     clocks = {"one": wrong_clock(shifted_clock, -25)}
     with farm_on(net, tmp_path / "farm", ["one"], clocks):
         wait_for(lambda: "not yet valid" in (tmp_path / "farm" / "farm.log").read_text())
+        wait_for(lambda: net.hosts[1].poll() is not None)
 
 
 def test_a_scheduler_is_found_by_a_name_that_its_certificate_does_not_have(net: Network, tmp_path: Path) -> None:
