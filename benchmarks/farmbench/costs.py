@@ -45,10 +45,9 @@ DEFAULTS: Mapping[str, Number] = {
         "not divided by CPUs",
     ),
     "audit": Number(
-        45.4,
-        "seconds more for the first wheel that a machine packs with certain kernels, whose code is disassembled and "
-        "packed then: stage `wheel` of x86, 48.1 s (0.32.0, kernels just compiled) less 2.7 s (0.33.0, packed again), "
-        "2 CPUs with other programs running, record.json of 2026-11-27; not divided by CPUs",
+        32.6,
+        "seconds with which kernels are audited once they are compiled: stage `audit` of `cpuwheels build x86 --source "
+        "0.33.0 --kernels-only` with kernels in the store, 2 CPUs, 2026-11-27; not divided by CPUs",
     ),
     "parity": Number(50.0, "seconds of level smoke: x86, 2 CPUs, 2026-11-22 (docs/performance.md, Kernels)"),
     "parity-emulated": Number(
@@ -60,7 +59,8 @@ DEFAULTS: Mapping[str, Number] = {
         18_708_163, "a wheel of x86 with its reports, as one archive: 0.33.0, 2026-11-27; taken for every target"
     ),
     "kernels-bytes": Number(
-        7_628_161, "kernels of x86, as an entry of a shared store: 0.33.0, 2026-11-27; taken for every target"
+        13_788_089,
+        "kernels of x86 and their audit, as entries of a shared store: 0.33.0, 2026-11-27; taken for every target",
     ),
 }
 
@@ -74,14 +74,12 @@ class Costs:
         memory: Bytes of a target's largest compilation.
         native: Targets that are tested natively; the others' tests run on an emulated CPU.
         numbers: The rest, named as in `DEFAULTS`.
-        audits_once: Whether the audit of kernels goes to other machines with them. The farm does not do that yet.
     """
 
     compile: Mapping[str, float]
     memory: Mapping[str, int]
     native: frozenset[str] = frozenset()
     numbers: Mapping[str, Number] = field(default_factory=lambda: DEFAULTS)
-    audits_once: bool = False
 
     def value(self, name: str) -> float:
         """Return one of the numbers."""
@@ -108,43 +106,34 @@ class Costs:
         seconds, carried, home = self.value("overhead"), 0, 0
         leaves: set[str] = set()
         if job.kind == "kernels":
-            seconds += self.compile[job.target]
+            seconds += self.compile[job.target] + self.value("audit")
             leaves = {f"kernels {job.key}"}
-            if self.audits_once:
-                seconds += self.value("audit")
         elif job.kind == "parity":
             seconds += self._test(job.target)
             home = self._bytes("wheel")  # the folder comes home again, with the report
             if f"wheel {kernels}" not in has:
                 carried = self._bytes("wheel")
         else:
-            leaves = {f"kernels {kernels}", f"audit {kernels}", f"wheel {job.key}"}
+            leaves = {f"kernels {kernels}", f"wheel {job.key}"}
             seconds += self.value("wheel")
             home = self._bytes("wheel")
             if not job.after:
-                seconds += self.compile[job.target]
+                seconds += self.compile[job.target] + self.value("audit")
             elif f"kernels {kernels}" not in has:
                 carried = self._bytes("kernels")
-            if f"audit {kernels}" not in has and not (self.audits_once and job.after):
-                seconds += self.value("audit")
         seconds += (carried + home) / (self.value("network") * _MEGABIT)
         return Taken(seconds, carried, home, frozenset(leaves))
 
     def least(self, jobs: Iterable[Job]) -> dict[str, float]:
-        """Return what each job takes at least, by its key: nothing is carried, and the same kernels are audited once.
+        """Return what each job takes at least, by its key: nothing is carried.
 
         Args:
-            jobs: Each after those whose results it uses.
+            jobs: The jobs.
         """
-        found: dict[str, float] = {}
-        audited: set[str] = set()
-        for job in jobs:
-            kernels = job.after[0] if job.after else job.key
-            has = {f"kernels {kernels}", f"wheel {kernels}"} | ({f"audit {kernels}"} & audited)
-            if job.kind == "wheel":
-                audited.add(f"audit {kernels}")
-            found[job.key] = self(job, has).seconds
-        return found
+        return {
+            job.key: self(job, {f"{what} {before}" for what in ("kernels", "wheel") for before in job.after}).seconds
+            for job in jobs
+        }
 
     def _test(self, target: str) -> float:
         return self.value("parity" if target in self.native else "parity-emulated")

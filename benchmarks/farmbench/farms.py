@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -151,16 +151,12 @@ def simulate_batch(load: Load, count: int, costs: Costs) -> Batch:
 
 
 def whole_farm(load: Load, count: int) -> Farm:
-    """Return what a farm of so many machines makes of a week and of a batch, as it is and if audits were carried.
+    """Return what a farm of so many machines makes of a week and of a batch.
 
     Raises:
         FarmError: No machine can do one of the jobs.
     """
-    costs = load.setting.costs
-    once = simulate_batch(load, count, replace(costs, audits_once=True))
-    return simulate_farm(load, count).model_copy(
-        update={"batch": simulate_batch(load, count, costs), "audits_once": once}
-    )
+    return simulate_farm(load, count).model_copy(update={"batch": simulate_batch(load, count, load.setting.costs)})
 
 
 def smallest_farm(loads: Sequence[Load], most: int) -> Farm | None:

@@ -59,12 +59,10 @@ def _draw_delays(axis: Axes, results: Results, counts: list[int]) -> None:
 
 
 def _draw_batches(axis: Axes, results: Results, counts: list[int]) -> None:
-    batches = [(farm.batch, farm.audits_once) for farm in results.farms]
-    makespans = [batch.makespan / _MINUTE if batch else float("nan") for batch, _ in batches]
-    once = [batch.makespan / _MINUTE if batch else float("nan") for _, batch in batches]
-    bounds = [batch.bound / _MINUTE if batch else float("nan") for batch, _ in batches]
-    axis.plot(counts, makespans, "o-", color=_BLUE, label="as it is")
-    axis.plot(counts, once, "s:", color=_ORANGE, label="if audits were carried")
+    batches = [farm.batch for farm in results.farms]
+    makespans = [batch.makespan / _MINUTE if batch else float("nan") for batch in batches]
+    bounds = [batch.bound / _MINUTE if batch else float("nan") for batch in batches]
+    axis.plot(counts, makespans, "o-", color=_BLUE, label="a farm")
     axis.plot(counts, bounds, "k--", linewidth=1, label="lower bound")
     axis.set_yscale("log")
     _plain(axis, [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000])
@@ -72,15 +70,8 @@ def _draw_batches(axis: Axes, results: Results, counts: list[int]) -> None:
 
 
 def _draw_ratios(axis: Axes, results: Results, counts: list[int]) -> None:
-    rows = [(farm.batch, farm.audits_once) for farm in results.farms]
-    axis.plot(counts, [one.ratio if one else float("nan") for one, _ in rows], "o-", color=_BLUE, label="as it is")
-    axis.plot(
-        counts,
-        [one.ratio if one else float("nan") for _, one in rows],
-        "s:",
-        color=_ORANGE,
-        label="if audits were carried",
-    )
+    ratios = [farm.batch.ratio if farm.batch else float("nan") for farm in results.farms]
+    axis.plot(counts, ratios, "o-", color=_BLUE, label="a farm")
     axis.axhline(LIMIT, color=_RED, linestyle="--", linewidth=1, label="limit")
     axis.set_ylim(bottom=0.95)
     axis.set_title("makespan over the lower bound", fontsize=10)

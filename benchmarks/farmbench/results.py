@@ -63,8 +63,6 @@ class Farm(Strict):
     used: Used
     batch: Batch | None = None
     """None where no batch was simulated."""
-    audits_once: Batch | None = None
-    """The same, if the audit of kernels went to other machines with them, as it does not yet."""
 
 
 class Size(Strict):

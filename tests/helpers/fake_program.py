@@ -16,7 +16,7 @@ from pathlib import Path
 
 from cpuwheels.core.digests import file_digest, make_key
 from cpuwheels.core.store import Store
-from shared_stores import make_kernels
+from shared_stores import make_audit, make_kernels
 
 LIMIT_SECONDS = 120
 
@@ -57,8 +57,10 @@ def build(folder: Path, target: str, given: dict[str, str], *, poisoned: bool, k
     version = f"0.{sum(source.encode())}+cpu"
     key = make_key(kernels=target)
     if kernels_only:
-        make_kernels(Store(Path(given["--cache"])), key)
-        print(key)
+        store = Store(Path(given["--cache"]))
+        make_kernels(store, key)
+        make_audit(store, make_key(audit=target))
+        print(key, make_key(audit=target), sep="\n")
         return
     if "--store" in given:
         found = [path.parent.name for path in Path(given["--store"]).rglob("kernels/*/description.json")]

@@ -18,6 +18,7 @@ from cpuwheels.shared.wanted import Outcome, shareable
 KERNELS = "c" * 24
 ONEDNN = "d" * 24
 BESIDE = "e" * 24
+AUDIT = "a" * 24
 
 Open = Callable[[], Place]
 """Opens the same place, each time as another machine does."""
@@ -42,6 +43,16 @@ def make_kernels(store: Store, key: str = KERNELS, *, text: str = "code", second
         (folder / "memory.json").write_text(f"{seconds}")
 
     return store.get("kernels", key, make)
+
+
+def make_audit(store: Store, key: str = AUDIT, *, text: str = "wheel") -> Path:
+    """Make an entry with the shape of audited binaries."""
+
+    def make(folder: Path) -> None:
+        (folder / "vllm-0-cp38-abi3-manylinux_2_28_x86_64.whl").write_text(text)
+        (folder / "audit.json").write_text("{}")
+
+    return store.get("audited", key, make)
 
 
 def make_onednn(store: Store) -> Path:

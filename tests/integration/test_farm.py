@@ -8,11 +8,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cpuwheels.core.sealed_entry import sealed_origin
 from tiny_farm import tiny_farm
 from tiny_project import Tiny, commit_all
 
@@ -71,6 +73,10 @@ def test_a_farm_makes_the_same_wheels_as_one_machine(
     assert len(digests(here.dist)) == 3
     assert digests(there.dist) == digests(here.dist)
     assert not list(folder.glob("*/work/*/dist")), "what was carried home is not kept"
+    audits = Counter(json.loads(path.read_text())["wheel"]["audit"] for path in there.dist.glob("x86/*/record.json"))
+    (shared,) = [audit for audit, count in audits.items() if count == 2]
+    made = [entry for entry in folder.rglob(f"audited/{shared}") if sealed_origin(entry) is None]
+    assert len(made) == 1, "whoever packs a wheel of these kernels gets their audit with them"
 
     # What is there is not made again, by whomever.
     done = there.run(*words, "--farm", address, "--farm-keys", keys)

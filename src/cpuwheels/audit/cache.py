@@ -12,6 +12,7 @@ import io
 import stat
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
@@ -24,20 +25,17 @@ from cpuwheels.core.elf import MAGIC
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.macho import is_macho
 from cpuwheels.wheel.canonical import canonicalize
-from cpuwheels.wheel.deflate_cache import Streams, compressor_key
+from cpuwheels.wheel.deflate_cache import Streams, latest_entry, name_compressor
 from cpuwheels.wheel.dist_info import content_digest, dist_info_of, hex_digest, render_record
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from cpuwheels.core.store import Store
 
 KIND = "audited"
 
 _FACTS = "audit.json"
-_COMPRESSOR = "compressor.txt"
-"""Names what compressed an entry's wheel."""
 
 _PLAIN = 0o100644 << 16
 _AUDITED = TypeAdapter(Audited)
@@ -74,26 +72,20 @@ def audited_binaries(wheel: Path, policy: AuditPolicy, *, store: Store, work: Pa
         audited = _audit(alone, work / "audited", policy, log, store if policy.library_folders else None)
         with Streams(before) as streams:
             canonicalize(audited.path, folder / audited.path.name, epoch=0, streams=streams)
-        (folder / _COMPRESSOR).write_text(compressor_key(), encoding="ascii")
-        (folder / _FACTS).write_bytes(_AUDITED.dump_json(audited, indent=1))
+        name_compressor(folder)
+        named = replace(audited, path=Path(audited.path.name))  # where it was made differs from machine to machine
+        (folder / _FACTS).write_bytes(_AUDITED.dump_json(named, indent=1))
 
     before: list[Path] = []
     if policy.library_folders:
-        if not store.has(KIND, key):
-            before = _compressed_before(store)
+        if not store.has(KIND, key) and (latest := latest_entry(store, KIND)):
+            before += latest.glob("*.whl")
         folder = store.get(KIND, key, make)
     else:  # the host's own libraries take part, which no key names
         folder = work / "alone"
         folder.mkdir(parents=True)
         make(folder)
     return key, _found(folder)
-
-
-def _compressed_before(store: Store) -> list[Path]:
-    """Return the wheel of the binaries that were audited last, unless another compressor made it."""
-    latest = store.latest(KIND)
-    same = latest and (latest / _COMPRESSOR).is_file() and (latest / _COMPRESSOR).read_text() == compressor_key()
-    return list(latest.glob("*.whl")) if latest and same else []
 
 
 def binaries_alone(wheel: Path, folder: Path) -> Path:

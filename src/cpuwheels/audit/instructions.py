@@ -10,6 +10,7 @@ import fnmatch
 import re
 from collections import Counter
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter
@@ -18,10 +19,12 @@ from cpuwheels.audit.disassembly import apart, collect, is_decoded, locate
 from cpuwheels.audit.isa_limits import Limit, limit_for, module_of
 from cpuwheels.audit.unwind_table import read_functions
 from cpuwheels.core.capture import blocks, capture
+from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.digests import code_digest, file_digest, make_key
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.text import first_lines
+from cpuwheels.kernels.memory.limits import usable_cpus
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -167,20 +170,21 @@ def check_instructions(
             instruction is missing that a kernel needs which has to be there.
         CommandError: A file cannot be disassembled.
     """
-    judged: list[Judged] = []
-    findings: list[str] = []
-    missing: list[str] = []
     judges = [binutils.digest, binutils.machine, *binutils.digests()] if store else []
-    for name, path in sorted(files.items()):
+    tasks = []
+    for number, (name, path) in enumerate(sorted(files.items())):
         if (limit := limit_for(name, limits)) is None:
             continue
+        own = work / f"judge-{number}"
         if store:
-            result, beyond = _kept(path, name, limit, binutils, work, store, judges)
+            tasks.append(partial(_kept, path, name, limit, binutils, own, store, judges))
         else:
-            result, beyond = judge(path, name, limit, binutils, work)
-        judged.append(result)
-        findings += beyond
-        missing += result.missing
+            tasks.append(partial(judge, path, name, limit, binutils, own))
+    # Two threads of this process: what is not the disassembler's or the assembler's work they do one after the other.
+    results = run_parallel(tasks, min(2, usable_cpus().count))
+    judged = [result for result, _ in results]
+    findings = [line for _, beyond in results for line in beyond]
+    missing = [line for result in judged for line in result.missing]
     with log.open("a", encoding="utf-8") as stream:
         stream.writelines(f"{it.file}: {it.forms} instruction forms checked by -march={it.march}\n" for it in judged)
         stream.writelines(f"{line}\n" for line in (*findings, *missing))
@@ -225,12 +229,13 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
         name: Its path in the wheel.
         limit: What it may hold.
         binutils: Of the target's toolchain.
-        work: For what the assembler reads.
+        work: For what the assembler reads; made.
 
     Raises:
         AuditError: The assembler does not know the architecture, or there is no instruction in the file.
         CommandError: It cannot be disassembled.
     """
+    work.mkdir(parents=True, exist_ok=True)
     disassemble: list[str | Path] = [binutils.objdump, "-d", "-w", "--no-show-raw-insn"]
     found = collect(blocks([*disassemble, "--no-addresses", path]))
     if not found:

@@ -134,7 +134,8 @@ def build(
         from cpuwheels.core.console import Reporter
         from cpuwheels.pipeline.kernels_alone import build_kernels
 
-        print(build_kernels(paths, load_matrix(paths.matrix), target, BuildOptions(**options), Reporter(target)))
+        keys = build_kernels(paths, load_matrix(paths.matrix), target, BuildOptions(**options), Reporter(target))
+        print(*filter(None, keys), sep="\n")
         return
     if distribution is not None:
         check_name(distribution)

@@ -195,6 +195,7 @@ def _wanted(store: Store, paths: Paths, target: str | None) -> list[Wanted]:
     from cpuwheels.core.errors import UnusableWheelError
     from cpuwheels.pipeline.built_wheel import RECORD
     from cpuwheels.pipeline.recorded_build import read_record
+    from cpuwheels.shared.kinds import AUDITED, KERNELS
 
     name = load_matrix(paths.matrix).target(target).id
     records = [read_record(path.parent) for path in sorted((paths.dist / name).glob(f"*/{RECORD}"))]
@@ -202,7 +203,8 @@ def _wanted(store: Store, paths: Paths, target: str | None) -> list[Wanted]:
         raise UnusableWheelError(
             f"there is no wheel of {name}", where=paths.dist / name, next_step="build one first, or share --all"
         )
-    return list(shareable(store, {record.kernel_key for record in records}))
+    chosen = {KERNELS: {each.kernel_key for each in records}, AUDITED: {each.wheel.audit for each in records}}
+    return list(shareable(store, chosen))
 
 
 def _counted(outcomes: Iterable[Outcome]) -> list[tuple[str, int, int, int]]:

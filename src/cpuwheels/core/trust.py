@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import Enum
 
-NAMESPACED = frozenset({"kernels", "reads", "classes", "packages", "measured", "compiler-cache"})
+NAMESPACED = frozenset({"kernels", "audited", "reads", "classes", "packages", "measured", "compiler-cache"})
 """Kinds of results that come from running a source's own programs; all others come from this program's own work, and
 from what it pins."""
 

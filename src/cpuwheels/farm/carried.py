@@ -1,4 +1,7 @@
-"""Kernels that go from the machine that compiled them to those that pack wheels of them: a shared store of one job."""
+"""Kernels that go from the machine that compiled them to those that pack wheels of them: a shared store of one job.
+
+Their audit goes with them, so that it is done once.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from cpuwheels.core.errors import FarmError
 from cpuwheels.core.store import Store
 from cpuwheels.farm.done import put_files, with_files
 from cpuwheels.shared.folder import Folder
-from cpuwheels.shared.kinds import GROWING
+from cpuwheels.shared.kinds import AUDITED, GROWING, KERNELS
 from cpuwheels.shared.push import Sharer
 from cpuwheels.shared.wanted import shareable
 
@@ -21,8 +24,8 @@ if TYPE_CHECKING:
     from cpuwheels.farm.done import Done
     from cpuwheels.farm.site import Site
 
-KIND = "kernels"
-"""The kind of entries that is carried, with the lists and tables that belong to it."""
+KINDS = (KERNELS, AUDITED)
+"""The kinds of entries that are carried, with the lists and tables that belong to them."""
 
 _FOLDER = "kernels"
 
@@ -33,7 +36,7 @@ def carried_kernels(done: Done, site: Site, places: Paths, folder: Path) -> Done
     Nothing of vLLM runs here: what is packed is what this program took over from the build, and sealed.
 
     Args:
-        done: What the job came to, with the key of its kernels.
+        done: What the job came to, with the keys of its kernels and their audit.
         site: Where it was done.
         places: Folders of the job, with its stores.
         folder: Of the job's own files.
@@ -45,13 +48,13 @@ def carried_kernels(done: Done, site: Site, places: Paths, folder: Path) -> Done
     signer = open_signer(str(site.key), None) if site.key else None
     store, given = Store(places.cache), folder / _FOLDER
     sharer = Sharer(store, Folder(given), signer, [signer.public_key] if signer else None)
-    for wanted in shareable(store, {done.kernels}):
-        if wanted.kind != KIND and wanted.kind not in GROWING:
+    for wanted in shareable(store, {KERNELS: {done.kernels}, AUDITED: {done.audit}}):
+        if wanted.kind not in {*KINDS, *GROWING}:
             continue
         outcome = sharer.share(wanted)
-        if wanted.kind == KIND and outcome.state != "shared":
+        if wanted.kind in KINDS and outcome.state != "shared":
             raise FarmError(
-                f"kernels {done.kernels} are not carried: {outcome.why or outcome.state}",
+                f"{wanted.kind} {wanted.key} are not carried: {outcome.why or outcome.state}",
                 where=site.name,
                 next_step="see what is wrong with the stores of that machine",
             )

@@ -83,8 +83,8 @@ def _kernels(job: Job, site: Site, _given: Sequence[Done], done: Done) -> Done:
     done, lines = _command(job, site, done, ["build", job.target, "--source", job.source, "--kernels-only"], site.store)
     if done.code:
         return done
-    key = next((line for line in reversed(lines) if len(line) == KEY_LENGTH and line.isalnum()), "")
-    done = replace(done, kernels=key)
+    kernels, audit, *_ = [*(line for line in lines if len(line) == KEY_LENGTH and line.isalnum()), "", ""]
+    done = replace(done, kernels=kernels, audit=audit)
     return carried_kernels(done, site, site.places(job), site.folder(job)) if site.carries else done
 
 

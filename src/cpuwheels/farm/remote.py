@@ -19,7 +19,7 @@ from cpuwheels.farm.executor import ATTEMPTS
 from cpuwheels.farm.machine import fits, require_machine, resources_of
 from cpuwheels.farm.remote_faults import reason_of, scheduler_gone
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
-from cpuwheels.farm.worker import PassingError, do_job, forget_kernels
+from cpuwheels.farm.worker import PassingError, do_job, forget_carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -189,7 +189,7 @@ class RemoteExecutor:
         """
         self._left_out.add(done.by)
         if job.after:
-            self.forget(self._futures[job.after[0]].result().kernels)
+            self.forget(self._futures[job.after[0]].result())
 
     def retire(self, name: str) -> None:
         """Send no more jobs to a worker, and end it."""
@@ -197,9 +197,10 @@ class RemoteExecutor:
         if found:
             self._client.retire_workers(found, close_workers=True)
 
-    def forget(self, kernels: str) -> None:
-        """Have every worker forget kernels that another machine sent it."""
-        self._client.run(forget_kernels, kernels)
+    def forget(self, carried: Done) -> None:
+        """Have every worker forget kernels, and their audit, that another machine sent it."""
+        for key in filter(None, (carried.kernels, carried.audit)):
+            self._client.run(forget_carried, key)
 
     def _workers(self) -> dict[str, dict[str, Any]]:
         if self._client.status != "running":

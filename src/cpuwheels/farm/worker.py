@@ -12,7 +12,7 @@ from cpuwheels.core.process import end_command_of
 from cpuwheels.core.sealed_entry import sealed_origin
 from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
-from cpuwheels.farm.carried import KIND as KERNELS
+from cpuwheels.farm.carried import KINDS
 from cpuwheels.farm.done import MACHINE, Done
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.perform import perform
@@ -120,11 +120,11 @@ def do_job(text: str, *given: Done) -> Done:
     return done
 
 
-def forget_kernels(key: str, dask_worker: Worker) -> None:
-    """Take kernels out of a worker's stores that another machine made; what was compiled there stays.
+def forget_carried(key: str, dask_worker: Worker) -> None:
+    """Take kernels or an audit out of a worker's stores that another machine made; what was made there stays.
 
     Args:
-        key: Of the kernels.
+        key: Of the entry.
         dask_worker: The worker that this runs in, as dask.distributed names the argument.
     """
     plugin = dask_worker.plugins.get(JobPlugin.name)
@@ -133,5 +133,6 @@ def forget_kernels(key: str, dask_worker: Worker) -> None:
     store = Store(plugin.site.paths.cache)
     for trust in Trust:
         own = store.trusting(trust)
-        if sealed_origin(own.path(KERNELS, key)) is not None:
-            own.discard(KERNELS, key)
+        for kind in KINDS:
+            if sealed_origin(own.path(kind, key)) is not None:
+                own.discard(kind, key)

@@ -14,7 +14,7 @@ from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.pipeline.build_record import write_record
 from cpuwheels.pipeline.built_wheel import RECORD, find_built, read_built, wheel_key
 from cpuwheels.pipeline.dist import put_in_place, staging
-from cpuwheels.pipeline.package_wheel import Package, package_wheel
+from cpuwheels.pipeline.package_wheel import Package, audit_binaries, package_wheel
 from cpuwheels.pipeline.pylock import write_pylock
 from cpuwheels.pipeline.recorded_build import LOCAL_TREE, BuildParameters
 from cpuwheels.pipeline.report.write import PAGE, refresh_report
@@ -168,38 +168,60 @@ def _byproducts(staged: Path, wheel: Path, logs: Path) -> dict[str, str]:
     return {name: file_digest(each) for name, each in sorted(found.items()) if each.is_file() and not each.is_symlink()}
 
 
-def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
+def audit_ahead(context: BuildContext, assembly: Assembly) -> str:
+    """Audit the binaries for all wheels that will have them.
+
+    Args:
+        context: The run.
+        assembly: What one of these wheels is packed from.
+
+    Returns:
+        The key under which the stores have the audit; empty if the machine's own libraries take part in it, for then
+        it is kept for nobody.
+
+    Raises:
+        CpuwheelsError: A step's own error.
+    """
+    if not assembly.policy.library_folders:
+        return ""
+    with (
+        context.store.scratch("audit") as work,
+        context.reporter.stage("audit", "the kernels, for all wheels that will have them"),
+    ):
+        return audit_binaries(context, _package(context, assembly, work), work=work / "wheel")
+
+
+def _package(context: BuildContext, assembly: Assembly, work: Path) -> Package:
     inputs = assembly.inputs
+    package = upstream_package(
+        context,
+        inputs.prepared.folder,
+        version=inputs.source.version,
+        environment=inputs.environment,
+        work=work / "package",
+    )
+    licenses = work / "licenses"
+    parts = parts_of(
+        with_components(package.project, assembly.components, package.licenses, licenses),
+        package=package.files,
+        kernels=assembly.kernels,
+        licenses=licenses,
+        beside=assembly.beside,
+    )
+    return Package(
+        parts=parts,
+        environment=inputs.environment,
+        epoch=inputs.source.epoch,
+        provenance=assembly.provenance,
+        manifest=assembly.manifest,
+        policy=assembly.policy,
+        audited=assembly.audited,
+    )
+
+
+def _packed(context: BuildContext, assembly: Assembly, work: Path, staged: Path) -> PackagedWheel:
     with context.reporter.stage("wheel", "upstream's package and metadata with these kernels, audited"):
-        package = upstream_package(
-            context,
-            inputs.prepared.folder,
-            version=inputs.source.version,
-            environment=inputs.environment,
-            work=work / "package",
-        )
-        licenses = work / "licenses"
-        parts = parts_of(
-            with_components(package.project, assembly.components, package.licenses, licenses),
-            package=package.files,
-            kernels=assembly.kernels,
-            licenses=licenses,
-            beside=assembly.beside,
-        )
-        built = package_wheel(
-            context,
-            Package(
-                parts=parts,
-                environment=inputs.environment,
-                epoch=inputs.source.epoch,
-                provenance=assembly.provenance,
-                manifest=assembly.manifest,
-                policy=assembly.policy,
-                audited=assembly.audited,
-            ),
-            work=work / "wheel",
-            out=staged,
-        )
+        built = package_wheel(context, _package(context, assembly, work), work=work / "wheel", out=staged)
         for moved in built.moved_requirements:
             context.reporter.info(
                 f"requirement '{moved.original}' is now '{moved.replacement}' in extra '{moved.extra}'"

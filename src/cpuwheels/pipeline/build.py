@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from cpuwheels.audit.instructions import Binutils
 from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.host import check_debug_symbols, check_host
+from cpuwheels.core.digests import file_digest, tree_files
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.usage import counted
 from cpuwheels.kernels.build import get_kernels
@@ -44,7 +46,7 @@ from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.components import get_components
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
@@ -110,6 +112,36 @@ def _build(
     check: bool,
     store: Store | None,
 ) -> BuiltWheel:
+    stages = [each for each in STAGES if each != "onednn" or matrix.buildable(name).onednn]
+    with assembled(paths, matrix, name, options, reporter, stages=stages, store=store) as (context, assembly):
+        return assemble(context, assembly, check=check)
+
+
+@contextmanager
+def assembled(
+    paths: Paths,
+    matrix: Matrix,
+    name: str,
+    options: BuildOptions,
+    reporter: Reporter,
+    *,
+    stages: Iterable[str],
+    store: Store | None = None,
+) -> Iterator[tuple[BuildContext, Assembly]]:
+    """Yield the run and what its wheel is packed from: kernels that were compiled, or another wheel's.
+
+    Args:
+        paths: Folders to read and write.
+        matrix: The configuration.
+        name: Target id.
+        options: What the user chose.
+        reporter: Told of every step.
+        stages: What a terminal lists.
+        store: As in `build`.
+
+    Raises:
+        CpuwheelsError: Any stage's own error.
+    """
     target = matrix.buildable(name)
     check_host(target, paths.root)
     if options.debug_symbols:
@@ -120,16 +152,15 @@ def _build(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     wanted_source(matrix, target, options)
-    reporter.expect(name for name in STAGES if name != "onednn" or target.onednn)
+    reporter.expect(stages)
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))
     with watched_requests(context, request):
         if plan:
-            assembly = _compiled(context, request, known, plan)
+            yield context, _compiled(context, request, known, plan)
         else:
-            assembly = _precompiled(context, request, known, str(options.kernels_from))
-        return assemble(context, assembly, check=check)
+            yield context, _precompiled(context, request, known, str(options.kernels_from))
 
 
 def _compiled(
@@ -231,10 +262,16 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
     return replace(
         _policy(target, inputs),
         library_folders=(*system, kernels.libraries_folder) if system else (),
-        digests=(environment.torch_version, environment.torch_digest, toolchain.digest, kernels.key),
+        digests=(environment.torch_version, environment.torch_digest, toolchain.digest, *_library_digests(kernels)),
         limits=limits_of(target, inputs.acl, whole=inputs.source.released),
         binutils=Binutils.of(toolchain),
     )
+
+
+def _library_digests(kernels: Kernels) -> list[str]:
+    """Return name and digest of each library that the kernels share: other kernels may have the same ones."""
+    files = tree_files(kernels.libraries_folder)
+    return [f"{each.name} {file_digest(each)}" for each in files]
 
 
 def _policy(target: Target, inputs: Inputs) -> AuditPolicy:

@@ -1,25 +1,12 @@
-"""The kernels of a source without its wheel: in the store, for the wheels of all commits that have the same ones."""
+"""The kernels of a source without its wheel, and their audit: for the wheels of all commits that have the same ones."""
 
 from __future__ import annotations
 
-import os
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from cpuwheels.config.host import check_debug_symbols, check_host
-from cpuwheels.kernels.build import get_kernels
-from cpuwheels.kernels.ccache.install import chosen_cache
-from cpuwheels.kernels.fingerprint import keep_fingerprint
-from cpuwheels.kernels.memory.plan import memory_cap
-from cpuwheels.kernels.memory.plan import plan as plan_jobs
-from cpuwheels.kernels.tcmalloc import get_tcmalloc
-from cpuwheels.pipeline.context import open_context
-from cpuwheels.pipeline.default_source import with_default_source
-from cpuwheels.pipeline.inputs import compiler, gather, upstream
-from cpuwheels.pipeline.locked_run import watched_requests
-from cpuwheels.source.request import wanted_source
-from cpuwheels.toolchain.select import check_choice
+from cpuwheels.core.errors import AuditError
+from cpuwheels.pipeline.assemble import audit_ahead
+from cpuwheels.pipeline.build import STAGES, assembled
 
 if TYPE_CHECKING:
     from cpuwheels.config.matrix import Matrix
@@ -28,37 +15,32 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
 
 
-def build_kernels(paths: Paths, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter) -> str:
-    """Compile the kernels of a source into the store, as a build of its wheel would, and return their key.
+def build_kernels(
+    paths: Paths, matrix: Matrix, name: str, options: BuildOptions, reporter: Reporter
+) -> tuple[str, str]:
+    """Compile the kernels of a source into the store, as a build of its wheel would, and audit them.
+
+    Kernels that fail the audit stay: each of their wheels fails with it, and says why.
 
     Args:
         paths: Folders to read and write.
         matrix: The configuration.
         name: Target id.
-        options: What the user chose; ``kernels_from`` does not count.
+        options: What the user chose.
         reporter: Told of every step.
+
+    Returns:
+        The key of the kernels and that of their audit, which is empty if the stores have none.
 
     Raises:
         CpuwheelsError: Any stage's own error.
     """
-    target = matrix.buildable(name)
-    check_host(target, paths.root)
-    if options.debug_symbols:
-        check_debug_symbols(target)
-    check_choice(target, options.toolchain, paths.root, os.environ)
-    plan = plan_jobs(paths.root, target, options)
-    wanted_source(matrix, target, options)
-    context, known = with_default_source(open_context(paths, matrix, target, options, reporter))
-    request = wanted_source(matrix, target, context.options)
-    context = replace(context, store=context.store.trusting(request.trust))
-    with watched_requests(context, request):
-        found = upstream(context, request)
-        toolchain, native = compiler(context)
-        inputs = gather(context, found, known)
-        wanted = inputs.request(context, toolchain)
-        with reporter.stage("kernels", f"upstream's extension modules; {plan.jobs} jobs at once ({plan.reason})"):
-            cap, cache = memory_cap(context, plan, native.memgate), partial(chosen_cache, context)
-            kernels = get_kernels(context, wanted, cap=cap, cache=cache)
-            get_tcmalloc(context, wanted, cap=cap, cache=cache)
-        keep_fingerprint(context.store, target.id, inputs.source.folder, kernels)
-    return kernels.key
+    stages = [each for each in STAGES if each != "onednn" or matrix.buildable(name).onednn]
+    stages[stages.index("wheel") :] = ["audit"]
+    with assembled(paths, matrix, name, options, reporter, stages=stages) as (context, assembly):
+        try:
+            audit = audit_ahead(context, assembly)
+        except AuditError as error:
+            reporter.announce(f"the kernels fail their audit: {error.what}")
+            audit = ""
+    return assembly.provenance.kernel_key, audit

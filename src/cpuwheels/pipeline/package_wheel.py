@@ -17,7 +17,7 @@ from cpuwheels.kernels.manifest import FILE as MANIFEST
 from cpuwheels.pipeline.provenance import wheel_note
 from cpuwheels.sandbox.prepare import get_sandbox
 from cpuwheels.wheel.canonical import canonicalize
-from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel
+from cpuwheels.wheel.deflate_cache import Streams, keep_wheel, kept_wheel, latest_wheel
 from cpuwheels.wheel.dist_info import NOTE
 from cpuwheels.wheel.dist_info_cache import DistInfoCache
 from cpuwheels.wheel.overlay import write_overlay
@@ -77,6 +77,7 @@ class PackagedWheel:
         moved_requirements: URL requirements that were made plain.
         instructions: The limit of each file, and how much of it was checked.
         untried: For each library that has some: its kernels that no CPU has run yet.
+        audit: Key of the audit of its binaries in the stores; empty if there was none for it.
     """
 
     path: Path
@@ -89,6 +90,7 @@ class PackagedWheel:
     moved_requirements: tuple[MovedRequirement, ...]
     instructions: tuple[Judged, ...] = ()
     untried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    audit: str = ""
 
     def as_record(self) -> dict[str, Any]:
         """Return the wheel's part of the build record."""
@@ -116,11 +118,29 @@ def package_wheel(context: BuildContext, package: Package, *, work: Path, out: P
         raw, package.policy, store=context.store, work=work / "audit", log=log
     )
     kept = kept_wheel(context.store, key)
-    wheel = _canonicalise(package, raw, files, audited, kept, out.absolute())
+    similar = kept or latest_wheel(context.store)
+    wheel = _canonicalise(package, raw, files, audited, similar, out.absolute())
     _validate(package, wheel, (work, context.paths.cache, context.root), log)
     if kept is None:
         keep_wheel(context.store, key, wheel)
-    return _built(package, wheel, audited)
+    return _built(package, wheel, audited, "" if package.audited else key)
+
+
+def audit_binaries(context: BuildContext, package: Package, *, work: Path) -> str:
+    """Audit the binaries of a wheel that is not packaged yet, and return the key of the audit in the stores.
+
+    Args:
+        context: The run.
+        package: What the wheel will be packaged from.
+        work: For the steps between; emptied.
+
+    Raises:
+        WheelError: The build backend fails, or the wheel would lack a file.
+        AuditError: The binaries break the target's policy.
+    """
+    work, log = work.absolute(), context.logs / "wheel.log"
+    raw, _ = _build(context, package, work, log)
+    return audited_binaries(raw, package.policy, store=context.store, work=work / "audit", log=log)[0]
 
 
 def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tuple[Path, Mapping[str, Path]]:
@@ -148,13 +168,13 @@ def _build(context: BuildContext, package: Package, work: Path, log: Path) -> tu
 
 
 def _canonicalise(
-    package: Package, raw: Path, files: Mapping[str, Path], audited: Audited, kept: Path | None, out: Path
+    package: Package, raw: Path, files: Mapping[str, Path], audited: Audited, similar: Path | None, out: Path
 ) -> Path:
     """Write the wheel with its audited binaries and our notes; entries that an earlier wheel compressed are copied."""
     wheel = out / audited_name(raw, audited)
     note = wheel_note(package.provenance, audited, package.parts.project.moved)
     sbom = _sbom(package, note, wheel.name, audited)
-    with Streams([each for each in (audited.path, kept) if each is not None]) as streams:
+    with Streams([each for each in (audited.path, similar) if each is not None]) as streams:
         canonicalize(
             raw,
             wheel,
@@ -208,7 +228,7 @@ def require_valid(wheel: Path, expected: Expectations, *, log: Path | None = Non
         )
 
 
-def _built(package: Package, wheel: Path, audited: Audited) -> PackagedWheel:
+def _built(package: Package, wheel: Path, audited: Audited, key: str) -> PackagedWheel:
     return PackagedWheel(
         path=wheel,
         sha256=file_digest(wheel),
@@ -220,4 +240,5 @@ def _built(package: Package, wheel: Path, audited: Audited) -> PackagedWheel:
         moved_requirements=package.parts.project.moved,
         instructions=audited.instructions,
         untried=audited.untried,
+        audit=key,
     )

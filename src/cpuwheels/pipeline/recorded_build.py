@@ -46,6 +46,8 @@ class WheelRecord(_Part):
     instructions: tuple[Judged, ...] = ()
     untried: dict[str, tuple[str, ...]] = Field(default={})
     """Kernels that no CPU has run yet, by library."""
+    audit: str = ""
+    """Key of the audit of its binaries in the stores; empty if another wheel's audit counts."""
 
 
 class CompilerRecord(_Part):

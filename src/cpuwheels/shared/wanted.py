@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.core.digests import KEY_LENGTH
@@ -11,11 +12,13 @@ from cpuwheels.core.trust import NAMESPACED, Trust
 from cpuwheels.shared.kinds import MEASURED, READS, SEALED, TABLES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from cpuwheels.core.store import Store
 
 _KEY = re.compile(rf"[0-9a-f]{{{KEY_LENGTH}}}")
+
+_ALL: Mapping[str, Collection[str]] = MappingProxyType({})
 
 State = Literal["shared", "there", "healed", "grown", "differs", "refused", "damaged"]
 
@@ -52,12 +55,12 @@ class Outcome:
     why: str = ""
 
 
-def shareable(store: Store, kernels: Collection[str] | None = None) -> Iterator[Wanted]:
+def shareable(store: Store, chosen: Mapping[str, Collection[str]] = _ALL) -> Iterator[Wanted]:
     """Yield what the local stores have that may be shared: nothing that was made from a tree of this machine.
 
     Args:
         store: The stores.
-        kernels: Keys of the kernels that are wanted; all if not given.
+        chosen: Keys of the entries that are wanted, by kind; of a kind that is not in it all are.
     """
     for trust in (Trust.RELEASE, Trust.COMMIT):
         own = store.trusting(trust)
@@ -65,11 +68,7 @@ def shareable(store: Store, kernels: Collection[str] | None = None) -> Iterator[
             if trust is not Trust.RELEASE and kind not in NAMESPACED:
                 continue
             for folder in sorted(own.folder(kind).glob("[0-9a-f]*")):
-                if (
-                    folder.is_dir()
-                    and _KEY.fullmatch(folder.name)
-                    and (kind != "kernels" or kernels is None or folder.name in kernels)
-                ):
+                if folder.is_dir() and _KEY.fullmatch(folder.name) and folder.name in chosen.get(kind, {folder.name}):
                     yield Wanted(kind, folder.name, trust)
         if any(own.folder(MEASURED).glob("*.*")):
             yield Wanted(MEASURED, TABLES, trust)

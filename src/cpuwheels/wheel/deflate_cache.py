@@ -44,6 +44,9 @@ LEVEL = 10
 """Of every entry: the first that weighs encodings against one another. 12, the last, saves 0.2 % in twice the time."""
 
 _KEPT = "wheel.zip"
+_NAMED = "compressor.txt"
+"""Names what compressed an entry's wheels."""
+
 _LOCAL_HEADER = struct.Struct("<4s22sHH")  # APPNOTE 4.3.7: signature, fields, lengths of name and extra field
 _LOCAL_SIGNATURE = b"PK\x03\x04"
 
@@ -61,10 +64,28 @@ def compress(content: bytes) -> Stream:
     return Stream(zlib.crc32(content), len(content), bytes(deflate_compress(content, LEVEL)))
 
 
+def name_compressor(folder: Path) -> None:
+    """Write into an entry what compressed its wheels."""
+    (folder / _NAMED).write_text(compressor_key(), encoding="ascii")
+
+
+def latest_entry(store: Store, kind: str) -> Path | None:
+    """Return the entry of a kind that was made last, unless another compressor made its wheels."""
+    latest = store.latest(kind)
+    named = latest and latest / _NAMED
+    return latest if named and named.is_file() and named.read_text(encoding="ascii") == compressor_key() else None
+
+
 def kept_wheel(store: Store, audited: str) -> Path | None:
     """Return the wheel that was kept with some audited binaries for its compressed files, if there is one."""
     folder = store.find(KIND, _key(audited))
     return None if folder is None else folder / _KEPT
+
+
+def latest_wheel(store: Store) -> Path | None:
+    """Return the wheel that was kept last, most of whose files another one is likely to have, if there is one."""
+    latest = latest_entry(store, KIND)
+    return latest and latest / _KEPT
 
 
 def keep_wheel(store: Store, audited: str, wheel: Path) -> None:
@@ -83,10 +104,11 @@ def keep_wheel(store: Store, audited: str, wheel: Path) -> None:
 
 def _copy(wheel: Path, folder: Path) -> None:
     shutil.copyfile(wheel, folder / _KEPT)  # no second name: the wheel will be the user's
+    name_compressor(folder)
 
 
 def _key(audited: str) -> str:
-    return make_key(layout=1, audited=audited)
+    return make_key(layout=2, audited=audited)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from farmbench.command import main
 from farmbench.plot import draw
-from farmbench.results import Batch, Results
+from farmbench.results import Results
 from farmbench.table import about, as_markdown, print_results, size_rows, verdicts
 from rich.console import Console
 
@@ -70,9 +70,7 @@ def test_the_drawing_of_the_page_is_what_would_be_drawn(found: Results, tmp_path
 
 
 def test_the_limits_of_the_issue_hold_where_the_page_says_so(found: Results) -> None:
-    batches = {farm.machines: (farm.batch, farm.audits_once) for farm in found.farms}
-    assert {count for count, (batch, _) in batches.items() if batch and batch.ratio <= 1.15} == {1, 2, 4}
-    assert all(isinstance(once, Batch) and once.ratio <= 1.15 for _, once in batches.values())
+    assert all(farm.batch and farm.batch.ratio <= 1.15 for farm in found.farms)
     assert all(farm.delays.within == 1 for farm in found.farms)
 
 
@@ -85,7 +83,8 @@ def test_where_every_number_comes_from_is_in_the_results(found: Results) -> None
 
 
 def test_require_fails_where_a_batch_is_far_from_its_bound(memgate: Path, tmp_path: Path) -> None:
-    run(memgate, tmp_path, "--no-sizes", "--machines", "8", "--require", code=1)
+    slow = ["--set", "kernels-bytes=4e9"]  # half a minute for each machine that gets them
+    run(memgate, tmp_path, "--no-sizes", "--machines", "32", "--require", *slow, code=1)
     run(memgate, tmp_path, "--no-sizes", "--machines", "2", "--require")
     assert run(memgate, tmp_path, "--no-sizes", "--machines", "1", "--within", "1").smallest.farm is None
 

@@ -19,7 +19,9 @@ NUMBERS = {
 """A megabyte takes a second."""
 COSTS = Costs({"x86": 100, "arm": 200}, {"x86": 10, "arm": 20}, frozenset({"x86"}), with_numbers(NUMBERS))
 WHEEL = 10 + 1 + 1
-"""Seconds that a wheel takes whose kernels are there and audited, until it is home."""
+"""Seconds that a wheel takes whose kernels are there, until it is home."""
+KERNELS = 100 + 5 + 1
+"""Seconds that compiling and auditing take."""
 
 
 def setting(**changes: object) -> Setting:
@@ -33,42 +35,44 @@ def week(*commits: tuple[float, str], before: str = "k0") -> Week:
     return Week("test", "2026-11-02", 1, found, before)
 
 
-def test_stored_kernels_are_carried_and_audited_by_the_first_wheel_alone() -> None:
+def test_stored_kernels_are_carried_for_the_first_wheel_alone() -> None:
     farm = simulate_farm(load_of(week((0, "k0"), (1000, "k0")), setting()), 1)
-    assert (farm.delays.longest, farm.delays.median) == (WHEEL + 5 + 3, WHEEL)
+    assert (farm.delays.longest, farm.delays.median) == (WHEEL + 3, WHEEL)
     assert (farm.used.jobs, farm.used.compiled) == (2, 0)
     assert (farm.used.carried, farm.used.home) == (3_000_000, 2_000_000)
-    assert farm.used.hours == pytest.approx((2 * WHEEL + 5 + 3) / 3600)
-    assert farm.used.minutes_per_wheel == pytest.approx((2 * WHEEL + 5 + 3) / 2 / 60)
-    assert farm.used.utilisation == pytest.approx((2 * WHEEL + 5 + 3) / 86_400)
+    assert farm.used.hours == pytest.approx((2 * WHEEL + 3) / 3600)
+    assert farm.used.minutes_per_wheel == pytest.approx((2 * WHEEL + 3) / 2 / 60)
+    assert farm.used.utilisation == pytest.approx((2 * WHEEL + 3) / 86_400)
 
 
 def test_new_kernels_are_compiled_once_for_all_commits_of_their_class() -> None:
     farm = simulate_farm(load_of(week((0, "k1"), (0, "k1"), (500, "k1")), setting()), 1)
     assert (farm.used.jobs, farm.used.compiled) == (1 + 3, 1)
-    # 101 compile, then two wheels, of which the first one audits; nothing is carried.
-    assert farm.delays.longest == 101 + WHEEL + 5 + WHEEL
+    # Kernels, then two wheels of them; nothing is carried.
+    assert farm.delays.longest == KERNELS + WHEEL + WHEEL
     assert farm.used.carried == 0
 
 
 def test_another_machine_packs_meanwhile_and_gets_the_kernels_for_it() -> None:
     farm = simulate_farm(load_of(week((0, "k1"), (0, "k1")), setting()), 2)
-    assert farm.delays.longest == 101 + WHEEL + 5 + 3
+    assert farm.delays.longest == KERNELS + WHEEL + 3
     assert farm.used.carried == 3_000_000
 
 
 def test_in_time_counts_wheels_and_whole_commits() -> None:
     farm = simulate_farm(load_of(week((0, "k1"), (5000, "k1")), setting(targets=("x86", "arm"))), 1)
-    # arm's way is longer: compiled first. Only then x86's kernels, 302; both wheels come after.
+    # arm's way is longer: compiled first. Only then x86's kernels, 312; both wheels come after.
     assert farm.delays.wheels == 4
     assert (farm.delays.within, farm.delays.commits_within) == (0.5, 0.5)
-    late = simulate_farm(load_of(week((0, "k1"), (5000, "k1")), setting(targets=("x86", "arm"), within=101 + 17)), 2)
+    late = simulate_farm(
+        load_of(week((0, "k1"), (5000, "k1")), setting(targets=("x86", "arm"), within=KERNELS + WHEEL)), 2
+    )
     assert (late.delays.within, late.delays.commits_within) == (0.75, 0.5)
 
 
 def test_a_wheel_is_there_when_its_tests_are() -> None:
     farm = simulate_farm(load_of(week((0, "k0")), setting(level="smoke")), 1)
-    assert farm.delays.longest == WHEEL + 5 + 3 + 1 + 20 + 1
+    assert farm.delays.longest == WHEEL + 3 + 1 + 20 + 1
     emulated = simulate_farm(load_of(week((0, "k0")), setting(level="smoke", targets=("arm",))), 1)
     assert emulated.delays.longest == farm.delays.longest + 20
 
@@ -84,20 +88,17 @@ def test_all_at_once_on_one_machine_is_the_bound_whatever_the_order() -> None:
     batch = simulate_batch(load, 1, COSTS)
     # kernels of k1, two wheels of them; the third wheel compiles its own, as no other has them.
     assert batch.jobs == 4
-    assert batch.makespan == batch.bound == 101 + (WHEEL + 5) + WHEEL + (WHEEL + 100 + 5)
+    assert batch.makespan == batch.bound == KERNELS + WHEEL + WHEEL + (WHEEL + 100 + 5)
     assert (batch.ratio, batch.bound_of) == (1.0, "work")
 
 
-def test_each_machine_audits_anew_unless_audits_are_carried() -> None:
+def test_the_audit_of_kernels_is_carried_with_them() -> None:
     farm = whole_farm(load_of(week(*[(0, "k1")] * 4), setting()), 4)
     assert farm.batch is not None
-    assert farm.audits_once is not None
-    assert farm.batch.makespan == 101 + WHEEL + 5 + 3
-    assert farm.audits_once.makespan == 101 + 5 + WHEEL + 3
-    # Only one of them has to: after 101, one of 17 and three of 12 on four machines, or the chain with the audit.
-    assert farm.batch.bound == 101 + 17
-    once = simulate_batch(load_of(week(*[(0, "k1")] * 4), setting()), 1, replace(COSTS, audits_once=True))
-    assert once.makespan == once.bound == 101 + 5 + 4 * WHEEL
+    assert farm.batch.makespan == KERNELS + WHEEL + 3
+    assert farm.batch.bound == KERNELS + WHEEL
+    alone = simulate_batch(load_of(week(*[(0, "k1")] * 4), setting()), 1, COSTS)
+    assert alone.makespan == alone.bound == KERNELS + 4 * WHEEL
 
 
 def test_the_smallest_farm_is_enough_for_every_week() -> None:

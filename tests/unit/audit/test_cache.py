@@ -129,7 +129,7 @@ def test_binaries_of_the_audit_before_are_not_compressed_again(
 ) -> None:
     first = scene.audit()[1]
     if compressor == "another":
-        monkeypatch.setattr("cpuwheels.audit.cache.compressor_key", lambda: compressor)
+        monkeypatch.setattr("cpuwheels.wheel.deflate_cache.compressor_key", lambda: compressor)
     compressed: list[bytes] = []
     real = canonical.compress
     monkeypatch.setattr(canonical, "compress", lambda content: (compressed.append(content), real(content))[1])

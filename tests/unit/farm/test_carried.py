@@ -1,4 +1,4 @@
-"""Kernels that go from one machine's stores to another's build."""
+"""Kernels and their audit, which go from one machine's stores to another's build."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cpuwheels.core.store import Store
 from cpuwheels.farm.carried import carried_kernels, kernel_options
 from cpuwheels.farm.done import Done
 from farms import site_in
-from shared_stores import KERNELS, make_kernels, make_onednn
+from shared_stores import AUDIT, KERNELS, make_audit, make_kernels, make_onednn
 
 
 def test_they_are_signed_and_nothing_else_goes_with_them(tmp_path: Path) -> None:
@@ -23,17 +23,20 @@ def test_they_are_signed_and_nothing_else_goes_with_them(tmp_path: Path) -> None
     store = Store(site.paths.cache)
     make_kernels(store)
     make_kernels(store, "f" * 24)
+    make_audit(store)
+    make_audit(store, "9" * 24)
     make_onednn(store)
-    done = carried_kernels(Done("k", kernels=KERNELS), site, site.paths, tmp_path / "job")
-    names = sorted(done.files)
-    assert [name.split("/")[1] for name in names] == ["kernels", "kernels"]
-    assert all(KERNELS in name for name in names)
+    done = carried_kernels(Done("k", kernels=KERNELS, audit=AUDIT), site, site.paths, tmp_path / "job")
+    assert [name.split("/")[1:3] for name in sorted(done.files)] == [["audited", AUDIT]] * 2 + [
+        ["kernels", KERNELS]
+    ] * 2
 
     other = site_in(tmp_path / "two", carries=True, key=tmp_path / "key")
     options = kernel_options([Done("x"), done], other, tmp_path / "build")
     assert options == ("--store", str(tmp_path / "build" / "kernels"), "--store-key", f"{tmp_path / 'key'}.pub")
-    (description,) = (tmp_path / "build").rglob("description.json")
-    assert json.loads(description.read_text())["signatures"]
+    descriptions = list((tmp_path / "build").rglob("description.json"))
+    assert len(descriptions) == 2
+    assert all(json.loads(each.read_text())["signatures"] for each in descriptions)
     unsigned = kernel_options([done], dataclasses.replace(other, key=None), tmp_path / "again")
     assert unsigned == ("--store", str(tmp_path / "again" / "kernels"))
 
@@ -51,3 +54,10 @@ def test_damaged_kernels_are_not_carried(tmp_path: Path) -> None:
     library.write_text("other")
     with pytest.raises(FarmError, match=f"kernels {KERNELS} are not carried"):
         carried_kernels(Done("k", kernels=KERNELS), site, site.paths, tmp_path / "job")
+
+
+def test_kernels_whose_audit_is_kept_nowhere_go_alone(tmp_path: Path) -> None:
+    site = site_in(tmp_path, carries=True)
+    make_kernels(Store(site.paths.cache))
+    done = carried_kernels(Done("k", kernels=KERNELS), site, site.paths, tmp_path / "job")
+    assert {name.split("/")[1] for name in done.files} == {"kernels"}

@@ -82,6 +82,15 @@ def test_a_wheel_that_fails_its_test_goes_home_with_the_report(tmp_path: Path) -
     assert not list((tmp_path / "one" / "work").iterdir()), "nothing is left of a job that is carried home"
 
 
+@pytest.mark.parametrize("audit", ["", "b" * 24])
+def test_kernels_are_named_with_their_audit_if_it_is_kept(tmp_path: Path, audit: str) -> None:
+    job, *_ = (one for one in jobs_for("a", "b", kernels="same") if one.kind == "kernels")
+    site = echoing(tmp_path)
+    Path(site.program[0]).write_text(f"#!/bin/sh\necho '[x86] kernels done in 3 s'\necho {'a' * 24}\necho {audit}\n")
+    done = perform(job, site)
+    assert (done.code, done.kernels, done.audit) == (0, "a" * 24, audit)
+
+
 def test_a_build_that_names_no_wheel(tmp_path: Path) -> None:
     (job,) = jobs_for("a")
     site = echoing(tmp_path)

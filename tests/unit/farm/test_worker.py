@@ -13,11 +13,11 @@ import pytest
 from cpuwheels.core.elsewhere import taken_from
 from cpuwheels.core.store import Store
 from cpuwheels.farm.done import Done
-from cpuwheels.farm.worker import JobPlugin, PassingError, do_job, forget_kernels
+from cpuwheels.farm.worker import JobPlugin, PassingError, do_job, forget_carried
 from cpuwheels.shared.folder import Folder
 from cpuwheels.shared.pull import SharedStore
 from farms import begun, jobs_for, site_in, wait_for
-from shared_stores import KERNELS, make_kernels, other_store, share_all
+from shared_stores import AUDIT, KERNELS, make_audit, make_kernels, other_store, share_all
 
 
 @pytest.mark.parametrize("how", ["transition", "teardown"])
@@ -52,19 +52,20 @@ def test_what_may_pass_keeps_its_result() -> None:
     assert PassingError(done).done is done
 
 
-def test_only_kernels_of_others_are_forgotten(tmp_path: Path) -> None:
+def test_only_what_others_made_is_forgotten(tmp_path: Path) -> None:
     site = site_in(tmp_path, "one", carries=True)
     store = Store(site.paths.cache)
     other = other_store(tmp_path / "other")
     make_kernels(other)
+    make_audit(other)
     share_all(other, Folder(tmp_path / "shared"))
     with taken_from(SharedStore(Folder(tmp_path / "shared"), None, print)):
-        taken = store.find("kernels", KERNELS)
-    assert taken is not None
-    own = make_kernels(store, "f" * 24)
+        taken = [store.find("kernels", KERNELS), store.find("audited", AUDIT)]
+    own = [make_kernels(store, "f" * 24), make_audit(store, "9" * 24)]
     worker: Any = SimpleNamespace(plugins={JobPlugin.name: JobPlugin(site)})
-    for key in (KERNELS, "f" * 24):
-        forget_kernels(key, worker)
-    assert not taken.exists()
-    assert own.exists()
-    forget_kernels(KERNELS, SimpleNamespace(plugins={}))  # type: ignore[arg-type]
+    assert all(each and each.exists() for each in taken)
+    for key in (KERNELS, AUDIT, "f" * 24, "9" * 24):
+        forget_carried(key, worker)
+    assert not any(each and each.exists() for each in taken)
+    assert all(each.exists() for each in own)
+    forget_carried(KERNELS, SimpleNamespace(plugins={}))  # type: ignore[arg-type]

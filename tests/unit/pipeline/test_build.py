@@ -17,6 +17,7 @@ from cpuwheels.config.matrix import Library, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
+from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
@@ -195,12 +196,15 @@ def test_what_was_fetched_is_printed_last_and_nothing_if_there_was_none(
 
 
 def test_kernels_are_audited_against_what_they_were_made_with(stages: Stages) -> None:
+    shared = stages.kernels.folder / "libraries" / "libshared.so"
+    shared.parent.mkdir()
+    shared.write_bytes(b"code")
     policy = stages.run().policy
     assert (policy.floor, policy.machine, policy.system) == ("manylinux_2_28", "x86_64", "Linux")
     assert policy.excluded == ("libtorch.so",)
     assert policy.torch_libraries == Path("/env/site/torch/lib")
     assert policy.library_folders == (Path("/sysroot/lib"), stages.kernels.folder / "libraries")
-    assert policy.digests == ("2.13.0+cpu", "torch", "tc", "key")
+    assert policy.digests == ("2.13.0+cpu", "torch", "tc", f"libshared.so {file_digest(shared)}")
     assert policy.limits == limits_of(LIMITED, ACL)
     assert policy.limits != limits_of(LIMITED)
     assert policy.binutils == Binutils(Path("/tc/as"), Path("/tc/objdump"), "x86_64", "tc")
@@ -269,4 +273,4 @@ def test_the_stages_that_a_terminal_lists_are_those_of_the_code(project_root: Pa
     folder = project_root / "src" / "cpuwheels" / "pipeline"
     files = ("build.py", "default_source.py", "inputs.py", "assemble.py")
     text = "".join((folder / name).read_text() for name in files)
-    assert set(module.STAGES) | {"acl"} == set(re.findall(r"reporter\.stage\(\s*\"([^\"]+)\"", text))
+    assert set(module.STAGES) | {"acl", "audit"} == set(re.findall(r"reporter\.stage\(\s*\"([^\"]+)\"", text))

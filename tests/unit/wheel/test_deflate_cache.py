@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.metadata
+import os
 import random
 import zipfile
 import zlib
@@ -11,7 +12,7 @@ import pytest
 
 import wheel_writer as ww
 from cpuwheels.core.errors import WheelError
-from cpuwheels.wheel.deflate_cache import Streams, compress, compressor_key, keep_wheel, kept_wheel
+from cpuwheels.wheel.deflate_cache import Streams, compress, compressor_key, keep_wheel, kept_wheel, latest_wheel
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +79,23 @@ def test_the_first_wheel_with_some_binaries_is_kept(tmp_path: Path, store: Store
     assert kept is not None
     assert kept.read_bytes() == first.read_bytes()
     assert kept_wheel(store, "other") is None
+
+
+def test_the_wheel_that_was_kept_last_is_found_unless_another_compressor_made_it(
+    tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert latest_wheel(store) is None
+    wheels = [ww.write_good(tmp_path / name, **{"demo/a": name.encode()}) for name in ("first", "second")]
+    for wheel in wheels:
+        keep_wheel(store, wheel.parent.name, wheel)
+    kept = kept_wheel(store, "second")
+    assert kept is not None
+    os.utime(kept.parent, (1, 1))
+    latest = latest_wheel(store)
+    assert latest is not None
+    assert latest.read_bytes() == wheels[0].read_bytes()
+    monkeypatch.setattr("cpuwheels.wheel.deflate_cache.LEVEL", 6)
+    assert latest_wheel(store) is None
 
 
 def test_another_compressor_has_another_key(monkeypatch: pytest.MonkeyPatch) -> None:
