@@ -1,14 +1,15 @@
-"""The page of a batch: which jobs wait, run and are done, and by whom; written anew whenever that changes."""
+"""The page of a batch: which jobs wait, run and are done, and by whom; written anew soon after that has changed."""
 
 from __future__ import annotations
 
 import threading
 from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
+from cpuwheels.core.concurrency import in_background
 from cpuwheels.core.filesystem import make_folders, write_atomic
 from cpuwheels.core.templates import templates
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 PAGE = "farm/index.html"
 """Below the output folder."""
+
+PAUSE_SECONDS = 1.0
+"""A browser that has the page open reads it again every ten seconds."""
 
 State = Literal["waiting", "running", "done", "there", "failed", "not begun"]
 MARKS: dict[State, tuple[str, str]] = {
@@ -61,21 +65,26 @@ class Row:
 class BatchPage:
     """The page; a context that says at its end that nothing more happens.
 
-    A disk that cannot be written does not end a batch, which then says so itself: the page stays as it was.
+    It is written by a thread of its own, so that whoever tells of a job, such as the one thread of a farm's client,
+    waits for no disk. One that cannot be written does not end a batch, which then says so itself: the page stays as it
+    was.
 
     Args:
         dist: The output folder.
         jobs: All jobs, in the order in which they are shown.
+        pause: Seconds between two pages at least.
     """
 
-    def __init__(self, dist: Path, jobs: Sequence[Job]) -> None:
+    def __init__(self, dist: Path, jobs: Sequence[Job], *, pause: float = PAUSE_SECONDS) -> None:
         self.path = dist / PAGE
         self._rows = {job.key: Row(job) for job in jobs}
-        self._began, self._over = _now(), False
-        self._guard = threading.Lock()
+        self._began, self._over, self._pause = _now(), False, pause
+        self._guard, self._changed = threading.Lock(), threading.Event()
+        self._ends = ExitStack()
 
     def __enter__(self) -> Self:
         self._write()
+        self._ends.enter_context(in_background(self._keep_written))
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -84,7 +93,14 @@ class BatchPage:
             for row in self._rows.values():
                 if row.state == "running":
                     row.state, row.since = "waiting", ""
-            self._write()
+        self._ends.close()
+        self._write()
+
+    def _keep_written(self, stop: threading.Event) -> None:
+        while not stop.wait(self._pause):
+            if self._changed.is_set():
+                self._changed.clear()
+                self._write()
 
     def began(self, key: str, by: str) -> None:
         """Note that somebody does a job now; another attempt counts as the one that is shown.
@@ -97,7 +113,7 @@ class BatchPage:
             row = self._rows.get(key)
             if row is not None and row.state in {"waiting", "running"} and not self._over:
                 row.state, row.by, row.since = "running", by, _now()
-                self._write()
+        self._changed.set()
 
     def came(self, came: Came) -> None:
         """Note what came of a job."""
@@ -108,7 +124,7 @@ class BatchPage:
                 row.by, row.seconds = done.by, done.seconds
                 row.wheel = f"../{done.folder}/{done.wheel}" if done.wheel else ""
             row.reason = came.error.what if came.error is not None else ""
-            self._write()
+        self._changed.set()
 
     def _write(self) -> None:
         with suppress(OSError):
@@ -117,7 +133,8 @@ class BatchPage:
 
     def text(self) -> str:
         """Return the page; all that is of a source or a worker is escaped."""
-        rows = list(self._rows.values())
+        with self._guard:
+            rows = [replace(row) for row in self._rows.values()]
         counts = Counter(row.state for row in rows)
         page = templates("cpuwheels.farm").get_template("page.html.j2")
         return page.render(rows=rows, counts=counts, marks=MARKS, began=self._began, now=_now(), over=self._over)

@@ -33,28 +33,42 @@ def rows(page: Path) -> dict[str, str]:
 
 def test_each_state_is_shown_as_it_comes(tmp_path: Path) -> None:
     jobs = jobs_for("a", "b", EVIL)
-    with BatchPage(tmp_path, jobs) as page:
+    with BatchPage(tmp_path, jobs, pause=0.01) as page:
         assert page.path == tmp_path / PAGE
         assert set(rows(page.path).values()) == {"\u25cb waiting |  |  | "}
         assert "location.reload" in page.path.read_text()
         page.began(jobs[0].key, "one")
+        wait_for(lambda: "one" in rows(page.path)["a wheel"])
         assert re.fullmatch(r"\u25b6 running since [0-9:]{8} \|  \| one \| ", rows(page.path)["a wheel"])
         page.began(jobs[0].key, "two")
         done = Done(jobs[0].key, folder="x86/1.0", wheel="vllm-1.0.whl", seconds=61.0, by="two")
         page.came(Came(jobs[0], "done", done))
         page.came(Came(jobs[1], "failed", Done(jobs[1].key, 31, by="one"), CompileError(f"{EVIL} does not compile")))
+        wait_for(lambda: "failed" in rows(page.path)["b wheel"])
         assert rows(page.path)["a wheel"] == "\u2713 done | 1:01 | two | vllm-1.0.whl"
         assert '<a href="../x86/1.0/vllm-1.0.whl">' in page.path.read_text()
         assert "\u2717 failed" in rows(page.path)["b wheel"]
         page.began(jobs[0].key, "three")
-        assert "two" in rows(page.path)["a wheel"], "what is done does not begin again"
         page.began(jobs[2].key, "three")
+        wait_for(lambda: "three" in str(rows(page.path)))
+        assert "two" in rows(page.path)["a wheel"], "what is done does not begin again"
     text = page.path.read_text()
     assert EVIL not in text
     assert "&lt;script&gt;alert(1)&lt;/script&gt; does not compile" in text
     assert "location.reload" not in text, "nothing more happens"
     assert "Ended " in text
     assert "running" not in text, "what was given up does not run"
+
+
+def test_who_tells_of_a_job_waits_for_no_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = jobs_for("a", "b", "c")
+    writes: list[int] = []
+    monkeypatch.setattr("cpuwheels.farm.page.write_atomic", lambda *_: writes.append(threading.get_ident()))
+    with BatchPage(tmp_path, jobs, pause=60) as page:
+        for job in jobs:
+            page.began(job.key, "one")
+        assert len(writes) == 1, "the first page, before anything is told"
+    assert len(writes) == 2, "and the last one"
 
 
 def test_a_page_that_cannot_be_written_ends_nothing(tmp_path: Path) -> None:
@@ -90,7 +104,7 @@ def test_what_runs_is_shown_while_it_runs(tmp_path: Path, reporter: Reporter) ->
     running.start()
     try:
         wait_for(lambda: events_in(tmp_path / "events"))
-        assert "running since" in rows(paths.dist / PAGE)["a wheel"]
+        wait_for(lambda: "running since" in rows(paths.dist / PAGE)["a wheel"])
     finally:
         (tmp_path / "events" / "hang-a").unlink()
         running.join(60)
