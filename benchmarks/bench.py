@@ -5,10 +5,11 @@ import sys
 from bisectbench.command import main as bisections
 from buildbench.command import main as builds
 from farmbench.command import main as farms
+from farmbench.engine import main as engine
 from indexbench.command import main as indexes
 
 if __name__ == "__main__":
-    others = {"bisect": bisections, "index": indexes, "farm": farms}
+    others = {"bisect": bisections, "index": indexes, "farm": farms, "farm-engine": engine}
     if sys.argv[1:2] and sys.argv[1] in others:
         others[sys.argv[1]](sys.argv[2:])
     builds()

@@ -93,7 +93,7 @@ def simulated(options: argparse.Namespace) -> Results:
     load = load_of(week, setting)
     return Results(
         when=datetime.now(UTC).isoformat(timespec="seconds"),
-        commit=_own_commit(options.root),
+        commit=own_commit(options.root),
         targets=setting.targets,
         week=Commits(
             name=week.name,
@@ -179,7 +179,8 @@ def _sizes(options: argparse.Namespace, matrix: Matrix, weeks: Sequence[Week]) -
     return tuple(_size(load, setting, most) for load in loads for setting in settings)
 
 
-def _own_commit(root: Path) -> str:
+def own_commit(root: Path) -> str:
+    """Return the commit of this project, with a plus if something is changed."""
     git = Git(root)
     commit = git.ask("rev-parse", "HEAD")
     changed = git.ask("status", "--porcelain", "--untracked-files=no")

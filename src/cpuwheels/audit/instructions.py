@@ -23,6 +23,7 @@ from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.digests import code_digest, file_digest, make_key
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
+from cpuwheels.core.sealed_entry import entry_file
 from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.memory.limits import usable_cpus
 
@@ -68,9 +69,9 @@ class Binutils:
             return None
         return cls(toolchain.assembler, toolchain.objdump, toolchain.machine, toolchain.digest)
 
-    def digests(self) -> list[str]:
-        """Return the digests of both programs."""
-        return [file_digest(self.assembler), file_digest(self.objdump)]
+    def names(self) -> list[str]:
+        """Return what names both programs: where they are in the stores, wherever these lie, or else their digests."""
+        return [entry_file(path) or file_digest(path) for path in (self.assembler, self.objdump)]
 
     @property
     def objcopy(self) -> Path:
@@ -170,7 +171,7 @@ def check_instructions(
             instruction is missing that a kernel needs which has to be there.
         CommandError: A file cannot be disassembled.
     """
-    judges = [binutils.digest, binutils.machine, *binutils.digests()] if store else []
+    judges = [binutils.digest, binutils.machine, *binutils.names()] if store else []
     tasks = []
     for number, (name, path) in enumerate(sorted(files.items())):
         if (limit := limit_for(name, limits)) is None:

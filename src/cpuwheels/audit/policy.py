@@ -65,7 +65,7 @@ class AuditPolicy:
             excluded=self.excluded,
             folders=self.digests,
             limits=[asdict(limit) for limit in self.limits],
-            judges=self.binutils and self.binutils.digests(),
+            judges=self.binutils and self.binutils.names(),
             tools={name: importlib.metadata.version(name) for name in _TOOLS},
             patchelf=patchelf and file_digest(Path(patchelf)),
             python=sys.version,

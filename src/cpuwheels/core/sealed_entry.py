@@ -94,6 +94,22 @@ def sealed_origin(entry: Path) -> Origin | None:
         return None
 
 
+def entry_file(path: Path) -> str:
+    """Return a name of a file that is the same in the stores of every machine: kind, key and path of a sealed entry.
+
+    A program of an entry may hold the path of its own folder, so that its digest is another one in other stores.
+
+    Args:
+        path: Of the file; links are followed.
+
+    Returns:
+        Empty if it is in no sealed entry.
+    """
+    real = path.resolve()
+    entry = next((folder for folder in real.parents if (folder / MANIFEST).is_file()), None)
+    return "" if entry is None else f"{entry.parent.name}/{entry.name}/{real.relative_to(entry).as_posix()}"
+
+
 def skip_manifest(entry: Path) -> Callable[[str, list[str]], set[str]]:
     """Return what makes `shutil.copytree` leave out an entry's manifest, and no file of that name further down."""
     top = os.fspath(entry)

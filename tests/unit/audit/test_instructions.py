@@ -12,7 +12,9 @@ from cpuwheels.audit.instructions import KIND, Binutils, check_instructions
 from cpuwheels.audit.isa_limits import Limit, limit_for, limits_of
 from cpuwheels.audit.unwind_table import Functions
 from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.digests import file_digest
 from cpuwheels.core.errors import AuditError
+from cpuwheels.core.store import Store
 from cpuwheels.source.acl import Acl
 from elf_writer import Elf
 
@@ -224,3 +226,28 @@ def test_what_breaks_its_limit_does_so_each_time(tmp_path: Path, binutils: Binut
             )
         assert caught.value.output == "_C.so: vnew %eax (not in x)"
     assert len([entry for entry in (store.root / KIND).iterdir() if entry.is_dir()]) == 1
+
+
+def test_programs_have_the_same_name_in_the_stores_of_every_machine(tmp_path: Path) -> None:
+    found = []
+    for machine in ("one", "two"):
+
+        def make(folder: Path, machine: str = machine) -> None:
+            (folder / "usr" / "bin").mkdir(parents=True)
+            for name in ("as", "objdump"):
+                (folder / "usr" / "bin" / name).write_text(f"looks for its libraries in {tmp_path / machine}")
+            (folder / "bin").symlink_to("usr/bin")
+
+        entry = Store(tmp_path / machine).get("toolchains", "a" * 24, make)
+        found.append(Binutils(entry / "bin" / "as", entry / "bin" / "objdump", "x86_64"))
+    assert found[0].assembler.read_text() != found[1].assembler.read_text()
+    assert (
+        found[0].names() == found[1].names() == [f"toolchains/{'a' * 24}/usr/bin/{name}" for name in ("as", "objdump")]
+    )
+
+
+def test_programs_of_the_machine_are_named_by_their_digests(binutils: Binutils) -> None:
+    before = binutils.names()
+    assert before == [file_digest(binutils.assembler), file_digest(binutils.objdump)]
+    binutils.assembler.write_text("another")
+    assert binutils.names() != before

@@ -1,0 +1,309 @@
+"""What the engine of a farm takes.
+
+The same batch is done by one machine without a farm, and by farms of one and of several workers on it, each worker in
+a control group of its own where one can be made. A made clone has a release and commits that change Python files alone,
+so each job packs, audits, installs and loads a wheel whose kernels are stored: short jobs, of which the engine is the
+largest part that it can be. docs/farm.md, What the engine takes, has the results.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, NoReturn
+
+import psutil
+from bisectbench.history import Repository
+
+from cpuwheels.config.matrix import load_matrix
+from cpuwheels.core.console import Reporter
+from cpuwheels.core.entry_links import link_entries
+from cpuwheels.core.errors import CommandError, CpuwheelsError
+from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
+from cpuwheels.core.models import Strict
+from cpuwheels.core.sealed_entry import MOVABLE
+from cpuwheels.core.store import Store, default_root
+from cpuwheels.farm.journal import FOLDER as JOURNAL
+from cpuwheels.kernels.memory.cgroup_limit import places
+from cpuwheels.source.request import request_source
+from farmbench.command import own_commit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LIMIT_SECONDS, LIMIT_PART = 0.5, 0.02
+"""What a job may take longer with the engine, and the part of all CPU seconds that may be the engine's."""
+
+_ROOT = Path(__file__).parents[2]
+_GROUP = "bench-cpuwheels-worker-"
+_END_SECONDS = 120
+
+
+class Turn(Strict):
+    """One batch.
+
+    Attributes:
+        workers: Of the farm; 0 for one machine without a farm.
+        wall: Seconds of the command.
+        cpu: CPU seconds of the command, of the farm's processes and of all that they started.
+        engine: CPU seconds of the farm's own processes and the command; of these alone, without the jobs.
+        jobs: How many there were.
+        job_seconds: What they took, together, as whoever did them measured.
+    """
+
+    workers: int
+    wall: float
+    cpu: float
+    engine: float
+    jobs: int
+    job_seconds: float
+
+
+class Results(Strict):
+    """All of it."""
+
+    when: str
+    commit: str
+    machine: str
+    groups: bool
+    """Whether each worker had a control group of its own."""
+    turns: tuple[Turn, ...]
+
+    def median(self, workers: int, name: str) -> float:
+        """Return the median of one figure of the batches with so many workers."""
+        return statistics.median(float(getattr(turn, name)) for turn in self.turns if turn.workers == workers)
+
+    def seconds_a_job(self) -> float:
+        """Return how much longer than its own seconds a job takes on a farm of one worker, the start included."""
+        return statistics.median((turn.wall - turn.job_seconds) / turn.jobs for turn in self.turns if turn.workers == 1)
+
+    def part(self) -> float:
+        """Return the CPU seconds of the engine of the largest farm, divided by all of one machine without a farm."""
+        return self.median(max(turn.workers for turn in self.turns), "engine") / self.median(0, "cpu")
+
+    def lines(self) -> list[str]:
+        """Return what was found, for people."""
+        numbers = sorted({turn.workers for turn in self.turns})
+        most = max(numbers)
+        alone = self.median(0, "cpu")
+        lines = [
+            f"{'farm of ' + str(count) if count else 'one machine'}: {self.median(count, 'wall'):.1f} s, "
+            f"{self.median(count, 'cpu'):.1f} CPU seconds, {self.median(count, 'cpu') / alone:.3f} of one machine's; "
+            f"the engine's own {self.median(count, 'engine'):.2f}, {self.median(count, 'engine') / alone:.4f}"
+            for count in numbers
+        ]
+        job = (
+            f"a job takes {self.seconds_a_job():.2f} s more on a farm of one worker, with the start of the command "
+            f"({LIMIT_SECONDS} is allowed)"
+        )
+        part = (
+            f"with {most} workers the engine has {100 * self.part():.2f} % of the CPU seconds "
+            f"({100 * LIMIT_PART:.0f} % is allowed)"
+        )
+        return [*lines, job, part]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where it is done.
+
+    Attributes:
+        work: Folder of everything.
+        clone: The made clone.
+        base: Its release's commit.
+        shared: A shared store with the kernels.
+        target: Target id.
+    """
+
+    work: Path
+    clone: Path
+    base: str
+    shared: Path
+    target: str
+
+    def command(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
+        """Return a command of this program."""
+        given = ("--cache", cache, "--dist", dist, *words)
+        return [sys.executable, "-m", "cpuwheels", *map(str, given)]
+
+    def batch(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
+        """Return the command of the batch."""
+        chosen = ("batch", self.target, "--since", self.base, "--repo", self.clone)
+        return self.command(cache, dist, *chosen, *words)
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the benchmark and exit: 0, or 1 with ``--require`` if the engine takes more than it may."""
+    options = _parser().parse_args(arguments)
+    try:
+        with storage_errors(options.work):
+            results = _run(options, Reporter("bench"))
+            path = options.json or _ROOT / "dist" / "bench" / f"farm-engine-{datetime.now(UTC):%Y%m%dT%H%M%S}.json"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomic(path, results.model_dump_json(indent=1) + "\n")
+    except CpuwheelsError as error:
+        print(f"error: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    print("\n".join(results.lines()))
+    print(f"written: {path}", file=sys.stderr)
+    missed = results.part() > LIMIT_PART or results.seconds_a_job() > LIMIT_SECONDS
+    sys.exit(1 if options.require and missed else 0)
+
+
+def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
+    bench = _prepared(options, reporter)
+    link_entries(default_root(), MOVABLE, bench.work / "stores")
+    turns: list[Turn] = []
+    grouped = True
+    for round_ in range(options.rounds + 1):  # the first one fills the stores of each side
+        for workers in (0, 1, options.workers):
+            if workers:
+                with _farm(bench, workers) as (farm, words, groups):
+                    turn = _turn(bench, f"farm{workers}", workers, farm, words)
+                grouped = grouped and groups
+            else:
+                turn = _turn(bench, "alone", 0, None, ("--store", bench.shared))
+            reporter.info(f"round {round_}: {turn.model_dump_json()}")
+            if round_:
+                turns.append(turn)
+    return Results(
+        when=datetime.now(UTC).isoformat(timespec="seconds"),
+        commit=own_commit(_ROOT),
+        machine=f"{psutil.cpu_count()} CPUs, {_cpu()}",
+        groups=grouped,
+        turns=tuple(turns),
+    )
+
+
+def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
+    """Make the clone, and a shared store with the kernels of its release."""
+    matrix = load_matrix(_ROOT)
+    target, work = matrix.target(options.target).id, options.work.absolute()
+    version = matrix.default_source
+    source = request_source(version, None, matrix).get(Store(default_root()), reporter)
+    clone = Repository(work / "clone")
+    base = clone.release(source.folder, version)
+    for number in range(options.commits):
+        clone.change(f"Change {number}", {f"vllm/change_{number}.py": f"number = {number}\n"})
+    bench = Bench(work, clone.folder, base, work / "shared", target)
+    for words in (("build", target, "--source", version), ("share", target, "--store", bench.shared)):
+        _require(subprocess.run(bench.command(default_root(), work / "dist", *words), check=False).returncode, words[0])
+    return bench
+
+
+@contextlib.contextmanager
+def _farm(bench: Bench, workers: int) -> Iterator[tuple[psutil.Process, tuple[str | Path, ...], bool]]:
+    """Run a farm; yield its process, the options that send jobs to it, and whether each worker has a control group."""
+    keys = bench.work / "keys"
+    words = ("farm", "up", "--workers", str(workers), "--farm-keys", keys, "--folder", bench.work / "workers")
+    command = bench.command(default_root(), bench.work / "dist", *words, "--repo", bench.clone, "--store", bench.shared)
+    if not keys.exists():
+        made = bench.command(default_root(), bench.work / "dist", "farm", "keys", "--farm-keys", keys)
+        _require(subprocess.run(made, check=False).returncode, "farm keys")
+    with (
+        (bench.work / "farm.log").open("a") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().strip()
+            if not address:
+                _require(process.wait(), "farm up")
+            farm = psutil.Process(process.pid)
+            with _groups(farm) as groups:
+                yield farm, ("--farm", address, "--farm-keys", keys), groups == workers
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(_END_SECONDS)
+
+
+@contextlib.contextmanager
+def _groups(farm: psutil.Process) -> Iterator[int]:
+    """Put each worker of a farm into a control group of its own; yield how many have one."""
+    made: list[Path] = []
+    with contextlib.suppress(OSError, IndexError):
+        own, parent = places()[0]
+        for number, worker in enumerate(farm.children()):
+            group = parent / f"{_GROUP}{os.getpid()}-{number}"
+            group.mkdir()
+            made.append(group)
+            (group / "cgroup.procs").write_text(str(worker.pid))
+    try:
+        yield len(made)
+    finally:
+        for group in made:
+            with contextlib.suppress(OSError):
+                for pid in (group / "cgroup.procs").read_text().split():
+                    (own.folder / "cgroup.procs").write_text(pid)
+                group.rmdir()
+
+
+def _turn(bench: Bench, name: str, workers: int, farm: psutil.Process | None, words: Sequence[str | Path]) -> Turn:
+    dist, cache = bench.work / f"dist-{name}", bench.work / "stores"
+    remove_tree(dist)
+    before, began = _used(farm), time.monotonic()
+    command = bench.batch(cache, dist, *words)
+    with (bench.work / f"{name}.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.monotonic() - began
+    _require(process.returncode, f"batch, see {log.name}")
+    client, after = usage.ru_utime + usage.ru_stime, _used(farm)
+    seconds = [json.loads(path.read_text())["seconds"] for path in (dist / JOURNAL).glob("*.json")]
+    return Turn(
+        workers=workers,
+        wall=round(wall, 2),
+        cpu=round(client + after.all - before.all, 2),
+        engine=round(client + after.own - before.own if farm else 0.0, 2),
+        jobs=len(seconds),
+        job_seconds=round(sum(seconds), 1),
+    )
+
+
+@dataclass(frozen=True)
+class _Used:
+    own: float
+    all: float
+
+
+def _used(farm: psutil.Process | None) -> _Used:
+    """Return the CPU seconds of a farm's processes so far, without and with what they started and has ended."""
+    times = [one.cpu_times() for one in (farm, *farm.children())] if farm else []
+    own = sum(one.user + one.system for one in times)
+    return _Used(own, own + sum(one.children_user + one.children_system for one in times))
+
+
+def _require(status: int, what: str | Path) -> None:
+    if status:
+        raise CommandError(
+            f"{what} ended with status {status}", where="the benchmark", next_step="read what it printed"
+        )
+
+
+def _cpu() -> str:
+    lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="nox -s bench -- farm-engine", description=__doc__)
+    parser.add_argument("--target", default="x86", help="target id (%(default)s)")
+    parser.add_argument("--workers", type=int, default=3, help="of the larger farm (%(default)s)")
+    parser.add_argument("--commits", type=int, default=8, help="wheels of a batch (%(default)s)")
+    parser.add_argument("--rounds", type=int, default=3, help="batches of each side (%(default)s)")
+    parser.add_argument(
+        "--work", type=Path, default=default_root() / "bench" / "farm-engine", help="where (%(default)s)"
+    )
+    parser.add_argument("--json", type=Path, help="results (a new file in dist/bench/)")
+    parser.add_argument("--require", action="store_true", help="exit with 1 if the engine takes more than it may")
+    return parser
