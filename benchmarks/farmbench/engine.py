@@ -215,8 +215,7 @@ def _farm(bench: Bench, workers: int) -> Iterator[tuple[psutil.Process, tuple[st
         subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True) as process,
     ):
         try:
-            assert process.stdout is not None
-            address = process.stdout.readline().strip()
+            address = process.stdout.readline().strip() if process.stdout else ""
             if not address:
                 _require(process.wait(), "farm up")
             farm = psutil.Process(process.pid)
@@ -277,8 +276,12 @@ class _Used:
 
 
 def _used(farm: psutil.Process | None) -> _Used:
-    """Return the CPU seconds of a farm's processes so far, without and with what they started and has ended."""
-    times = [one.cpu_times() for one in (farm, *farm.children())] if farm else []
+    """Return the CPU seconds of a farm's processes so far, without and with what they started and has ended.
+
+    Args:
+        farm: Its first process; no job runs.
+    """
+    times = [one.cpu_times() for one in (farm, *farm.children(recursive=True))] if farm else []
     own = sum(one.user + one.system for one in times)
     return _Used(own, own + sum(one.children_user + one.children_system for one in times))
 

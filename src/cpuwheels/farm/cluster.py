@@ -40,7 +40,11 @@ SETTINGS = {
     "distributed.scheduler.worker-ttl": "5 minutes",
     "distributed.worker.daemon": False,
     "distributed.comm.timeouts.connect": "20s",
+    # What they look after of themselves many times a second would be some percent of a CPU while a job runs.
+    "distributed.admin.tick.interval": "1s",
     "distributed.admin.tick.limit": "1 minute",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.worker.profile.enabled": False,
     # Nothing is shown by HTTP: that has neither certificates nor encryption.
     "distributed.scheduler.http.routes": [],

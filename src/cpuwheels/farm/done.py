@@ -119,7 +119,7 @@ def with_files(done: Done, folder: Path) -> Done:
 
 def _packed(folder: Path, names: list[str]) -> bytes:
     with tempfile.TemporaryFile() as stream:
-        pack(folder, names, stream)
+        pack(folder, names, stream, level=0)  # wheels and shared entries are compressed already
         if stream.tell() > MOST:
             raise RefusedTreeError(f"they have more than {MOST:,} bytes")
         stream.seek(0)

@@ -35,20 +35,21 @@ class RefusedTreeError(Exception):
     """A tree cannot be packed, or an object is no tree that was packed here; the message says why."""
 
 
-def pack(folder: Path, names: Iterable[str], stream: IO[bytes]) -> str:
+def pack(folder: Path, names: Iterable[str], stream: IO[bytes], level: int = _LEVEL) -> str:
     """Write some files of a folder as a compressed archive and return its sha256.
 
     Args:
         folder: The folder.
         names: Of its files, links and empty folders, relative POSIX paths.
         stream: Written to.
+        level: Of compression, 0 to 9 (zlib).
 
     Raises:
         RefusedTreeError: One is neither file, link nor folder, or runs with its owner's rights.
     """
     digest = _Digesting(stream)
     with (
-        gzip.GzipFile("", "wb", _LEVEL, digest, mtime=0) as packed,
+        gzip.GzipFile("", "wb", level, digest, mtime=0) as packed,
         tarfile.open(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT) as tar,
     ):
         for name in names:
