@@ -22,7 +22,7 @@ def test_a_change_is_one_line_and_never_the_same(tmp_path: Path) -> None:
         lines = text.splitlines()
         assert lines[:2] == ["int a;", "int b;"]
         assert len(lines) == 3
-        assert lines[2].startswith("namespace { [[maybe_unused]] constexpr long long benchmark_edit = ")
+        assert lines[2].startswith("namespace { [[gnu::used, gnu::retain]] const volatile long long benchmark_edit = ")
         assert text.endswith("}\n")
 
 
