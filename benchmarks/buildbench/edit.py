@@ -16,7 +16,7 @@ KERNEL = "csrc/cpu/layernorm.cpp"
 PYTHON = "vllm/__init__.py"
 
 _NUMBER = "namespace {{ [[gnu::used, gnu::retain]] const volatile long long benchmark_edit = {number}; }}\n"
-"""Kept by compiler and linker, so that the libraries differ and are audited and compressed again, as after most edits."""
+"""Kept by compiler and linker, so that the libraries differ, and are audited and compressed as after most edits."""
 
 
 def edit_kernel(tree: Path, name: str) -> None:

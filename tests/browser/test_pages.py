@@ -17,7 +17,7 @@ import pytest
 from chromium import Browser, Tab
 
 PAGES = (
-    *("report", "comparison", "parity", "rebuilt", "differs", "bisection", "suspects"),
+    *("report", "comparison", "parity", "rebuilt", "differs", "bisection", "suspects", "batch"),
     *("root", "day", "nightly", "commit"),
 )
 WITH_SCRIPT = ("parity", "bisection", "root", "day", "nightly", "commit")

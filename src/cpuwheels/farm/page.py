@@ -32,7 +32,7 @@ MARKS: dict[State, tuple[str, str]] = {
     "running": ("changed", "\u25b6"),
     "waiting": ("open", "\u25cb"),
     "failed": ("failed", "\u2717"),
-    "not begun": ("failed", "\u2013"),
+    "not begun": ("not-run", "\u25cb"),
     "done": ("passed", "\u2713"),
     "there": ("passed", "\u2713"),
 }
