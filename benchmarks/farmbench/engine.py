@@ -3,7 +3,7 @@
 The same batch is done by one machine without a farm, and by farms of one and of several workers on it, each worker in
 a control group of its own where one can be made. A made clone has a release and commits that change Python files alone,
 so each job packs, audits, installs and loads a wheel whose kernels are stored: short jobs, of which the engine is the
-largest part that it can be. docs/farm.md, What the engine takes, has the results.
+largest part that it can be.
 """
 
 from __future__ import annotations
@@ -230,21 +230,28 @@ def _farm(bench: Bench, workers: int) -> Iterator[tuple[psutil.Process, tuple[st
 def _groups(farm: psutil.Process) -> Iterator[int]:
     """Put each worker of a farm into a control group of its own; yield how many have one."""
     made: list[Path] = []
+    moved = 0
     with contextlib.suppress(OSError, IndexError):
         own, parent = places()[0]
-        for number, worker in enumerate(farm.children()):
-            group = parent / f"{_GROUP}{os.getpid()}-{number}"
+        for worker in _workers(farm):
+            group = parent / f"{_GROUP}{worker.pid}"
             group.mkdir()
             made.append(group)
             (group / "cgroup.procs").write_text(str(worker.pid))
+            moved += 1
     try:
-        yield len(made)
+        yield moved
     finally:
         for group in made:
             with contextlib.suppress(OSError):
                 for pid in (group / "cgroup.procs").read_text().split():
                     (own.folder / "cgroup.procs").write_text(pid)
                 group.rmdir()
+
+
+def _workers(farm: psutil.Process) -> list[psutil.Process]:
+    """Return the processes of a farm that do jobs; a nanny starts each with Python's multiprocessing."""
+    return [child for child in farm.children() if any("spawn_main" in word for word in child.cmdline())]
 
 
 def _turn(bench: Bench, name: str, workers: int, farm: psutil.Process | None, words: Sequence[str | Path]) -> Turn:

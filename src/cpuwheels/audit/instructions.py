@@ -181,7 +181,7 @@ def check_instructions(
             tasks.append(partial(_kept, path, name, limit, binutils, own, store, judges))
         else:
             tasks.append(partial(judge, path, name, limit, binutils, own))
-    # Two threads of this process: what is not the disassembler's or the assembler's work they do one after the other.
+    # More threads would wait: only the disassembler and the assembler run side by side, what this process does is not.
     results = run_parallel(tasks, min(2, usable_cpus().count))
     judged = [result for result, _ in results]
     findings = [line for _, beyond in results for line in beyond]

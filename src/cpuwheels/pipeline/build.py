@@ -13,7 +13,7 @@ from cpuwheels.audit.instructions import Binutils
 from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.host import check_debug_symbols, check_host
-from cpuwheels.core.digests import file_digest, tree_files
+from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.usage import counted
 from cpuwheels.kernels.build import get_kernels
@@ -46,7 +46,7 @@ from cpuwheels.toolchain.select import check_choice
 from cpuwheels.wheel.components import get_components
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
@@ -64,7 +64,8 @@ if TYPE_CHECKING:
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
 
-STAGES = ("release", "source", "toolchain", "environment", "onednn", "kernels", "wheel", "install check")
+_ENDS = ("wheel", "install check")
+STAGES = ("release", "source", "toolchain", "environment", "onednn", "kernels", *_ENDS)
 """Stages of a build in their order, as a terminal lists them; some builds have not all of them."""
 
 
@@ -112,8 +113,7 @@ def _build(
     check: bool,
     store: Store | None,
 ) -> BuiltWheel:
-    stages = [each for each in STAGES if each != "onednn" or matrix.buildable(name).onednn]
-    with assembled(paths, matrix, name, options, reporter, stages=stages, store=store) as (context, assembly):
+    with assembled(paths, matrix, name, options, reporter, store=store) as (context, assembly):
         return assemble(context, assembly, check=check)
 
 
@@ -125,19 +125,12 @@ def assembled(
     options: BuildOptions,
     reporter: Reporter,
     *,
-    stages: Iterable[str],
+    ends: tuple[str, ...] = _ENDS,
     store: Store | None = None,
 ) -> Iterator[tuple[BuildContext, Assembly]]:
     """Yield the run and what its wheel is packed from: kernels that were compiled, or another wheel's.
 
-    Args:
-        paths: Folders to read and write.
-        matrix: The configuration.
-        name: Target id.
-        options: What the user chose.
-        reporter: Told of every step.
-        stages: What a terminal lists.
-        store: As in `build`.
+    ``ends`` names the stages after the kernels, which a terminal lists; other arguments as `build`.
 
     Raises:
         CpuwheelsError: Any stage's own error.
@@ -152,7 +145,8 @@ def assembled(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     wanted_source(matrix, target, options)
-    reporter.expect(stages)
+    stages = (*STAGES[: -len(_ENDS)], *ends)
+    reporter.expect(each for each in stages if each != "onednn" or target.onednn)
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))
@@ -262,16 +256,15 @@ def _audit_policy(target: Target, inputs: Inputs, toolchain: Toolchain, kernels:
     return replace(
         _policy(target, inputs),
         library_folders=(*system, kernels.libraries_folder) if system else (),
-        digests=(environment.torch_version, environment.torch_digest, toolchain.digest, *_library_digests(kernels)),
+        digests=(
+            environment.torch_version,
+            environment.torch_digest,
+            toolchain.digest,
+            tree_digest(kernels.libraries_folder),
+        ),
         limits=limits_of(target, inputs.acl, whole=inputs.source.released),
         binutils=Binutils.of(toolchain),
     )
-
-
-def _library_digests(kernels: Kernels) -> list[str]:
-    """Return name and digest of each library that the kernels share: other kernels may have the same ones."""
-    files = tree_files(kernels.libraries_folder)
-    return [f"{each.name} {file_digest(each)}" for each in files]
 
 
 def _policy(target: Target, inputs: Inputs) -> AuditPolicy:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import AuditError
 from cpuwheels.pipeline.assemble import audit_ahead
-from cpuwheels.pipeline.build import STAGES, assembled
+from cpuwheels.pipeline.build import assembled
 
 if TYPE_CHECKING:
     from cpuwheels.config.matrix import Matrix
@@ -20,14 +20,8 @@ def build_kernels(
 ) -> tuple[str, str]:
     """Compile the kernels of a source into the store, as a build of its wheel would, and audit them.
 
-    Kernels that fail the audit stay: each of their wheels fails with it, and says why.
-
-    Args:
-        paths: Folders to read and write.
-        matrix: The configuration.
-        name: Target id.
-        options: What the user chose.
-        reporter: Told of every step.
+    Kernels that fail the audit stay: each of their wheels fails with it, and says why. Arguments as
+    `cpuwheels.pipeline.build.build`.
 
     Returns:
         The key of the kernels and that of their audit, which is empty if the stores have none.
@@ -35,9 +29,7 @@ def build_kernels(
     Raises:
         CpuwheelsError: Any stage's own error.
     """
-    stages = [each for each in STAGES if each != "onednn" or matrix.buildable(name).onednn]
-    stages[stages.index("wheel") :] = ["audit"]
-    with assembled(paths, matrix, name, options, reporter, stages=stages) as (context, assembly):
+    with assembled(paths, matrix, name, options, reporter, ends=("audit",)) as (context, assembly):
         try:
             audit = audit_ahead(context, assembly)
         except AuditError as error:

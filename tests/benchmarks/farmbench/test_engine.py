@@ -58,7 +58,9 @@ def test_what_a_worker_started_is_not_the_engines() -> None:
 def test_each_worker_has_a_control_group_as_long_as_it_is_measured() -> None:
     if not places():
         pytest.skip("no control group can be made here")
-    workers = "import subprocess, sys; [subprocess.Popen(['sleep', '60']) for _ in '12']; print(flush=True); input()"
+    # As multiprocessing starts them, and another process that is no worker.
+    commands = [["sleep", "60"], *[[sys.executable, "-c", "import time; time.sleep(60)  # spawn_main"]] * 2]
+    workers = f"import subprocess; [subprocess.Popen(one) for one in {commands!r}]; print(flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", workers], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as farm:
         assert farm.stdin is not None
         assert farm.stdout is not None
@@ -66,9 +68,10 @@ def test_each_worker_has_a_control_group_as_long_as_it_is_measured() -> None:
         process = psutil.Process(farm.pid)
         children = process.children()
         with _groups(process) as count:
-            groups = {Path(f"/proc/{child.pid}/cgroup").read_text() for child in children}
+            texts = [Path(f"/proc/{child.pid}/cgroup").read_text() for child in children]
         for child in children:
             child.kill()
         farm.stdin.close()
     assert count in {0, 2}
-    assert len(groups) == (2 if count else 1)
+    assert len(set(texts)) == (3 if count else 1)
+    assert "worker" not in texts[0]

@@ -17,7 +17,7 @@ from cpuwheels.config.matrix import Library, load_matrix
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.console import Reporter
-from cpuwheels.core.digests import file_digest
+from cpuwheels.core.digests import tree_digest
 from cpuwheels.core.errors import UsageError
 from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
@@ -195,6 +195,18 @@ def test_what_was_fetched_is_printed_last_and_nothing_if_there_was_none(
     assert lines == ["[x86] fetched 2 KiB"] * (2 if received else 0)
 
 
+def test_a_terminal_lists_the_stages_up_to_the_given_ends(stages: Stages, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed: list[list[str]] = []
+    monkeypatch.setattr(Reporter, "expect", lambda _, names: listed.append(list(names)))
+    stages.run()
+    paths = Paths(stages.root, stages.base / "cache", stages.base / "dist")
+    matrix = load_matrix(stages.root).model_copy(update={"targets": (LIMITED,)})
+    with module.assembled(paths, matrix, LIMITED.id, BuildOptions(), Reporter("x86"), ends=("audit",)) as (_, assembly):
+        assert assembly.kernels == stages.kernels.folder
+    before = ["release", "source", "toolchain", "environment", *(["onednn"] if LIMITED.onednn else []), "kernels"]
+    assert listed == [[*before, "wheel", "install check"], [*before, "audit"]]
+
+
 def test_kernels_are_audited_against_what_they_were_made_with(stages: Stages) -> None:
     shared = stages.kernels.folder / "libraries" / "libshared.so"
     shared.parent.mkdir()
@@ -204,7 +216,10 @@ def test_kernels_are_audited_against_what_they_were_made_with(stages: Stages) ->
     assert policy.excluded == ("libtorch.so",)
     assert policy.torch_libraries == Path("/env/site/torch/lib")
     assert policy.library_folders == (Path("/sysroot/lib"), stages.kernels.folder / "libraries")
-    assert policy.digests == ("2.13.0+cpu", "torch", "tc", f"libshared.so {file_digest(shared)}")
+    assert policy.digests == ("2.13.0+cpu", "torch", "tc", tree_digest(shared.parent))
+    other = stages.run().policy.digests
+    shared.write_bytes(b"other code")
+    assert stages.run().policy.digests != other
     assert policy.limits == limits_of(LIMITED, ACL)
     assert policy.limits != limits_of(LIMITED)
     assert policy.binutils == Binutils(Path("/tc/as"), Path("/tc/objdump"), "x86_64", "tc")
