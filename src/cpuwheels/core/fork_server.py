@@ -53,11 +53,15 @@ class ForkServer:
                     return
             raise StartError(None, f"{_PYTHON} does not run {_SCRIPT}")
 
-    def end_strays(self) -> None:
-        """Have killed what a supervisor left that was killed itself."""
+    def end_strays(self, supervisor: int) -> None:
+        """Have killed what a supervisor left that was killed itself.
+
+        Args:
+            supervisor: Its process id, which is waited for first; 0 if it was killed before it said so.
+        """
         with self._lock, contextlib.suppress(OSError):
             if self._control is not None and self._owner == os.getpid():
-                self._control.sendall(b"!")
+                self._control.sendall(b"!" + supervisor.to_bytes(4, "big"))
 
     def close(self) -> None:
         """End it."""

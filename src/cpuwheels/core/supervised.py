@@ -115,7 +115,7 @@ class Child:
         if self.pid:
             with contextlib.suppress(OSError):
                 os.killpg(self.pid, 9)
-        SERVER.end_strays()
+        SERVER.end_strays(self.supervisor)
         raise LostError(None, "the process that watches over it was killed")
 
     def poll(self) -> int | None:

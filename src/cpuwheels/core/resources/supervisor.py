@@ -42,9 +42,9 @@ _OWN_SIGNALS = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM, signal.SIGCHLD)
 _BLOCK = 1 << 16
 _MOST_CLOSED = 4096
 STRAYS = b"!"
-"""Sent when a supervisor was killed: what it left is to be killed, too."""
+"""Sent when a supervisor was killed, with its process id in 4 bytes: what it left is to be killed, too."""
 _FEWEST, _MOST = 4, 8  # descriptors of a command
-_LENGTH_BYTES = 8
+_LENGTH_BYTES, _PROCESS_BYTES = 8, 4
 
 KILL_SECONDS = 30.0
 """How long processes are killed again and again; then they are in the kernel's hands."""
@@ -61,22 +61,25 @@ def serve(control: socket.socket) -> None:
         if not word:
             return
         if word == STRAYS:
-            _kill_strays(supervisors)
+            _kill_strays(supervisors, int.from_bytes(_read_exactly(control, _PROCESS_BYTES), "big"))
             continue
         if len(descriptors) < _FEWEST:
             continue
         channel, *others = descriptors
+        signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})  # it may end before it is in the set
         try:
             process = os.fork()
         except OSError as error:
             os.write(channel, b"failed %d\n" % (error.errno or 0))
             process = -1
         if process == 0:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
             with contextlib.suppress(OSError):
                 control.close()
                 Supervisor(socket.socket(fileno=channel), others[:3], others[3:]).run()
             os._exit(0)
         supervisors.add(process)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGCHLD})
         for descriptor in descriptors:
             os.close(descriptor)
 
@@ -88,9 +91,14 @@ def _reap(supervisors: set[int]) -> None:
             supervisors.discard(ended)
 
 
-def _kill_strays(supervisors: set[int]) -> None:
-    """Kill what supervisors that were killed themselves have left."""
+def _kill_strays(supervisors: set[int], killed: int) -> None:
+    """Kill what supervisors that were killed themselves have left.
+
+    The channel of a process that dies is closed before its children are handed on. So it is waited for first.
+    """
     end = time.monotonic() + KILL_SECONDS
+    while killed in supervisors and time.monotonic() < end:  # _reap takes it out
+        time.sleep(_ROUND_SECONDS)
     while (strays := _descendants(supervisors)) and time.monotonic() < end:
         for process, _ in strays:
             with contextlib.suppress(OSError):
@@ -167,10 +175,12 @@ class Supervisor:
             return
         if process == 0:
             os.close(begin)
-            os.read(go, 1)
+            if not os.read(go, 1):  # the supervisor is dead, and nobody knows of this process
+                os._exit(127)
             self._become_command(write)
         # Before the command does anything: it may kill this process.
         self._tell(b"forked %d %d\n" % (process, os.getpid()))
+        os.write(begin, b"+")
         for descriptor in (go, begin, write):
             os.close(descriptor)
         for descriptor in self._standard:
