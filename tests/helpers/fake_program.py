@@ -55,9 +55,8 @@ def obey(folder: Path, source: str) -> None:
 def build(folder: Path, target: str, given: dict[str, str], *, poisoned: bool, kernels_only: bool) -> None:
     source = given["--source"]
     version = f"0.{sum(source.encode())}+cpu"
-    key = make_key(kernels=target)
+    key, store = make_key(kernels=target), Store(Path(given["--cache"]))
     if kernels_only:
-        store = Store(Path(given["--cache"]))
         make_kernels(store, key)
         make_audit(store, make_key(audit=target))
         print(key, make_key(audit=target), sep="\n")
@@ -65,6 +64,8 @@ def build(folder: Path, target: str, given: dict[str, str], *, poisoned: bool, k
     if "--store" in given:
         found = [path.parent.name for path in Path(given["--store"]).rglob("kernels/*/description.json")]
         note(folder, f"kernels {source} {' '.join(found)} {'signed' if '--store-key' in given else 'unsigned'}")
+    elif not store.path("kernels", key).is_dir():
+        note(folder, f"compiled {source} {store.root}")
     output = Path(given["--dist"]) / target / version
     output.mkdir(parents=True, exist_ok=True)
     wheel = output / f"vllm-{version}-{target}.whl"

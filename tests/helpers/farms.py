@@ -21,6 +21,7 @@ import psutil
 import fake_program
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.errors import StoppedError
+from cpuwheels.core.filesystem import remove_tree
 from cpuwheels.farm import slurm
 from cpuwheels.farm.cluster import REJOIN_SECONDS, Place, run_scheduler, run_worker, signing_key
 from cpuwheels.farm.graph import Estimate, Order, Wanted, make_graph
@@ -161,6 +162,12 @@ class Farm:
         found = psutil.Process(command).parents()
         above = next(at for at, one in enumerate(found) if one.pid == ours)
         return found[above - 1]
+
+    def forget_kernels(self) -> None:
+        """Take out of all workers' stores what earlier tests left there."""
+        for folder in self.events.parent.rglob("kernels"):
+            if folder.parent.parent.parent == self.events.parent:
+                remove_tree(folder)
 
 
 def _environment() -> dict[str, str]:

@@ -89,7 +89,7 @@ def _kernels(job: Job, site: Site, _given: Sequence[Done], done: Done) -> Done:
 
 
 def _wheel(job: Job, site: Site, given: Sequence[Done], done: Done) -> Done:
-    store = () if job.alone else kernel_options(given, site, site.folder(job)) or site.store
+    store = () if job.alone else kernel_options(given, site, site.places(job), site.folder(job)) or site.store
     done, lines = _command(job, site, done, ["build", job.target, "--source", job.source, "--no-summary"], store)
     return done if done.code else _result(job, site, done, _built(lines))
 

@@ -28,14 +28,14 @@ LARGEST = 4 << 30
 _TIME = 315_532_800
 """1980-01-01, the earliest that a zip archive can have."""
 
-_LEVEL = 6
+LEVEL = 6
 
 
 class RefusedTreeError(Exception):
     """A tree cannot be packed, or an object is no tree that was packed here; the message says why."""
 
 
-def pack(folder: Path, names: Iterable[str], stream: IO[bytes], level: int = _LEVEL) -> str:
+def pack(folder: Path, names: Iterable[str], stream: IO[bytes], level: int = LEVEL) -> str:
     """Write some files of a folder as a compressed archive and return its sha256.
 
     Args:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
-from cpuwheels.shared.archive import LARGEST, RefusedTreeError, pack, tree_id, unpack_tree
+from cpuwheels.shared.archive import LARGEST, LEVEL, RefusedTreeError, pack, tree_id, unpack_tree
 from cpuwheels.shared.description import Described, describe
 from cpuwheels.shared.place import PlaceFaultError
 
@@ -34,7 +34,9 @@ class Packed:
 
 
 @contextmanager
-def packed(kind: str, key: str, trust: Trust, folder: Path, names: list[str], tree: str) -> Iterator[Packed]:
+def packed(
+    kind: str, key: str, trust: Trust, folder: Path, names: list[str], tree: str, level: int = LEVEL
+) -> Iterator[Packed]:
     """Yield the object of an entry, which is removed afterwards.
 
     Args:
@@ -44,13 +46,14 @@ def packed(kind: str, key: str, trust: Trust, folder: Path, names: list[str], tr
         folder: Its files.
         names: Those that count.
         tree: Digest of all that is the same in every build.
+        level: Of compression, 0 to 9 (zlib).
 
     Raises:
         RefusedTreeError: It cannot be packed, or is too large.
         OSError: There is no room for it.
     """
     with tempfile.NamedTemporaryFile(prefix="cpuwheels-share-") as file:
-        sha256 = pack(folder, names, file)
+        sha256 = pack(folder, names, file, level)
         file.flush()
         size = file.tell()
         if size > LARGEST:

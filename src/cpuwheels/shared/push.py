@@ -18,7 +18,7 @@ from cpuwheels.core.errors import ProvenanceError, SharedStoreError
 from cpuwheels.core.filesystem import storage_errors
 from cpuwheels.core.sealed_entry import MANIFEST, check_entry, used_at
 from cpuwheels.core.text import first_names
-from cpuwheels.shared.archive import RefusedTreeError, tree_id, tree_names
+from cpuwheels.shared.archive import LEVEL, RefusedTreeError, tree_id, tree_names
 from cpuwheels.shared.description import LARGEST_DESCRIPTION, description_path, read_description, render
 from cpuwheels.shared.growing import put_together
 from cpuwheels.shared.kinds import GROWING, MEASURED, SEALED
@@ -60,13 +60,21 @@ class Sharer:
         signer: Signs descriptions; None for a store whose readers ask for no signature.
         keys: Public keys of those who may have written what is there, this signer's too; None if there is no signer.
         thorough: Whether the objects that are there are read and compared.
+        level: Of compression, 0 to 9 (zlib).
     """
 
     def __init__(
-        self, store: Store, place: Place, signer: Signer | None, keys: Sequence[Key] | None, *, thorough: bool = False
+        self,
+        store: Store,
+        place: Place,
+        signer: Signer | None,
+        keys: Sequence[Key] | None,
+        *,
+        thorough: bool = False,
+        level: int = LEVEL,
     ) -> None:
         self._store, self._place = store, place
-        self._signer, self._keys, self._thorough = signer, keys, thorough
+        self._signer, self._keys, self._thorough, self._level = signer, keys, thorough, level
 
     def share(self, wanted: Wanted) -> Outcome:
         """Share one entry.
@@ -100,7 +108,7 @@ class Sharer:
             if there and is_whole(self._place, there.described, thorough=self._thorough):
                 return self._compared(wanted, there, entry, seen, used)
             tree = tree_id(entry, SEALED[wanted.kind])
-            with packed(wanted.kind, wanted.key, wanted.trust, entry, tree_names(entry), tree) as made:
+            with packed(wanted.kind, wanted.key, wanted.trust, entry, tree_names(entry), tree, self._level) as made:
                 state: State = "healed" if there else "shared"
                 if self._written(wanted, made, seen, known_bad=bool(there)):
                     return Outcome(wanted, state, made.described.size)
@@ -152,7 +160,7 @@ class Sharer:
                 if not put_together(wanted.kind, ours, theirs, both):
                     return Outcome(wanted, "there")
                 tree = tree_id(both, ())
-                with packed(wanted.kind, wanted.key, wanted.trust, both, tree_names(both), tree) as made:
+                with packed(wanted.kind, wanted.key, wanted.trust, both, tree_names(both), tree, self._level) as made:
                     if self._written(wanted, made, seen):
                         if there and there.described.sha256 != made.described.sha256:
                             self._place.remove(there.described.object)

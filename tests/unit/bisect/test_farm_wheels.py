@@ -54,7 +54,7 @@ def test_kernels_that_commits_share_are_compiled_once(wheels: Wheels, tmp_path: 
         wheels.get(commit, reporter)
     events = tmp_path / "events"
     assert [len(begun(events, f"kernels x86 {commit}")) for commit in (A, B, C)] == [1, 0, 1]
-    assert sum(line.startswith("kernels ") for line in events_in(events)) == 3, "each wheel takes them"
+    assert not [line for line in events_in(events) if line.startswith(("kernels ", "compiled "))], "they are there"
 
 
 def test_a_wheel_that_an_earlier_run_left_is_not_made_again(
