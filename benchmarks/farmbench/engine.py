@@ -1,9 +1,10 @@
 """What the engine of a farm takes.
 
 The same batch is done by one machine without a farm, and by farms of one and of several workers on it, each worker in
-a control group of its own where one can be made. A made clone has a release and commits that change Python files alone,
-so each job packs, audits, installs and loads a wheel whose kernels are stored: short jobs, of which the engine is the
-largest part that it can be.
+a control group of its own where one can be made. A made clone has a release and commits that change Python files, so
+most jobs pack, audit, install and load a wheel whose kernels are stored: short jobs, of which the engine is the largest
+part that it can be. Some commits may change kernels, which are compiled and audited then; the compiler cache has the
+files that do not change. Each round has commits of its own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ import argparse
 import contextlib
 import json
 import os
+import shutil
 import signal
-import statistics
 import subprocess
 import sys
 import time
@@ -24,93 +25,29 @@ from typing import TYPE_CHECKING, NoReturn
 
 import psutil
 from bisectbench.history import Repository
+from buildbench.edit import KERNEL, edit_kernel
 
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.entry_links import link_entries
 from cpuwheels.core.errors import CommandError, CpuwheelsError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
-from cpuwheels.core.models import Strict
 from cpuwheels.core.sealed_entry import MOVABLE
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.farm.journal import FOLDER as JOURNAL
+from cpuwheels.kernels.ccache.settings import FOLDER as COMPILER_CACHE
 from cpuwheels.kernels.memory.cgroup_limit import places
 from cpuwheels.source.request import request_source
 from farmbench.command import own_commit
+from farmbench.engine_results import LIMIT_PART, LIMIT_SECONDS, Results, Turn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-LIMIT_SECONDS, LIMIT_PART = 0.5, 0.02
-"""What a job may take longer with the engine, and the part of all CPU seconds that may be the engine's."""
-
 _ROOT = Path(__file__).parents[2]
 _GROUP = "bench-cpuwheels-worker-"
 _END_SECONDS = 120
-
-
-class Turn(Strict):
-    """One batch.
-
-    Attributes:
-        workers: Of the farm; 0 for one machine without a farm.
-        wall: Seconds of the command.
-        cpu: CPU seconds of the command, of the farm's processes and of all that they started.
-        engine: CPU seconds of the farm's own processes and the command; of these alone, without the jobs.
-        jobs: How many there were.
-        job_seconds: What they took, together, as whoever did them measured.
-    """
-
-    workers: int
-    wall: float
-    cpu: float
-    engine: float
-    jobs: int
-    job_seconds: float
-
-
-class Results(Strict):
-    """All of it."""
-
-    when: str
-    commit: str
-    machine: str
-    groups: bool
-    """Whether each worker had a control group of its own."""
-    turns: tuple[Turn, ...]
-
-    def median(self, workers: int, name: str) -> float:
-        """Return the median of one figure of the batches with so many workers."""
-        return statistics.median(float(getattr(turn, name)) for turn in self.turns if turn.workers == workers)
-
-    def seconds_a_job(self) -> float:
-        """Return how much longer than its own seconds a job takes on a farm of one worker, the start included."""
-        return statistics.median((turn.wall - turn.job_seconds) / turn.jobs for turn in self.turns if turn.workers == 1)
-
-    def part(self) -> float:
-        """Return the CPU seconds of the engine of the largest farm, divided by all of one machine without a farm."""
-        return self.median(max(turn.workers for turn in self.turns), "engine") / self.median(0, "cpu")
-
-    def lines(self) -> list[str]:
-        """Return what was found, for people."""
-        numbers = sorted({turn.workers for turn in self.turns})
-        most = max(numbers)
-        alone = self.median(0, "cpu")
-        lines = [
-            f"{'farm of ' + str(count) if count else 'one machine'}: {self.median(count, 'wall'):.1f} s, "
-            f"{self.median(count, 'cpu'):.1f} CPU seconds, {self.median(count, 'cpu') / alone:.3f} of one machine's; "
-            f"the engine's own {self.median(count, 'engine'):.2f}, {self.median(count, 'engine') / alone:.4f}"
-            for count in numbers
-        ]
-        job = (
-            f"a job takes {self.seconds_a_job():.2f} s more on a farm of one worker, with the start of the command "
-            f"({LIMIT_SECONDS} is allowed)"
-        )
-        part = (
-            f"with {most} workers the engine has {100 * self.part():.2f} % of the CPU seconds "
-            f"({100 * LIMIT_PART:.0f} % is allowed)"
-        )
-        return [*lines, job, part]
+_LOOKS_SECONDS = 0.2
 
 
 @dataclass(frozen=True)
@@ -119,17 +56,27 @@ class Bench:
 
     Attributes:
         work: Folder of everything.
-        clone: The made clone.
-        base: Its release's commit.
-        shared: A shared store with the kernels.
+        clone: The made clone, whose first commit is the release.
+        tree: The release's sources.
+        version: Its version.
         target: Target id.
     """
 
     work: Path
     clone: Path
-    base: str
-    shared: Path
+    tree: Path
+    version: str
     target: str
+
+    @property
+    def shared(self) -> Path:
+        """The shared store with the release's kernels."""
+        return self.work / "shared"
+
+    def stores(self, workers: int) -> list[Path]:
+        """Return the stores of one machine without a farm, and of so many workers."""
+        names = [f"workers/worker-{number}/stores" for number in range(1, workers + 1)]
+        return [self.work / name for name in ("stores", *names)]
 
     def command(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
         """Return a command of this program."""
@@ -138,7 +85,7 @@ class Bench:
 
     def batch(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
         """Return the command of the batch."""
-        chosen = ("batch", self.target, "--since", self.base, "--repo", self.clone)
+        chosen = ("batch", self.target, "--since", f"v{self.version}", "--repo", self.clone)
         return self.command(cache, dist, *chosen, *words)
 
 
@@ -162,10 +109,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
     bench = _prepared(options, reporter)
-    link_entries(default_root(), MOVABLE, bench.work / "stores")
     turns: list[Turn] = []
     grouped = True
     for round_ in range(options.rounds + 1):  # the first one fills the stores of each side
+        _make_commits(bench, options.commits, options.kernels, round_)
         for workers in (0, 1, options.workers):
             if workers:
                 with _farm(bench, workers) as (farm, words, groups):
@@ -180,25 +127,37 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         when=datetime.now(UTC).isoformat(timespec="seconds"),
         commit=own_commit(_ROOT),
         machine=f"{psutil.cpu_count()} CPUs, {_cpu()}",
+        kernels=options.kernels,
         groups=grouped,
         turns=tuple(turns),
     )
 
 
 def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
-    """Make the clone, and a shared store with the kernels of its release."""
+    """Make a shared store with the release's kernels, and give each side what needs not be fetched or compiled."""
     matrix = load_matrix(_ROOT)
     target, work = matrix.target(options.target).id, options.work.absolute()
-    version = matrix.default_source
-    source = request_source(version, None, matrix).get(Store(default_root()), reporter)
-    clone = Repository(work / "clone")
-    base = clone.release(source.folder, version)
-    for number in range(options.commits):
-        clone.change(f"Change {number}", {f"vllm/change_{number}.py": f"number = {number}\n"})
-    bench = Bench(work, clone.folder, base, work / "shared", target)
+    version, own = matrix.default_source, default_root()
+    tree = request_source(version, None, matrix).get(Store(own), reporter).folder
+    bench = Bench(work, work / "clone", tree, version, target)
     for words in (("build", target, "--source", version), ("share", target, "--store", bench.shared)):
-        _require(subprocess.run(bench.command(default_root(), work / "dist", *words), check=False).returncode, words[0])
+        _require(subprocess.run(bench.command(own, work / "dist", *words), check=False).returncode, words[0])
+    for stores in bench.stores(options.workers):
+        link_entries(own, MOVABLE, stores)
+        if options.kernels and not (stores / COMPILER_CACHE).exists():
+            shutil.copytree(own / COMPILER_CACHE, stores / COMPILER_CACHE, ignore=shutil.ignore_patterns("tmp"))
     return bench
+
+
+def _make_commits(bench: Bench, commits: int, kernels: int, round_: int) -> None:
+    """Make the clone anew: the release, and commits of which the last ones change kernels."""
+    clone = Repository(bench.clone)
+    clone.release(bench.tree, bench.version)
+    for number in range(commits - kernels):
+        clone.change(f"Change {number}", {f"vllm/change_{number}.py": f"number = {round_}\n"})
+    for number in range(kernels):
+        edit_kernel(bench.clone, KERNEL)
+        clone.change(f"Change a kernel, {number}", {KERNEL: (bench.clone / KERNEL).read_text(encoding="utf-8")})
 
 
 @contextlib.contextmanager
@@ -260,20 +219,35 @@ def _turn(bench: Bench, name: str, workers: int, farm: psutil.Process | None, wo
     before, began = _used(farm), time.monotonic()
     command = bench.batch(cache, dist, *words)
     with (bench.work / f"{name}.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        own = _watched(process.pid)
         _, status, usage = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
     wall = time.monotonic() - began
     _require(process.returncode, f"batch, see {log.name}")
-    client, after = usage.ru_utime + usage.ru_stime, _used(farm)
+    all_of_it, after = usage.ru_utime + usage.ru_stime, _used(farm)
     seconds = [json.loads(path.read_text())["seconds"] for path in (dist / JOURNAL).glob("*.json")]
     return Turn(
         workers=workers,
         wall=round(wall, 2),
-        cpu=round(client + after.all - before.all, 2),
-        engine=round(client + after.own - before.own if farm else 0.0, 2),
+        cpu=round(all_of_it + after.all - before.all, 2),
+        own=round(own + after.own - before.own, 2),
         jobs=len(seconds),
         job_seconds=round(sum(seconds), 1),
     )
+
+
+def _watched(pid: int) -> float:
+    """Wait for the end of a child, and return the CPU seconds of itself alone, as they were last seen."""
+    process, own = psutil.Process(pid), 0.0
+    while True:
+        try:
+            times = process.cpu_times()
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return max(own, times.user + times.system)
+        except psutil.Error:
+            return own
+        own = times.user + times.system
+        time.sleep(_LOOKS_SECONDS)
 
 
 @dataclass(frozen=True)
@@ -310,6 +284,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--target", default="x86", help="target id (%(default)s)")
     parser.add_argument("--workers", type=int, default=3, help="of the larger farm (%(default)s)")
     parser.add_argument("--commits", type=int, default=8, help="wheels of a batch (%(default)s)")
+    parser.add_argument("--kernels", type=int, default=0, help="of them with changed kernels (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="batches of each side (%(default)s)")
     parser.add_argument(
         "--work", type=Path, default=default_root() / "bench" / "farm-engine", help="where (%(default)s)"

@@ -8,24 +8,27 @@ from pathlib import Path
 
 import psutil
 import pytest
-from farmbench.engine import Results, Turn, _groups, _used
+from buildbench.edit import KERNEL
+from farmbench.engine import Bench, _groups, _make_commits, _used, _watched
+from farmbench.engine_results import Results, Turn
 
 from cpuwheels.kernels.memory.cgroup_limit import places
 
 
-def turn(workers: int, wall: float, cpu: float, engine: float) -> Turn:
-    return Turn(workers=workers, wall=wall, cpu=cpu, engine=engine, jobs=4, job_seconds=40.0)
+def turn(workers: int, wall: float, cpu: float, own: float) -> Turn:
+    return Turn(workers=workers, wall=wall, cpu=cpu, own=own, jobs=4, job_seconds=40.0)
 
 
 FOUND = Results(
     when="2026-11-27",
     commit="c",
     machine="2 CPUs",
+    kernels=1,
     groups=True,
     turns=(
-        *(turn(0, wall, 100.0, 0.0) for wall in (40.5, 41.0, 90.0)),
-        *(turn(1, wall, 101.0, 0.8) for wall in (41.6, 41.2, 95.0)),
-        *(turn(3, 25.0, 103.0, engine) for engine in (1.0, 1.5, 9.0)),
+        *(turn(0, wall, 100.0, 2.0) for wall in (40.5, 41.0, 90.0)),
+        *(turn(1, wall, 101.0, 2.8) for wall in (41.6, 41.2, 95.0)),
+        *(turn(3, 25.0, 103.0, own) for own in (3.0, 3.5, 9.0)),
     ),
 )
 
@@ -34,10 +37,31 @@ def test_figures_are_medians_of_batches_with_as_many_workers() -> None:
     assert FOUND.seconds_a_job() == pytest.approx(1.6 / 4)
     assert FOUND.part() == pytest.approx(1.5 / 100)
     lines = FOUND.lines()
-    assert lines[0].startswith("one machine: 41.0 s, 100.0 CPU seconds, 1.000 of one machine's")
-    assert lines[2].startswith("farm of 3: 25.0 s, 103.0 CPU seconds, 1.030 of one machine's; the engine's own 1.50")
-    assert lines[3].startswith("a job takes 0.40 s more")
-    assert "1.50 % of the CPU seconds (2 % is allowed)" in lines[4]
+    assert lines[0] == "4 jobs; commits that change kernels: 1"
+    assert lines[1] == "one machine: 41.0 s, 100.0 CPU seconds, of them 2.00 without the jobs' commands"
+    assert lines[3] == "farm of 3: 25.0 s, 103.0 CPU seconds, of them 3.50 without the jobs' commands"
+    assert lines[4].startswith("a job takes 0.40 s more")
+    assert lines[5].startswith("the engine adds 1.50 CPU seconds with 3 workers, 0.38 a job: 1.50 % of one machine's")
+
+
+def test_each_round_has_commits_of_its_own(tmp_path: Path) -> None:
+    tree = tmp_path / "tree"
+    for name in ("vllm/__init__.py", KERNEL):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("\n")
+    bench = Bench(tmp_path, tmp_path / "clone", tree, "1.2.3", "x86")
+    seen = []
+    for round_ in range(2):
+        _make_commits(bench, 3, 1, round_)
+        log = subprocess.run(
+            ["git", "-C", bench.clone, "log", "--reverse", "--format=%H", "--name-only", "v1.2.3..main"],
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout.split()
+        assert log[1::2] == ["vllm/change_0.py", "vllm/change_1.py", KERNEL]
+        seen.append(set(log[::2]))
+    assert not seen[0] & seen[1]
 
 
 BUSY = "import time; end = time.process_time() + 0.3\nwhile time.process_time() < end: pass"
@@ -53,6 +77,14 @@ def test_what_a_worker_started_is_not_the_engines() -> None:
         used = _used(psutil.Process(farm.pid))
         farm.stdin.close()
     assert used.all - used.own >= 0.3
+
+
+def test_what_a_command_started_is_not_its_own() -> None:
+    inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
+    with subprocess.Popen([sys.executable, "-c", inner]) as alone:
+        assert _watched(alone.pid) < 0.3
+    with subprocess.Popen([sys.executable, "-c", BUSY + "\ntime.sleep(0.5)"]) as busy:
+        assert 0.3 <= _watched(busy.pid) < 2
 
 
 def test_each_worker_has_a_control_group_as_long_as_it_is_measured() -> None:
