@@ -144,8 +144,9 @@ def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
         _require(subprocess.run(bench.command(own, work / "dist", *words), check=False).returncode, words[0])
     for stores in bench.stores(options.workers):
         link_entries(own, MOVABLE, stores)
-        if options.kernels and not (stores / COMPILER_CACHE).exists():
-            shutil.copytree(own / COMPILER_CACHE, stores / COMPILER_CACHE, ignore=shutil.ignore_patterns("tmp"))
+        if options.kernels:
+            without = shutil.ignore_patterns("tmp")
+            shutil.copytree(own / COMPILER_CACHE, stores / COMPILER_CACHE, ignore=without, dirs_exist_ok=True)
     return bench
 
 

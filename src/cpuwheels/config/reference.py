@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.debian_lock import DebianLock
+from cpuwheels.config.described import described_schema
 from cpuwheels.config.matrix import Matrix
 from cpuwheels.config.patch_series import Series
 from cpuwheels.config.rebuilders import Rebuilders
@@ -76,8 +77,8 @@ def reference_files(
     """
     folder = root / "docs" / "reference"
     files = {folder / "exit-codes.md": exit_codes_page(), folder / "layout.md": layout_page(code)}
-    read = {name: (model.model_json_schema(), file) for name, (model, file) in _MODELS.items()}
-    written = {name: (model.model_json_schema(mode="serialization"), f"{name}.json") for name, model in outputs.items()}
+    read = {name: (described_schema(model), file) for name, (model, file) in _MODELS.items()}
+    written = {name: (described_schema(model, "serialization"), f"{name}.json") for name, model in outputs.items()}
     for name, (schema, file) in (read | written).items():
         files[folder / f"{name}.schema.json"] = json.dumps(schema, indent=2, sort_keys=True) + "\n"
         files[folder / f"{name}.md"] = model_page(schema, file)

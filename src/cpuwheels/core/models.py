@@ -35,7 +35,7 @@ Kind = TypeVar("Kind")
 class Strict(BaseModel):
     """Base of every configuration model: frozen, and unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def load_yaml(path: Path, model: type[Loaded]) -> Loaded:

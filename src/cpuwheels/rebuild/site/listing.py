@@ -26,7 +26,7 @@ WheelFile = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._+!-]+\.whl$"
 
 class _Part(BaseModel):
     # A list that a newer version wrote may have more fields.
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class ListedRebuild(_Part):

@@ -31,7 +31,7 @@ _WHERE = re.compile(r"0x[0-9a-f]+ is (located .*? region).*")
 class Finding(BaseModel):
     """One report of a sanitizer."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: str
     """As the sanitizer names it, such as ``heap-buffer-overflow``; ``undefined-behavior`` for all that is undefined."""

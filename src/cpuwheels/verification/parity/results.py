@@ -32,7 +32,7 @@ WRONG: frozenset[Verdict] = frozenset({"failed", "crashed", "untested"})
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class CaseResult(_Part):

@@ -22,7 +22,7 @@ SERVE_BENCH: Final = "serve-bench.json"
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class BenchedSide(_Part):

@@ -13,7 +13,7 @@ Kind = Literal["completion", "chat"]
 class Part(BaseModel):
     """A part of ``serve.json``."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True, ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
 
 
 class Question(Part):
