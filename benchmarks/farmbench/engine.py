@@ -34,6 +34,7 @@ from cpuwheels.core.errors import CommandError, CpuwheelsError
 from cpuwheels.core.filesystem import remove_tree, storage_errors, write_atomic
 from cpuwheels.core.sealed_entry import MOVABLE
 from cpuwheels.core.store import Store, default_root
+from cpuwheels.core.trust import Trust
 from cpuwheels.farm.journal import FOLDER as JOURNAL
 from cpuwheels.kernels.ccache.settings import FOLDER as COMPILER_CACHE
 from cpuwheels.kernels.memory.cgroup_limit import places
@@ -120,6 +121,8 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
                 grouped = grouped and groups
             else:
                 turn = _turn(bench, "alone", 0, None, ("--store", bench.shared))
+                if not round_:
+                    _share_compiler_cache(bench, options.workers)
             reporter.info(f"round {round_}: {turn.model_dump_json()}")
             if round_:
                 turns.append(turn)
@@ -144,10 +147,16 @@ def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
         _require(subprocess.run(bench.command(own, work / "dist", *words), check=False).returncode, words[0])
     for stores in bench.stores(options.workers):
         link_entries(own, MOVABLE, stores)
-        if options.kernels:
-            without = shutil.ignore_patterns("tmp")
-            shutil.copytree(own / COMPILER_CACHE, stores / COMPILER_CACHE, ignore=without, dirs_exist_ok=True)
     return bench
+
+
+def _share_compiler_cache(bench: Bench, workers: int) -> None:
+    """Give each worker what one machine has compiled; commits have a compiler cache of their own."""
+    cache = Path(Trust.COMMIT.value, COMPILER_CACHE)
+    own, *others = (stores / cache for stores in bench.stores(workers))
+    for other in others:
+        if own.is_dir():
+            shutil.copytree(own, other, ignore=shutil.ignore_patterns("tmp"), dirs_exist_ok=True)
 
 
 def _make_commits(bench: Bench, commits: int, kernels: int, round_: int) -> None:
