@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from cpuwheels.audit.instructions import Binutils, check_instructions
+from cpuwheels.audit.binutils import Binutils
+from cpuwheels.audit.instructions import check_instructions
 from cpuwheels.audit.isa_limits import Limit
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import AuditError

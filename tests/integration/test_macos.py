@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.audit.instructions import Binutils
+from cpuwheels.audit.binutils import Binutils
 from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.audit.macos import audit_macos_wheel
 from cpuwheels.audit.policy import AuditPolicy

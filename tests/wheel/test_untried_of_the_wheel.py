@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from cpuwheels.audit.binutils import Binutils
 from cpuwheels.audit.disassembly import collect
-from cpuwheels.audit.instructions import Binutils
 from cpuwheels.config.context import BuildContext
 from cpuwheels.config.host import markers
 from cpuwheels.config.matrix import load_matrix

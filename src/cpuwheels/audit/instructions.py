@@ -7,7 +7,6 @@ toolchain, with ``-march`` set to what it may accept. No table of instructions h
 from __future__ import annotations
 
 import fnmatch
-import re
 from collections import Counter
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -15,15 +14,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import TypeAdapter
 
-from cpuwheels.audit.disassembly import apart, collect, is_decoded, locate
+from cpuwheels.audit.binutils import EVERYTHING, refused_instructions
+from cpuwheels.audit.disassembly import collect, is_decoded, locate
 from cpuwheels.audit.isa_limits import Limit, limit_for, module_of
 from cpuwheels.audit.unwind_table import read_functions
-from cpuwheels.core.capture import blocks, capture
+from cpuwheels.core.capture import blocks
 from cpuwheels.core.concurrency import run_parallel
 from cpuwheels.core.digests import code_digest, file_digest, make_key
 from cpuwheels.core.errors import AuditError
 from cpuwheels.core.filesystem import remove_tree, storage_errors
-from cpuwheels.core.sealed_entry import entry_file
 from cpuwheels.core.text import first_lines
 from cpuwheels.kernels.memory.limits import usable_cpus
 
@@ -31,52 +30,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from cpuwheels.audit.binutils import Binutils
     from cpuwheels.core.store import Store
-    from cpuwheels.toolchain.result import Toolchain
 
 KIND = "judged"
 
 _JUDGED = "judged.json"
-_SECONDS = 120
-_ERROR = re.compile(r"^[^:\n]+:(\d+): ", re.MULTILINE)
-_EVERYTHING = {"aarch64": ("-mcpu=all",), "arm64": ("-mcpu=all",)}
-"""Makes an assembler accept every instruction that it knows, where it does not do so by default."""
 _SHOWN = 20
 
 Content = TypeVar("Content")
-
-
-@dataclass(frozen=True)
-class Binutils:
-    """Programs of the target's toolchain.
-
-    Attributes:
-        assembler: Its ``as``.
-        objdump: Its ``objdump``.
-        machine: What they are for, as ``platform.machine()`` says it.
-        digest: Names the toolchain.
-    """
-
-    assembler: Path
-    objdump: Path
-    machine: str
-    digest: str = ""
-
-    @classmethod
-    def of(cls, toolchain: Toolchain) -> Binutils | None:
-        """Return those of a toolchain, if it has both."""
-        if toolchain.assembler is None or toolchain.objdump is None:
-            return None
-        return cls(toolchain.assembler, toolchain.objdump, toolchain.machine, toolchain.digest)
-
-    def names(self) -> list[str]:
-        """Return what names both programs: where they are in the stores, wherever these lie, or else their digests."""
-        return [entry_file(path) or file_digest(path) for path in (self.assembler, self.objdump)]
-
-    @property
-    def objcopy(self) -> Path:
-        """The ``objcopy`` next to them."""
-        return self.objdump.with_name(self.objdump.name.replace("objdump", "objcopy"))
 
 
 @dataclass(frozen=True)
@@ -246,8 +208,8 @@ def judge(path: Path, name: str, limit: Limit, binutils: Binutils, work: Path) -
             next_step="try the command by hand: " + " ".join(map(str, [*disassemble, path])),
         )
     decoded = {shape: text for shape, text in found.items() if is_decoded(text)}
-    refused = _refused(decoded, (f"-march={limit.march}",), binutils, work)
-    unknown = _refused(refused, _EVERYTHING.get(binutils.machine, ()), binutils, work)
+    refused = refused_instructions(decoded, (f"-march={limit.march}",), binutils, work)
+    unknown = refused_instructions(refused, EVERYTHING.get(binutils.machine, ()), binutils, work)
     beyond = {shape: text for shape, text in refused.items() if shape not in unknown}
     guarded: Counter[str] = Counter()
     lines: dict[str, str] = {}
@@ -290,38 +252,6 @@ def _is_guarded(function: str, instruction: str, limit: Limit) -> bool:
     if any(mnemonic in instructions for _, instructions in limit.untried):
         return True
     return any(fnmatch.fnmatchcase(name, pattern) for name in (function, instruction) for pattern in limit.guarded)
-
-
-def _refused(
-    instructions: Mapping[bytes, bytes], options: Sequence[str], binutils: Binutils, work: Path
-) -> dict[bytes, bytes]:
-    """Return the instructions that the assembler refuses, by their shape."""
-    faulty = _assemble([[text] for text in instructions.values()], options, binutils, work)
-    left = {shape: text for number, (shape, text) in enumerate(instructions.items()) if number in faulty}
-    faulty = _assemble([apart(text) for text in left.values()], options, binutils, work)
-    return {shape: text for number, (shape, text) in enumerate(left.items()) if number in faulty}
-
-
-def _assemble(
-    instructions: Sequence[Sequence[bytes]], options: Sequence[str], binutils: Binutils, work: Path
-) -> set[int]:
-    """Return the numbers of the instructions, each on one or more lines, of which the assembler refuses a line."""
-    if not instructions:
-        return set()
-    owners = [number for number, lines in enumerate(instructions) for _ in lines]
-    source = work / "instructions.s"
-    source.write_bytes(b"\n".join(line for lines in instructions for line in lines) + b"\n")
-    argv: list[str | Path] = [binutils.assembler, *options, "--no-warn", "-o", work / "instructions.o", source]
-    answer = capture(argv, timeout=_SECONDS, both=True)
-    lines = [int(number) for number in _ERROR.findall(answer.output)]
-    if answer.returncode != 0 and not lines:
-        raise AuditError(
-            "the assembler cannot check instructions",
-            where=" ".join(map(str, argv)),
-            output=answer.output,
-            next_step="correct march in matrix.yaml: the assembler's manual lists what it knows",
-        )
-    return {owners[number - 1] for number in lines}
 
 
 def _shown(text: bytes) -> str:

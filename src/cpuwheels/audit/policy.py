@@ -16,7 +16,7 @@ from cpuwheels.core.digests import code_digest, file_digest, make_key
 from cpuwheels.wheel.deflate_cache import compressor_key
 
 if TYPE_CHECKING:
-    from cpuwheels.audit.instructions import Binutils
+    from cpuwheels.audit.binutils import Binutils
     from cpuwheels.audit.isa_limits import Limit
 
 _LAYOUT = 3

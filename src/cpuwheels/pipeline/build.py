@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cpuwheels.audit.instructions import Binutils
+from cpuwheels.audit.binutils import Binutils
 from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.host import check_debug_symbols, check_host

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import wheel_writer as ww
+from cpuwheels.audit.binutils import Binutils
 from cpuwheels.audit.cache import KIND, audited_binaries, audited_name
-from cpuwheels.audit.instructions import Binutils
 from cpuwheels.audit.isa_limits import Limit
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.core.errors import AuditError

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from cpuwheels.audit.instructions import KIND, Binutils, check_instructions
+from cpuwheels.audit.binutils import Binutils
+from cpuwheels.audit.instructions import KIND, check_instructions
 from cpuwheels.audit.isa_limits import Limit, limit_for, limits_of
 from cpuwheels.audit.unwind_table import Functions
 from cpuwheels.config.matrix import load_matrix

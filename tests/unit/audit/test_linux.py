@@ -9,7 +9,8 @@ import pytest
 
 import wheel_writer as ww
 from cpuwheels.audit import linux
-from cpuwheels.audit.instructions import Binutils, Judged
+from cpuwheels.audit.binutils import Binutils
+from cpuwheels.audit.instructions import Judged
 from cpuwheels.audit.linux import audit_wheel, check_floor, check_machine, elf_files, highest_versions
 from cpuwheels.audit.policy import AuditPolicy
 from cpuwheels.config.platform_policy import load_policy

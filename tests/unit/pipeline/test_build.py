@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cpuwheels.audit.instructions import Binutils
+from cpuwheels.audit.binutils import Binutils
 from cpuwheels.audit.isa_limits import limits_of
 from cpuwheels.config.matrix import Library, load_matrix
 from cpuwheels.config.options import BuildOptions
