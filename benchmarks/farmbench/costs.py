@@ -59,8 +59,7 @@ DEFAULTS: Mapping[str, Number] = {
         19_950_578, "a wheel of x86 with its reports, as one archive: 0.33.0, 2026-11-27; taken for every target"
     ),
     "kernels-bytes": Number(
-        15_034_633,
-        "kernels of x86 and their audit, as they are carried: 0.33.0, 2026-11-27; taken for every target",
+        15_034_633, "kernels of x86 and their audit, as they are carried: 0.33.0, 2026-11-27; taken for every target"
     ),
 }
 

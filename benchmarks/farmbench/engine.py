@@ -49,6 +49,8 @@ _ROOT = Path(__file__).parents[2]
 _GROUP = "bench-cpuwheels-worker-"
 _END_SECONDS = 120
 _LOOKS_SECONDS = 0.2
+_BASE = "before"
+"""Tag of the commit after which those of a round come."""
 
 
 @dataclass(frozen=True)
@@ -57,16 +59,12 @@ class Bench:
 
     Attributes:
         work: Folder of everything.
-        clone: The made clone, whose first commit is the release.
-        tree: The release's sources.
-        version: Its version.
+        clone: The made clone, whose first commit is a release.
         target: Target id.
     """
 
     work: Path
-    clone: Path
-    tree: Path
-    version: str
+    clone: Repository
     target: str
 
     @property
@@ -86,7 +84,7 @@ class Bench:
 
     def batch(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
         """Return the command of the batch."""
-        chosen = ("batch", self.target, "--since", f"v{self.version}", "--repo", self.clone)
+        chosen = ("batch", self.target, "--since", _BASE, "--repo", self.clone.folder)
         return self.command(cache, dist, *chosen, *words)
 
 
@@ -113,7 +111,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
     turns: list[Turn] = []
     grouped = True
     for round_ in range(options.rounds + 1):  # the first one fills the stores of each side
-        _make_commits(bench, options.commits, options.kernels, round_)
+        _add_commits(bench, options.commits, options.kernels, round_)
         for workers in (0, 1, options.workers):
             if workers:
                 with _farm(bench, workers) as (farm, words, groups):
@@ -142,7 +140,8 @@ def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
     target, work = matrix.target(options.target).id, options.work.absolute()
     version, own = matrix.default_source, default_root()
     tree = request_source(version, None, matrix).get(Store(own), reporter).folder
-    bench = Bench(work, work / "clone", tree, version, target)
+    bench = Bench(work, Repository(work / "clone"), target)
+    bench.clone.release(tree, version)
     for words in (("build", target, "--source", version), ("share", target, "--store", bench.shared)):
         _require(subprocess.run(bench.command(own, work / "dist", *words), check=False).returncode, words[0])
     for stores in bench.stores(options.workers):
@@ -159,15 +158,15 @@ def _share_compiler_cache(bench: Bench, workers: int) -> None:
             shutil.copytree(own, other, ignore=shutil.ignore_patterns("tmp"), dirs_exist_ok=True)
 
 
-def _make_commits(bench: Bench, commits: int, kernels: int, round_: int) -> None:
-    """Make the clone anew: the release, and commits of which the last ones change kernels."""
-    clone = Repository(bench.clone)
-    clone.release(bench.tree, bench.version)
+def _add_commits(bench: Bench, commits: int, kernels: int, round_: int) -> None:
+    """Add a round's commits to the clone, after a tag; the last ones change kernels."""
+    clone = bench.clone
+    clone.git("tag", "--force", _BASE)
     for number in range(commits - kernels):
         clone.change(f"Change {number}", {f"vllm/change_{number}.py": f"number = {round_}\n"})
     for number in range(kernels):
-        edit_kernel(bench.clone, KERNEL)
-        clone.change(f"Change a kernel, {number}", {KERNEL: (bench.clone / KERNEL).read_text(encoding="utf-8")})
+        edit_kernel(clone.folder, KERNEL)
+        clone.change(f"Change a kernel, {number}", {KERNEL: (clone.folder / KERNEL).read_text(encoding="utf-8")})
 
 
 @contextlib.contextmanager
@@ -175,7 +174,9 @@ def _farm(bench: Bench, workers: int) -> Iterator[tuple[psutil.Process, tuple[st
     """Run a farm; yield its process, the options that send jobs to it, and whether each worker has a control group."""
     keys = bench.work / "keys"
     words = ("farm", "up", "--workers", str(workers), "--farm-keys", keys, "--folder", bench.work / "workers")
-    command = bench.command(default_root(), bench.work / "dist", *words, "--repo", bench.clone, "--store", bench.shared)
+    command = bench.command(
+        default_root(), bench.work / "dist", *words, "--repo", bench.clone.folder, "--store", bench.shared
+    )
     if not keys.exists():
         made = bench.command(default_root(), bench.work / "dist", "farm", "keys", "--farm-keys", keys)
         _require(subprocess.run(made, check=False).returncode, "farm keys")

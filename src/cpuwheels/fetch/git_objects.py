@@ -48,30 +48,33 @@ def misnamed_objects(git: Git, names: Sequence[str]) -> list[str]:
 
 
 class _Stream:
-    """The bytes of a command's output."""
+    """The bytes of a command's output, which come in parts of megabytes; what is not asked for is not copied."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
-        self._rest = b""
+        self._part, self._at = b"", 0
 
     def line(self) -> bytes:
         """Return what is left of a line, without its end."""
-        while b"\n" not in self._rest:
+        while (end := self._part.find(b"\n", self._at)) < 0:
             if not self._more():
+                end = len(self._part)
                 break
-        line, _, self._rest = self._rest.partition(b"\n")
+        line, self._at = self._part[self._at : end], end + 1
         return line
 
     def bytes(self, count: int) -> Iterator[bytes]:
         """Yield so many bytes, in parts; fewer if there are no more."""
-        while count and (self._rest or self._more()):
-            part, self._rest = self._rest[:count], self._rest[count:]
-            count -= len(part)
-            yield part
+        while count and (self._at < len(self._part) or self._more()):
+            piece = self._part[self._at : self._at + count]
+            self._at += len(piece)
+            count -= len(piece)
+            yield piece
 
     def _more(self) -> bool:
+        """Append the next part to what is left, and return whether there is one."""
         for part in self._parts:
             if part:
-                self._rest += part
+                self._part, self._at = self._part[self._at :] + part, 0
                 return True
         return False

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from bisectbench.history import Repository
 from buildbench.edit import KERNEL
-from farmbench.engine import Bench, _groups, _make_commits, _used, _watched
+from farmbench.engine import Bench, _add_commits, _groups, _used, _watched
 from farmbench.engine_results import Results, Turn
 
 from cpuwheels.kernels.memory.cgroup_limit import places
@@ -49,16 +50,12 @@ def test_each_round_has_commits_of_its_own(tmp_path: Path) -> None:
     for name in ("vllm/__init__.py", KERNEL):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text("\n")
-    bench = Bench(tmp_path, tmp_path / "clone", tree, "1.2.3", "x86")
+    bench = Bench(tmp_path, Repository(tmp_path / "clone"), "x86")
+    bench.clone.release(tree, "1.2.3")
     seen = []
     for round_ in range(2):
-        _make_commits(bench, 3, 1, round_)
-        log = subprocess.run(
-            ["git", "-C", bench.clone, "log", "--reverse", "--format=%H", "--name-only", "v1.2.3..main"],
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout.split()
+        _add_commits(bench, 3, 1, round_)
+        log = bench.clone.git("log", "--reverse", "--format=%H", "--name-only", "before..main").split()
         assert log[1::2] == ["vllm/change_0.py", "vllm/change_1.py", KERNEL]
         seen.append(set(log[::2]))
     assert not seen[0] & seen[1]

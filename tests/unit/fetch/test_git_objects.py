@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
 from cpuwheels.fetch.git import Git
-from cpuwheels.fetch.git_objects import misnamed_objects
+from cpuwheels.fetch.git_objects import _Stream, misnamed_objects
 from hostile_git import raw_object
 from sample_source import git
 
@@ -46,3 +47,19 @@ def test_an_object_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:10])
     assert misnamed_objects(Git(folder), [name])
+
+
+def test_much_that_comes_at_once_takes_no_longer_than_in_small_parts() -> None:
+    """A command's output comes in parts of 16 MiB, with thousands of objects in each."""
+    count, size = 2_000, 8_000
+    text = (b"x" * size + b"\n") * count
+
+    def seconds(part: int) -> float:
+        stream = _Stream(text[at : at + part] for at in range(0, len(text), part))
+        began = time.process_time()
+        for _ in range(count):
+            assert sum(map(len, stream.bytes(size))) == size
+            assert stream.line() == b""
+        return time.process_time() - began
+
+    assert seconds(len(text)) < 20 * seconds(1 << 16)
