@@ -16,10 +16,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import dask
-from distributed import Nanny, Scheduler
 from distributed.core import Status
 
 from cpuwheels.core.errors import FarmError, StoppedError
+from cpuwheels.farm.engine import NO_PAGES, SETTINGS, FarmNanny, FarmScheduler
 from cpuwheels.farm.security import SIGNING, read_certificates
 from cpuwheels.farm.slurm import jobs_of
 from cpuwheels.farm.ssh import workers_on
@@ -33,27 +33,6 @@ if TYPE_CHECKING:
     from cpuwheels.farm.site import Site
     from cpuwheels.farm.slurm_job import Slurm
     from cpuwheels.farm.ssh import Host
-
-SETTINGS = {
-    # Jobs are commands that take minutes: their memory is not the worker's, and a silent worker is not yet a dead one.
-    "distributed.scheduler.allowed-failures": 2,
-    "distributed.scheduler.worker-ttl": "5 minutes",
-    "distributed.worker.daemon": False,
-    "distributed.comm.timeouts.connect": "20s",
-    # What they look after of themselves many times a second would be some percent of a CPU while a job runs.
-    "distributed.admin.tick.interval": "1s",
-    "distributed.admin.tick.limit": "1 minute",
-    "distributed.admin.system-monitor.interval": "10s",
-    "distributed.scheduler.active-memory-manager.start": False,
-    "distributed.worker.profile.enabled": False,
-    # Nothing is shown by HTTP: that has neither certificates nor encryption.
-    "distributed.scheduler.http.routes": [],
-    "distributed.worker.http.routes": [],
-}
-"""What is set of dask's configuration; whatever a user has set for dask is left as it is otherwise."""
-
-_NO_PAGES = "127.0.0.1:0"
-"""Where the servers of pages listen that dask starts even without pages."""
 
 START_SECONDS = 120.0
 """In which a worker has to be known to its scheduler."""
@@ -109,8 +88,8 @@ async def run_scheduler(
     logging.getLogger("distributed").setLevel(logging.WARNING)
     with dask.config.set(SETTINGS):
         try:
-            scheduler = await Scheduler(
-                host=host, port=port, security=security, protocol="tls", dashboard=False, dashboard_address=_NO_PAGES
+            scheduler = await FarmScheduler(
+                host=host, port=port, security=security, protocol="tls", dashboard=False, dashboard_address=NO_PAGES
             )
         except (OSError, RuntimeError) as error:
             raise FarmError(
@@ -181,20 +160,9 @@ async def run_worker(
                     lost = time.monotonic()
 
 
-class _Nanny(Nanny):
-    """A nanny that keeps the reason why its worker ended, if that ended by itself or was told to."""
-
-    reason = ""
-
-    def close_gracefully(self, reason: str = "") -> None:
-        """Note the reason."""
-        self.reason = reason
-        super().close_gracefully(reason)
-
-
 async def _started(stack: contextlib.AsyncExitStack, place: Place, address: str, keys: Path, host: str | None) -> Any:  # noqa: ANN401
     """Start a worker and return its nanny; it is ended with the stack."""
-    nanny: Any = _Nanny(
+    nanny: Any = FarmNanny(
         address,
         name=place.machine.name,
         nthreads=1,  # a job takes all CPUs of its worker
@@ -205,7 +173,7 @@ async def _started(stack: contextlib.AsyncExitStack, place: Place, address: str,
         protocol="tls",
         host=host,
         dashboard=False,
-        dashboard_address=_NO_PAGES,
+        dashboard_address=NO_PAGES,
         silence_logs=logging.WARNING,
         plugins=(JobPlugin(place.site),),
         death_timeout=60,
@@ -235,7 +203,7 @@ def _check(nannies: Sequence[Any], scheduler: Status) -> None:
         )
 
 
-def _names(scheduler: Scheduler) -> list[str]:
+def _names(scheduler: FarmScheduler) -> list[str]:
     """Return the names of the workers that have joined."""
     return [str(worker.name) for worker in scheduler.workers.values()]
 

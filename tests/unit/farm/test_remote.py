@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from cpuwheels.core.errors import CompileError, DownloadError, FarmError, StoppedError
+from cpuwheels.farm.engine import HEARTBEAT_SECONDS
 from cpuwheels.farm.executor import ATTEMPTS, run_jobs
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.local import LocalExecutor
@@ -44,6 +46,17 @@ def test_another_machine_takes_the_kernels_that_one_has_compiled(farm: Farm, rem
         assert remote.submit(job, avoid=avoid).result(60).code == 0
     assert not [line for line in events_in(farm.events) if line.startswith("compiled here")]
     assert f"kernels here2 {kernels.kernels} signed" in events_in(farm.events)
+
+
+def test_workers_report_every_few_seconds(remote: RemoteExecutor) -> None:
+    """dask has them report twice a second, which costs more than jobs do."""
+
+    def interval(dask_worker: Any) -> float:
+        return dask_worker.periodic_callbacks["heartbeat"].callback_time / 1000  # type: ignore[no-any-return]
+
+    remote.machines()
+    wait_for(lambda: set(remote._client.run(interval).values()) == {HEARTBEAT_SECONDS})
+    assert HEARTBEAT_SECONDS >= 5
 
 
 def test_each_worker_has_stores_of_its_own(farm: Farm, remote: RemoteExecutor) -> None:
