@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.remedies import error_classes
-from cpuwheels.core.digests import entry_digest, file_digest
+from cpuwheels.core.digests import entry_digest
 from cpuwheels.core.errors import CpuwheelsError, DiskFullError, DownloadError, FarmError, SourceError, StoreError
 from cpuwheels.core.text import first_names, printable
 from cpuwheels.shared.archive import RefusedTreeError, pack, tree_names, unpack_tree
@@ -126,6 +126,12 @@ def _packed(folder: Path, names: list[str]) -> bytes:
         return stream.read()
 
 
+def sha256_of(done: Done, name: str) -> str:
+    """Return the sha256 that a result has for one of its files; empty if it has no such file, or a link."""
+    kind, _, digest = done.files.get(name, "").partition(":")
+    return "" if kind == "link" else digest
+
+
 def put_files(done: Done, folder: Path) -> None:
     """Write the files of a result into a folder that is empty, and compare each with its digest.
 
@@ -139,7 +145,7 @@ def put_files(done: Done, folder: Path) -> None:
         names = tree_names(folder)
         wrong = [name for name in {*names, *done.files} if name not in names or name not in done.files]
         wrong += [name for name in names if name not in wrong and entry_digest(folder / name) != done.files[name]]
-        if done.wheel and (done.wheel not in names or file_digest(folder / done.wheel) != done.sha256):
+        if done.wheel and done.wheel not in wrong and done.sha256 != sha256_of(done, done.wheel):
             wrong.append(done.wheel)
     except RefusedTreeError as error:
         raise refused(done, str(error), where=done.wheel or done.key) from error

@@ -16,7 +16,7 @@ from cpuwheels.core.filesystem import make_folders, remove_tree, storage_errors
 from cpuwheels.core.process import run
 from cpuwheels.core.sealed_entry import MOVABLE
 from cpuwheels.farm.carried import carried_kernels, kernel_options
-from cpuwheels.farm.done import NOT_RUN, Done, put_files, with_files
+from cpuwheels.farm.done import NOT_RUN, Done, put_files, sha256_of, with_files
 from cpuwheels.farm.job import project_identity
 
 if TYPE_CHECKING:
@@ -159,5 +159,7 @@ def _built(lines: Sequence[str]) -> Path:
 
 def _result(job: Job, site: Site, done: Done, wheel: Path) -> Done:
     folder = wheel.parent.relative_to(site.places(job).dist).as_posix()
-    done = replace(done, folder=folder, wheel=wheel.name, sha256=file_digest(wheel))
-    return with_files(done, wheel.parent) if site.carries else done
+    done = replace(done, folder=folder, wheel=wheel.name)
+    if site.carries:
+        done = with_files(done, wheel.parent)
+    return replace(done, sha256=sha256_of(done, wheel.name) or file_digest(wheel))

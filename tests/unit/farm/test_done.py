@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cpuwheels.core.digests import file_digest
+from cpuwheels.core.digests import file_digest, text_digest
 from cpuwheels.core.errors import CompileError, DownloadError, FarmError
 from cpuwheels.farm import done as module
 from cpuwheels.farm.done import NOT_RUN, Done, put_files, with_files
@@ -83,3 +83,14 @@ def test_an_error_is_of_the_class_of_the_exit_code() -> None:
     assert "was not begun: why" in str(Done("k", code=NOT_RUN, output="why").error(job))
     assert Done("k", code=DownloadError.exit_code).passing
     assert not Done("k", code=CompileError.exit_code).passing
+
+
+def test_a_wheel_that_is_a_link_is_not_taken(tmp_path: Path) -> None:
+    """Its digest in the result is that of the name to which it leads, whatever that file has."""
+    folder = tmp_path / "sent"
+    folder.mkdir()
+    (folder / "real").write_text("anything")
+    (folder / "a.whl").symlink_to("real")
+    done = with_files(Done("k", folder="x86/1", wheel="a.whl", sha256=text_digest("real"), by="one"), folder)
+    with pytest.raises(FarmError, match=r"other files than named: a\.whl"):
+        put_files(done, tmp_path / "got")
