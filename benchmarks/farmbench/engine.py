@@ -61,11 +61,13 @@ class Bench:
         work: Folder of everything.
         clone: The made clone, whose first commit is a release.
         target: Target id.
+        options: Further options of each batch.
     """
 
     work: Path
     clone: Repository
     target: str
+    options: tuple[str, ...] = ()
 
     @property
     def shared(self) -> Path:
@@ -85,7 +87,7 @@ class Bench:
     def batch(self, cache: Path, dist: Path, *words: str | Path) -> list[str]:
         """Return the command of the batch."""
         chosen = ("batch", self.target, "--since", _BASE, "--repo", self.clone.folder)
-        return self.command(cache, dist, *chosen, *words)
+        return self.command(cache, dist, *chosen, *self.options, *words)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -129,6 +131,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         commit=own_commit(_ROOT),
         machine=f"{psutil.cpu_count()} CPUs, {_cpu()}",
         kernels=options.kernels,
+        parity=options.parity,
         groups=grouped,
         turns=tuple(turns),
     )
@@ -140,7 +143,8 @@ def _prepared(options: argparse.Namespace, reporter: Reporter) -> Bench:
     target, work = matrix.target(options.target).id, options.work.absolute()
     version, own = matrix.default_source, default_root()
     tree = request_source(version, None, matrix).get(Store(own), reporter).folder
-    bench = Bench(work, Repository(work / "clone"), target)
+    tests = ("--parity", options.parity) if options.parity else ()
+    bench = Bench(work, Repository(work / "clone"), target, tests)
     bench.clone.release(tree, version)
     for words in (("build", target, "--source", version), ("share", target, "--store", bench.shared)):
         _require(subprocess.run(bench.command(own, work / "dist", *words), check=False).returncode, words[0])
@@ -296,6 +300,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--workers", type=int, default=3, help="of the larger farm (%(default)s)")
     parser.add_argument("--commits", type=int, default=8, help="wheels of a batch (%(default)s)")
     parser.add_argument("--kernels", type=int, default=0, help="of them with changed kernels (%(default)s)")
+    parser.add_argument("--parity", default="", help="level at which each wheel is tested (not at all)")
     parser.add_argument("--rounds", type=int, default=3, help="batches of each side (%(default)s)")
     parser.add_argument(
         "--work", type=Path, default=default_root() / "bench" / "farm-engine", help="where (%(default)s)"

@@ -38,6 +38,8 @@ class Results(Strict):
     machine: str
     kernels: int
     """Commits of a batch that change kernels."""
+    parity: str = ""
+    """Level at which each wheel is tested; empty if it is not."""
     groups: bool
     """Whether each worker had a control group of its own."""
     turns: tuple[Turn, ...]
@@ -62,7 +64,8 @@ class Results(Strict):
         """Return what was found, for people."""
         numbers = sorted({turn.workers for turn in self.turns})
         most, jobs = max(numbers), self.turns[0].jobs
-        lines = [f"{jobs} jobs; commits that change kernels: {self.kernels}"]
+        tested = f"; each wheel is tested at level {self.parity}" if self.parity else ""
+        lines = [f"{jobs} jobs; commits that change kernels: {self.kernels}{tested}"]
         for count in numbers:
             name = f"farm of {count}" if count else "one machine"
             wall, cpu, own = (self.median(count, figure) for figure in ("wall", "cpu", "own"))
