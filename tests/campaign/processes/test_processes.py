@@ -21,7 +21,6 @@ from cpuwheels.core.errors import CommandError, PostponedError, StepLimitError
 from cpuwheels.core.fork_server import SERVER
 from cpuwheels.core.process import background, run
 from cpuwheels.core.step_limits import StepLimit, finish_by
-from cpuwheels.core.supervised import start
 from marked import Marked, is_gone, sh, wait_until
 
 HOUR = 3600.0
@@ -229,20 +228,6 @@ def test_23_supervisor_killed(log: Path, marked: Marked) -> None:
         with pytest.raises(CommandError, match="watches over it was killed"):
             run(sh(script), log=log, env=marked.env)
         wait_until(lambda: not marked.living())
-
-
-@LINUX
-def test_23_supervisor_that_takes_time_to_die(marked: Marked) -> None:
-    """The end of its channel is seen before what it leaves has another parent: under load that took a while once."""
-    with Path(os.devnull).open("r+b") as null:
-        streams = dict.fromkeys(("stdin", "stdout", "stderr"), null.fileno())
-        child = start(sh("setsid sleep 600 & sleep 600"), env=marked.env, **streams)
-    wait_until(lambda: len(marked.living()) == 3)
-    SERVER.end_strays(child.supervisor)
-    time.sleep(0.3)
-    os.kill(child.supervisor, signal.SIGKILL)
-    wait_until(lambda: not marked.living())
-    child.close()
 
 
 def test_24_process_that_makes_supervisors_killed(log: Path) -> None:

@@ -14,7 +14,10 @@ import pytest
 from cpuwheels.core.capture import blocks, capture
 from cpuwheels.core.environ import AHEAD, LIBRARY, ORDER, closed_environment
 from cpuwheels.core.errors import CommandError, DiskFullError, StoreError
+from cpuwheels.core.fork_server import SERVER
 from cpuwheels.core.process import TAIL_LINES, run
+from cpuwheels.core.supervised import start
+from marked import Marked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -250,3 +253,21 @@ def test_a_command_read_in_blocks_that_fails_says_why() -> None:
     assert caught.value.output == "sorry\n"
     with pytest.raises(CommandError, match="cannot start"):
         list(blocks(["/nowhere/objdump"]))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not hand orphans to the supervisor")
+def test_what_a_supervisor_leaves_that_takes_time_to_die(tmp_path: Path) -> None:
+    """The end of its channel is seen before what it leaves has another parent: under load that took a while once."""
+    marked = Marked(tmp_path)
+    with Path(os.devnull).open("r+b") as null:
+        streams = dict.fromkeys(("stdin", "stdout", "stderr"), null.fileno())
+        child = start(sh("setsid sleep 600 & sleep 600"), env=marked.env, **streams)
+    try:
+        _await(lambda: len(marked.living()) == 3)
+        SERVER.end_strays(child.supervisor)
+        time.sleep(0.3)
+        os.kill(child.supervisor, signal.SIGKILL)
+        _await(lambda: not marked.living())
+    finally:
+        marked.end()
+        child.close()
