@@ -48,7 +48,6 @@ if TYPE_CHECKING:
 _ROOT = Path(__file__).parents[2]
 _GROUP = "bench-cpuwheels-worker-"
 _END_SECONDS = 120
-_LOOKS_SECONDS = 0.2
 _BASE = "before"
 """Tag of the commit after which those of a round come."""
 
@@ -157,9 +156,8 @@ def _share_compiler_cache(bench: Bench, workers: int) -> None:
     """Give each worker what one machine has compiled; commits have a compiler cache of their own."""
     cache = Path(Trust.COMMIT.value, COMPILER_CACHE)
     own, *others = (stores / cache for stores in bench.stores(workers))
-    for other in others:
-        if own.is_dir():
-            shutil.copytree(own, other, ignore=shutil.ignore_patterns("tmp"), dirs_exist_ok=True)
+    for other in others if own.is_dir() else ():
+        shutil.copytree(own, other, ignore=shutil.ignore_patterns("tmp"), dirs_exist_ok=True)
 
 
 def _add_commits(bench: Bench, commits: int, kernels: int, round_: int) -> None:
@@ -234,35 +232,25 @@ def _turn(bench: Bench, name: str, workers: int, farm: psutil.Process | None, wo
     before, began = _used(farm), time.monotonic()
     command = bench.batch(cache, dist, *words)
     with (bench.work / f"{name}.log").open("w") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
-        own = _watched(process.pid)
-        _, status, usage = os.wait4(process.pid, 0)
-        process.returncode = os.waitstatus_to_exitcode(status)
+        command_used = _used_by_ended(process.pid)
     wall = time.monotonic() - began
     _require(process.returncode, f"batch, see {log.name}")
-    all_of_it, after = usage.ru_utime + usage.ru_stime, _used(farm)
+    after = _used(farm)
     seconds = [json.loads(path.read_text())["seconds"] for path in (dist / JOURNAL).glob("*.json")]
     return Turn(
         workers=workers,
         wall=round(wall, 2),
-        cpu=round(all_of_it + after.all - before.all, 2),
-        own=round(own + after.own - before.own, 2),
+        cpu=round(command_used.all + after.all - before.all, 2),
+        own=round(command_used.own + after.own - before.own, 2),
         jobs=len(seconds),
         job_seconds=round(sum(seconds), 1),
     )
 
 
-def _watched(pid: int) -> float:
-    """Wait for the end of a child, and return the CPU seconds of itself alone, as they were last seen."""
-    process, own = psutil.Process(pid), 0.0
-    while True:
-        try:
-            times = process.cpu_times()
-            if process.status() == psutil.STATUS_ZOMBIE:
-                return max(own, times.user + times.system)
-        except psutil.Error:
-            return own
-        own = times.user + times.system
-        time.sleep(_LOOKS_SECONDS)
+def _used_by_ended(pid: int) -> _Used:
+    """Wait for the end of a child, and return its CPU seconds; the system has them until it is waited for again."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    return _used(psutil.Process(pid))
 
 
 @dataclass(frozen=True)
@@ -271,13 +259,13 @@ class _Used:
     all: float
 
 
-def _used(farm: psutil.Process | None) -> _Used:
-    """Return the CPU seconds of a farm's processes so far, without and with what they started and has ended.
+def _used(first: psutil.Process | None) -> _Used:
+    """Return the CPU seconds of some processes so far, without and with what they started and has ended.
 
     Args:
-        farm: Its first process; no job runs.
+        first: A farm's first one, while no job runs, or a command that has ended; with it all below it.
     """
-    times = [one.cpu_times() for one in (farm, *farm.children(recursive=True))] if farm else []
+    times = [one.cpu_times() for one in (first, *first.children(recursive=True))] if first else []
     own = sum(one.user + one.system for one in times)
     return _Used(own, own + sum(one.children_user + one.children_system for one in times))
 

@@ -10,13 +10,12 @@ import ast
 import inspect
 import textwrap
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from cpuwheels.core.models import models_in
 
 Mode = Literal["validation", "serialization"]
 
@@ -29,7 +28,7 @@ def described_schema(model: type[BaseModel], mode: Mode = "validation") -> dict[
         mode: Whether the schema is of what is read or of what is written.
     """
     schema = model.model_json_schema(mode=mode)
-    found = list(_models(model))
+    found = _models(model)
     names, _ = models_json_schema([(each, mode) for each in found])
     for each in found:
         name = names[each, mode]["$ref"].rpartition("/")[2]
@@ -40,12 +39,11 @@ def described_schema(model: type[BaseModel], mode: Mode = "validation") -> dict[
 
 
 def _describe(part: dict[str, Any], model: type[BaseModel]) -> None:
-    docstrings = _docstrings(model)
+    properties, docstrings = part.get("properties", {}), _docstrings(model)
     for name, field in model.model_fields.items():
-        found = [part["properties"][key] for key in {name, field.alias} if key in part.get("properties", {})]
-        for described in found:
+        for key in {name, field.alias} & properties.keys():
             if name in docstrings:
-                described.setdefault("description", docstrings[name])
+                properties[key].setdefault("description", docstrings[name])
 
 
 def _docstrings(model: type[BaseModel]) -> dict[str, str]:
@@ -62,13 +60,10 @@ def _docstrings(model: type[BaseModel]) -> dict[str, str]:
     return found
 
 
-def _models(annotation: object, seen: set[object] | None = None) -> Iterator[type[BaseModel]]:
-    """Yield the models that an annotation leads to."""
-    seen = set() if seen is None else seen
-    if isinstance(annotation, type) and issubclass(annotation, BaseModel) and annotation not in seen:
-        seen.add(annotation)
-        yield annotation
-        for field in annotation.model_fields.values():
-            yield from _models(field.annotation, seen)
-    for argument in get_args(annotation):
-        yield from _models(argument, seen)
+def _models(root: type[BaseModel]) -> list[type[BaseModel]]:
+    """Return a model and those of its fields, and of theirs."""
+    found = [root]
+    for each in found:
+        for field in each.model_fields.values():
+            found += [model for model in dict.fromkeys(models_in(field.annotation)) if model not in found]
+    return found

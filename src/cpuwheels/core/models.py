@@ -16,6 +16,7 @@ from cpuwheels.core.parse import LONGEST, parse_json, parse_yaml
 from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -147,14 +148,15 @@ def _fields_at(model: type[BaseModel], location: _Location) -> list[str]:
     current: type[BaseModel] = model
     for part in location:
         if isinstance(part, str) and part in current.model_fields:
-            nested = _nested_model(current.model_fields[part].annotation)
+            nested = next(models_in(current.model_fields[part].annotation), None)
             if nested is not None:
                 current = nested
     return list(current.model_fields)
 
 
-def _nested_model(annotation: object) -> type[BaseModel] | None:
+def models_in(annotation: object) -> Iterator[type[BaseModel]]:
+    """Yield the models that a type names, such as that of ``dict[str, Model | None]``; not those of their fields."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-        return annotation
-    arguments = getattr(annotation, "__args__", ())
-    return next((found for argument in arguments if (found := _nested_model(argument))), None)
+        yield annotation
+    for argument in getattr(annotation, "__args__", ()):
+        yield from models_in(argument)

@@ -48,7 +48,7 @@ def misnamed_objects(git: Git, names: Sequence[str]) -> list[str]:
 
 
 class _Stream:
-    """The bytes of a command's output, which come in parts of megabytes; what is not asked for is not copied."""
+    """The bytes of a command's output, which come in parts of megabytes; only what is asked for is copied."""
 
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts

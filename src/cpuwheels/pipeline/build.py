@@ -64,8 +64,9 @@ if TYPE_CHECKING:
     from cpuwheels.source.request import SourceRequest
     from cpuwheels.toolchain.result import Toolchain
 
+_BEGIN = ("release", "source", "toolchain", "environment", "onednn", "kernels")
 _ENDS = ("wheel", "install check")
-STAGES = ("release", "source", "toolchain", "environment", "onednn", "kernels", *_ENDS)
+STAGES = (*_BEGIN, *_ENDS)
 """Stages of a build in their order, as a terminal lists them; some builds have not all of them."""
 
 
@@ -145,8 +146,7 @@ def assembled(
         check_choice(target, options.toolchain, paths.root, os.environ)
     plan = None if options.kernels_from else plan_jobs(paths.root, target, options)
     wanted_source(matrix, target, options)
-    stages = (*STAGES[: -len(_ENDS)], *ends)
-    reporter.expect(each for each in stages if each != "onednn" or target.onednn)
+    reporter.expect(each for each in (*_BEGIN, *ends) if each != "onednn" or target.onednn)
     context, known = with_default_source(open_context(paths, matrix, target, options, reporter, store))
     request = wanted_source(matrix, target, context.options)
     context = replace(context, store=context.store.trusting(request.trust))

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from bisectbench.history import Repository
 from buildbench.edit import KERNEL
-from farmbench.engine import Bench, _add_commits, _groups, _used, _watched
+from farmbench.engine import Bench, _add_commits, _groups, _used, _used_by_ended
 from farmbench.engine_results import Results, Turn
 
 from cpuwheels.kernels.memory.cgroup_limit import places
@@ -79,9 +79,9 @@ def test_what_a_worker_started_is_not_the_engines() -> None:
 def test_what_a_command_started_is_not_its_own() -> None:
     inner = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {BUSY!r}])"
     with subprocess.Popen([sys.executable, "-c", inner]) as alone:
-        assert _watched(alone.pid) < 0.3
+        assert _used_by_ended(alone.pid).own < 0.3
     with subprocess.Popen([sys.executable, "-c", BUSY + "\ntime.sleep(0.5)"]) as busy:
-        assert 0.3 <= _watched(busy.pid) < 2
+        assert 0.3 <= _used_by_ended(busy.pid).own < 2
 
 
 def test_each_worker_has_a_control_group_as_long_as_it_is_measured() -> None:

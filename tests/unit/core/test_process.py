@@ -8,7 +8,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import psutil
 import pytest
 
 from cpuwheels.core.capture import blocks, capture
@@ -17,14 +16,10 @@ from cpuwheels.core.errors import CommandError, DiskFullError, StoreError
 from cpuwheels.core.fork_server import SERVER
 from cpuwheels.core.process import TAIL_LINES, run
 from cpuwheels.core.supervised import start
-from marked import Marked
+from marked import Marked, is_gone, sh, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-
-def sh(script: str) -> Sequence[str]:
-    return ["/bin/sh", "-c", script]
+    pass
 
 
 def test_output_goes_to_the_log_to_the_caller_and_to_the_tail(logs: Path) -> None:
@@ -136,13 +131,6 @@ def test_a_group_of_its_own_keeps_ctrl_c_from_reaching_it_first(logs: Path) -> N
     assert run([sys.executable, "-c", script], log=logs / "a.log").output == "True"
 
 
-def _gone(pid: int) -> bool:
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
-
-
 @pytest.mark.parametrize("stop", [KeyboardInterrupt, RuntimeError])
 def test_an_interruption_ends_the_command_and_its_children(logs: Path, stop: type[BaseException]) -> None:
     pids: list[int] = []
@@ -154,7 +142,7 @@ def test_an_interruption_ends_the_command_and_its_children(logs: Path, stop: typ
 
     with pytest.raises(stop):
         run(sh("echo $$; sleep 60 & echo $!; wait"), log=logs / "a.log", on_line=on_line)
-    _await(lambda: all(map(_gone, pids)))
+    wait_until(lambda: all(map(is_gone, pids)))
 
 
 def test_a_command_that_will_not_end_is_killed(logs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +155,7 @@ def test_a_command_that_will_not_end_is_killed(logs: Path, monkeypatch: pytest.M
 
     with pytest.raises(RuntimeError):
         run(sh("trap '' TERM; echo $$; while :; do sleep 0.05; done"), log=logs / "a.log", on_line=on_line)
-    assert _gone(pids[0])
+    assert is_gone(pids[0])
 
 
 PARENT = """
@@ -194,15 +182,15 @@ def test_a_command_is_told_to_stop_when_its_parent_is_killed(tmp_path: Path, way
     script = "trap 'touch told; exit' TERM; echo $$ >pid.new; mv pid.new pid; while :; do sleep 0.05; done"
     parent = subprocess.Popen([sys.executable, "-c", PARENT, way, *sh(script)], cwd=tmp_path)
     try:
-        _await((tmp_path / "pid").exists)
+        wait_until((tmp_path / "pid").exists)
     finally:
         parent.kill()
         parent.wait()
     pid = int((tmp_path / "pid").read_text())
     try:
-        _await(lambda: _gone(pid))
+        wait_until(lambda: is_gone(pid))
     finally:
-        if not _gone(pid):
+        if not is_gone(pid):
             os.kill(pid, signal.SIGKILL)
     assert (tmp_path / "told").exists()
 
@@ -212,13 +200,6 @@ def test_cpu_time_of_commands_of_a_command_counts(logs: Path, tmp_path: Path) ->
     burn = "import time; [None for _ in iter(lambda: time.process_time() < 0.5, False)]"
     inner = [sys.executable, "-c", PARENT, "run", sys.executable, "-c", burn]
     assert run(inner, log=logs / "a.log", cwd=tmp_path).cpu_seconds >= 0.5
-
-
-def _await(happened: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not happened():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 @pytest.mark.parametrize(
@@ -263,11 +244,11 @@ def test_what_a_supervisor_leaves_that_takes_time_to_die(tmp_path: Path) -> None
         streams = dict.fromkeys(("stdin", "stdout", "stderr"), null.fileno())
         child = start(sh("setsid sleep 600 & sleep 600"), env=marked.env, **streams)
     try:
-        _await(lambda: len(marked.living()) == 3)
+        wait_until(lambda: len(marked.living()) == 3)
         SERVER.end_strays(child.supervisor)
         time.sleep(0.3)
         os.kill(child.supervisor, signal.SIGKILL)
-        _await(lambda: not marked.living())
+        wait_until(lambda: not marked.living())
     finally:
         marked.end()
         child.close()

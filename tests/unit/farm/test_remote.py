@@ -49,7 +49,7 @@ def test_another_machine_takes_the_kernels_that_one_has_compiled(farm: Farm, rem
 
 
 def test_workers_report_every_few_seconds(remote: RemoteExecutor) -> None:
-    """dask has them report twice a second, which costs more than jobs do."""
+    """dask has them report twice a second, which costs half a percent of a CPU for each."""
 
     def interval(dask_worker: Any) -> float:
         return dask_worker.periodic_callbacks["heartbeat"].callback_time / 1000  # type: ignore[no-any-return]
