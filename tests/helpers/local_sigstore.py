@@ -11,8 +11,8 @@ import hashlib
 import http.server
 import json
 import struct
-import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self
@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from running import Quiet, running
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -96,7 +98,7 @@ class LocalSigstore:
         )
         services = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(Quiet, http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 self._answer({"value": services.token()})
 
@@ -112,21 +114,16 @@ class LocalSigstore:
                 self.end_headers()
                 self.wfile.write(body)
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._life = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._life.enter_context(running(self._server))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._life.close()
 
     @property
     def url(self) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import gzip
 import http.server
 import threading
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
+
+from running import Quiet, running
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,7 +51,7 @@ class Server:
         self._answers: dict[str, list[Answer]] = {}
         server = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(Quiet, http.server.BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 server.asked.append(self.path)
                 self._send(server._next(self.path))
@@ -79,21 +82,16 @@ class Server:
                 if answer.held_open:
                     server._ended.wait()
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._life = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._life.enter_context(running(self._server))
         return self
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._life.close()
 
     def serve(self, path: str, *answers: Answer) -> str:
         """Answer a path, and return its URL."""

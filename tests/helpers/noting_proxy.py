@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from running import hand_on, running
+
 _SECONDS = 60
 
 
@@ -58,29 +60,14 @@ def noting_proxy(folder: Path) -> Iterator[Noted]:
             with other:
                 self.wfile.write(hello)
                 other.sendall(first)
-                back = threading.Thread(target=_copy, args=(other, self.connection))
+                back = threading.Thread(target=hand_on, args=(other, self.connection))
                 back.start()
-                _copy(self.connection, other)
+                hand_on(self.connection, other)
                 back.join()
 
     class Server(socketserver.ThreadingUnixStreamServer):
         daemon_threads = True
         request_queue_size = 64
 
-    with Server(str(noted.socket), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield noted
-        finally:
-            server.shutdown()
-            thread.join()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Hand on what one side says until it ends."""
-    with contextlib.suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    with running(Server(str(noted.socket), Handler)):
+        yield noted

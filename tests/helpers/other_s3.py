@@ -10,11 +10,14 @@ import itertools
 import re
 import threading
 import time
+from contextlib import ExitStack
 from dataclasses import dataclass
 from email.utils import formatdate
 from typing import Self
 from urllib.parse import parse_qs, unquote, urlsplit
 from xml.sax.saxutils import escape, unescape
+
+from running import Quiet, running
 
 _ISO = "%Y-%m-%dT%H:%M:%S.000Z"
 PAGE = 2
@@ -47,7 +50,7 @@ class OtherS3:
         self._guard = threading.Lock()
         server = self
 
-        class Handler(http.server.BaseHTTPRequestHandler):
+        class Handler(Quiet, http.server.BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
 
             def do_GET(self) -> None:
@@ -62,21 +65,16 @@ class OtherS3:
             def do_POST(self) -> None:
                 server._remove(self)
 
-            def log_message(self, *_: object) -> None:
-                """Say nothing."""
-
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.01})
+        self._life = ExitStack()
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._life.enter_context(running(self._server))
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._life.close()
 
     @property
     def url(self) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from cpuwheels.rebuild.signing import sign_rebuild
 from cpuwheels.rebuild.site.folder import open_site
 from cpuwheels.rebuild.statement import SUFFIX, RebuildStatement, make_statement
 from rebuild_statements import details
+from running import running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -115,12 +115,5 @@ def rebuilders_file(path: Path, *rebuilders: Rebuilder) -> Path:
 def serving(folder: Path) -> Iterator[str]:
     """Serve a folder as it is, and yield its address."""
     folder.mkdir(parents=True, exist_ok=True)
-    server = IndexServer(folder, 0)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with running(IndexServer(folder, 0)) as address:
+        yield address

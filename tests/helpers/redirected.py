@@ -8,6 +8,8 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 
+from running import Quiet, hand_on, running
+
 HOST = "127.0.0.1"
 
 
@@ -20,7 +22,7 @@ def proxy(instead: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
     """
     asked: list[str] = []
 
-    class Handler(http.server.BaseHTTPRequestHandler):
+    class Handler(Quiet, http.server.BaseHTTPRequestHandler):
         def do_CONNECT(self) -> None:
             host, _, port = self.path.rpartition(":")
             asked.append(host)
@@ -33,31 +35,13 @@ def proxy(instead: Mapping[str, int]) -> Iterator[tuple[str, list[str]]]:
             with other:
                 self.send_response(200)
                 self.end_headers()
-                back = threading.Thread(target=_copy, args=(other, self.connection))
+                back = threading.Thread(target=hand_on, args=(other, self.connection))
                 back.start()
-                _copy(self.connection, other)
+                hand_on(self.connection, other)
                 back.join()
             self.close_connection = True
 
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
     server = http.server.ThreadingHTTPServer((HOST, 0), Handler)
     server.daemon_threads = True
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-    thread.start()
-    try:
-        yield f"http://{HOST}:{server.server_address[1]}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-
-
-def _copy(source: socket.socket, target: socket.socket) -> None:
-    """Hand on what one side says until it ends."""
-    with contextlib.suppress(OSError):
-        while data := source.recv(1 << 16):
-            target.sendall(data)
-    with contextlib.suppress(OSError):
-        target.shutdown(socket.SHUT_WR)
+    with running(server) as address:
+        yield address, asked

@@ -56,3 +56,11 @@ def test_the_doctor(project_root: Path) -> None:
     )
     assert {"cpuwheels.doctor.needs", "rich"} <= modules
     assert loaded(modules, PIPELINE | TOOLS) == set()
+
+
+def test_a_build_that_finds_its_wheel(project_root: Path) -> None:
+    """What makes a wheel is imported when one is made."""
+    modules = imported(project_root, "-c", "import cpuwheels.cli.main, cpuwheels.pipeline.build")
+    assert {"cpuwheels.pipeline.assemble", "elftools"} <= modules
+    making = {f"cpuwheels.{name}" for name in ("audit.linux", "pipeline.new_wheel", "pipeline.report", "verification")}
+    assert loaded(modules, frozenset(making | TOOLS - {"elftools", "debian", "httpx"})) == set()

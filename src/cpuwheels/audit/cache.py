@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
-from cpuwheels.audit.linux import audit_wheel
-from cpuwheels.audit.macos import audit_macos_wheel
 from cpuwheels.audit.policy import Audited, AuditPolicy
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.elf import MAGIC
@@ -147,8 +145,13 @@ def _binaries(wheel: Path) -> dict[str, tuple[bytes, int]]:
 
 
 def _audit(wheel: Path, out: Path, policy: AuditPolicy, log: Path, store: Store | None) -> Audited:
+    # Only here: what reads machine code takes longer to import than a build that has nothing to do needs for the rest.
     if policy.system == "Darwin":
+        from cpuwheels.audit.macos import audit_macos_wheel  # noqa: PLC0415
+
         return audit_macos_wheel(wheel, out, policy, log, store)
+    from cpuwheels.audit.linux import audit_wheel  # noqa: PLC0415
+
     return audit_wheel(wheel, out, policy, log, store)
 
 

@@ -18,7 +18,6 @@ from cpuwheels.environment.torch_cross import foreign_torch
 from cpuwheels.environment.torch_debian import debian_torch
 from cpuwheels.environment.torch_index import torch_pin, torch_requirement
 from cpuwheels.environment.torch_install import refuse_unpinned, refused_offers
-from cpuwheels.fetch.uv import found_interpreters
 
 if TYPE_CHECKING:
     from cpuwheels.config.context import BuildContext
@@ -127,7 +126,6 @@ def _with_wheel(context: BuildContext, request: EnvironmentRequest) -> Environme
 
 def _refusal(context: BuildContext, request: EnvironmentRequest) -> TorchError | None:
     """Return why no place has a wheel for an interpreter of this machine, or None if one has."""
-    interpreters = found_interpreters(request.pythons)
     wanted = torch_requirement(request.torch, request.pin, request.target)
-    faults = refused_offers(wanted, request.pin, interpreters, context.logs / "torch.log")
-    return None if faults is None else no_torch(request, interpreters, faults)
+    faults = refused_offers(wanted, request.pin, request.pythons, context.logs / "torch.log")
+    return None if faults is None else no_torch(request, request.pythons, faults)

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import unquote
 
-from packaging.version import Version
+from packaging.requirements import Requirement
+from packaging.version import InvalidVersion, Version
 
 from cpuwheels.core.limits import PAGE
 from cpuwheels.fetch.http_stream import HttpFaultError
@@ -134,7 +135,8 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
     """Return the torch wheel file names a place lists; for messages and the doctor.
 
     Raises:
-        OSError: A folder cannot be read, or the place does not answer.
+        ConnectionError: The place cannot be reached.
+        OSError: A folder cannot be read, or the place does not answer as an index does.
     """
     if offer.kind == "find-links" and "://" not in offer.location:
         return sorted(path.name for path in Path(offer.location).expanduser().glob("torch-*.whl"))
@@ -147,8 +149,17 @@ def offered_files(offer: TorchOffer, timeout: float = 5) -> list[str]:
     try:
         found = read_page(offer.page or offer.location, patience=replace(PAGE, answer=timeout))
     except HttpFaultError as fault:
-        raise OSError(str(fault)) from fault
+        raise (ConnectionError if fault.unreachable else OSError)(str(fault)) from fault
     return _names(found.text) if found else []
+
+
+def is_version(name: str, wanted: str) -> bool:
+    """Return whether a file may be a wheel of the version that a requirement names; its tags are not looked at."""
+    try:
+        version = Version(name.split("-")[1])
+    except InvalidVersion:
+        return False
+    return Requirement(wanted).specifier.contains(version, prereleases=True)
 
 
 def _names(text: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import os
 import platform
@@ -17,16 +18,17 @@ from cpuwheels.core.process import run
 from cpuwheels.environment.torch_index import (
     INDEX_VARIABLES,
     cuda_of,
+    is_version,
     offered_files,
     pip_configs,
     torch_offers,
     torch_requirement,
 )
 from cpuwheels.environment.torch_pinned import place_options
-from cpuwheels.fetch.uv import install_counted, uv_environment
+from cpuwheels.fetch.uv import found_interpreters, install_counted, uv_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
@@ -111,31 +113,43 @@ def install_torch(
     return None, faults
 
 
-def refused_offers(wanted: str, pin: TorchPin, interpreters: Mapping[str, Path], log: Path) -> list[str] | None:
+def refused_offers(wanted: str, pin: TorchPin, pythons: Sequence[str], log: Path) -> list[str] | None:
     """Return why each place is refused, or None if one of them has a wheel; nothing is installed.
 
-    A place that does not answer is not asked again.
+    uv is asked only about places that list the version, or whose list cannot be read here.
 
     Args:
         wanted: Requirement that only the CPU build satisfies; see `torch_requirement`.
         pin: Names the index.
-        interpreters: Python versions and this machine's interpreters.
+        pythons: Versions of Python; the interpreters of this machine count.
         log: uv's output.
     """
     requirement = log.with_name("torch-wanted.in")
     write_atomic(requirement, f"{wanted}\n")
     command: list[str | Path] = [find_uv_bin(), "pip", "compile", "--quiet", "--no-deps", "--only-binary", ":all:"]
     env = {"UV_HTTP_RETRIES": "0"} | offer_environment()
+    interpreters: dict[str, Path] | None = None
     faults: list[str] = []
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
-        for interpreter in interpreters.values():
-            asked = [*command, "--python", interpreter, *offer.uv_options(), requirement]
-            done = run(asked, log=log, env=env, check=False)
-            if done.returncode == 0:
-                return None
-            if "No solution found" not in done.output:
-                break
-        faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}{_listed(offer)}")
+        place, names, fault = f"{offer.location} ({offer.named_by})", None, f"no {wanted}"
+        try:
+            names = offered_files(offer)
+        except ConnectionError as error:
+            faults.append(f"{place}: {error}")
+            continue
+        except OSError:
+            pass
+        if names is None or any(is_version(name, wanted) for name in names):
+            interpreters = found_interpreters(pythons) if interpreters is None else interpreters
+            for interpreter in interpreters.values():
+                asked = [*command, "--python", interpreter, *offer.uv_options(), requirement]
+                done = run(asked, log=log, env=env, check=False)
+                if done.returncode == 0:
+                    return None
+                fault = _last_line(done.output)
+                if "No solution found" not in done.output:
+                    break
+        faults.append(f"{place}: {fault}{_list(names or [])}")
     return faults
 
 
@@ -177,10 +191,12 @@ def _check_cpu(python: Path, wanted: str, offer: TorchOffer) -> None:
 
 
 def _listed(offer: TorchOffer) -> str:
-    try:
-        names = offered_files(offer)
-    except OSError:
-        return ""
+    with contextlib.suppress(OSError):
+        return _list(offered_files(offer))
+    return ""
+
+
+def _list(names: Sequence[str]) -> str:
     return f"; it lists {', '.join(names[-3:])}" if names else ""
 
 

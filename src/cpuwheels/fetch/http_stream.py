@@ -48,11 +48,12 @@ class HttpFaultError(Exception):
 
     Attributes:
         passing: Whether it may be gone on the next try.
+        unreachable: Whether nothing answered at all, so that no other program here gets an answer either.
     """
 
-    def __init__(self, fault: str, *, passing: bool = False) -> None:
+    def __init__(self, fault: str, *, passing: bool = False, unreachable: bool = False) -> None:
         super().__init__(printable(without_userinfo(fault)))
-        self.passing = passing
+        self.passing, self.unreachable = passing, unreachable
 
 
 class TooLargeError(HttpFaultError):
@@ -199,7 +200,8 @@ class _Request:
             self._put(fault)
         except httpx.ConnectError as error:
             # No route or no such host does not pass within seconds; asking again would only delay the next mirror.
-            self._put(HttpFaultError(f"no connection: {error}"))
+            # Each program has its own opinion of certificates.
+            self._put(HttpFaultError(f"no connection: {error}", unreachable="ssl" not in str(error).lower()))
         except (httpx.UnsupportedProtocol, httpx.InvalidURL, UnicodeError, ValueError) as error:
             self._put(HttpFaultError(f"not a URL: {error}"))
         except httpx.HTTPError as error:

@@ -36,7 +36,6 @@ from cpuwheels.pipeline.inventory import inventory, packing_tools
 from cpuwheels.pipeline.kernel_facts import kernel_facts
 from cpuwheels.pipeline.locked_run import watched_requests
 from cpuwheels.pipeline.provenance import provenance
-from cpuwheels.pipeline.report.write import write_trace
 from cpuwheels.pipeline.reuse.binaries import precompiled_binaries
 from cpuwheels.pipeline.reuse.components import donated_components
 from cpuwheels.pipeline.reuse.donor import check_request, find_donor
@@ -179,6 +178,8 @@ def _compiled(
     components = get_components(context, toolchain, modules, onednn=inputs.onednn, acl=inputs.acl, tcmalloc=tcmalloc)
 
     def write_beside(folder: Path) -> None:
+        from cpuwheels.pipeline.report.write import write_trace  # noqa: PLC0415  (as a new wheel in `assemble`)
+
         with storage_errors(folder):
             if kernels.debug_folder:
                 shutil.copytree(kernels.debug_folder, folder / DEBUG)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.errors import AuditError
-from cpuwheels.pipeline.assemble import audit_ahead
 from cpuwheels.pipeline.build import assembled
+from cpuwheels.pipeline.new_wheel import audit_ahead
 
 if TYPE_CHECKING:
     from cpuwheels.config.matrix import Matrix

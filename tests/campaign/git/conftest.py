@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
@@ -10,6 +9,7 @@ import pytest
 
 from cpuwheels.source.commit import CommitRequest
 from hostile_git import PROFILE, Trap
+from running import Quiet, running
 from sample_source import clone_of_two
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def get(store: Store, reporter: Reporter) -> Get:
 def cookie_server() -> Iterator[str]:
     """Address of a web server that has a branch without any commit, and gives everybody a cookie."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet, BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             body = f"{'1' * 40}\trefs/heads/main\n".encode() if "info/refs" in self.path else b""
             self.send_response(200 if body else 404)
@@ -73,12 +73,5 @@ def cookie_server() -> Iterator[str]:
             self.end_headers()
             self.wfile.write(body)
 
-        def log_message(self, format: str, *args: object) -> None:  # noqa: A002
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as running:
-        thread = threading.Thread(target=running.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
-        thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
+        yield address

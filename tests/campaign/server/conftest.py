@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from cpuwheels.index.s3 import S3Bucket
 from cpuwheels.index.serve import IndexServer
 from index_publications import publication
 from no_network import no_network
+from running import running
 
 __all__ = ["no_network"]
 
@@ -34,7 +34,6 @@ def served(tmp_path: Path) -> Iterator[tuple[Path, int]]:
     """An index with a wheel, and the port at which it is served; a user's file is next to it."""
     publish(Folder(tmp_path / "index"), publication(tmp_path / "dist"))
     (tmp_path / "secret").write_text("the user's")
-    with IndexServer(tmp_path / "index", 0) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    server = IndexServer(tmp_path / "index", 0)
+    with running(server):
         yield tmp_path / "index", int(server.server_address[1])
-        server.shutdown()

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.doctor.network import Answer, Answers, ask_git, ask_url, in_thread
+from running import Quiet, running
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(Quiet, BaseHTTPRequestHandler):
     """``/no-head/…`` refuses HEAD; ``/moved`` redirects; anything with ``gone`` is not there."""
 
     def do_HEAD(self) -> None:
@@ -34,18 +35,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", "0")
         self.end_headers()
 
-    def log_message(self, *_: object) -> None:
-        """Keep the test's output clean."""
-
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with running(ThreadingHTTPServer(("127.0.0.1", 0), Handler)) as address:
+        yield address
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,23 @@ from cpuwheels.config.options import BuildOptions
 from cpuwheels.config.pins import TorchAlternate, TorchPin
 from cpuwheels.core.errors import BuildEnvironmentError, LockedError, TorchError
 from cpuwheels.environment import torch_environment as module
+from cpuwheels.environment import torch_install as install_module
 from cpuwheels.environment.build_env import TOOLS_LOCK
 from cpuwheels.environment.debian_root import DebianRoot
 from cpuwheels.environment.foreign_torch import ForeignTorch
 from cpuwheels.environment.torch_environment import check_torch, torch_environment, torch_pin, wheel_environment
+from cpuwheels.environment.torch_install import refused_offers
 from loopback import DEAD
 from torch_wheels import PYTHON, write_torch
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from cpuwheels.config.context import BuildContext
     from cpuwheels.core.store import Store
     from cpuwheels.environment.build_env import EnvironmentRequest
+    from cpuwheels.environment.torch_index import TorchOffer
 
 
 def test_a_torch_that_the_matrix_does_not_know_is_said_and_looked_for(tmp_path: Path) -> None:
@@ -129,6 +133,43 @@ def test_without_a_wheel_and_a_fallback_each_place_is_named(own: BuildContext, l
         torch_environment(own, "2.13.0")
     assert f"{links} (PIP_FIND_LINKS)" in caught.value.output
     assert f"{DEAD}/cpu (matrix.yaml)" in caught.value.output
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[[str], list[str] | None]:
+    """Asks all places, of which the pin's own is a folder, for a version."""
+    pin = TorchPin(index=tmp_path.as_uri())
+    return lambda version: refused_offers(f"torch=={version}+cpu", pin, (PYTHON,), tmp_path / "torch.log")
+
+
+def test_what_no_place_lists_needs_no_uv(
+    asked: Callable[[str], list[str] | None], links: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed = write_torch(links, "2.13.0+cpu").name
+    monkeypatch.setattr(install_module, "run", lambda *_, **__: pytest.fail("uv was asked"))
+    assert (faults := asked("2.14.0"))
+    assert faults[0] == f"{links} (PIP_FIND_LINKS): no torch==2.14.0+cpu; it lists {listed}"
+
+
+def test_what_is_listed_is_judged_by_uv(asked: Callable[[str], list[str] | None], links: Path) -> None:
+    wheel = write_torch(links, "2.14.0+cpu")
+    assert asked("2.14.0") is None
+    wheel.rename(wheel.with_name("torch-2.14.0+cpu-cp27-cp27m-win32.whl"))
+    assert (faults := asked("2.14.0"))
+    assert "cp27m" in faults[0]
+    assert not faults[0].startswith(f"{links} (PIP_FIND_LINKS): no torch")
+
+
+def test_where_a_list_cannot_be_read_uv_is_asked(
+    asked: Callable[[str], list[str] | None], links: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreadable(_: TorchOffer) -> list[str]:
+        raise OSError
+
+    monkeypatch.setattr(install_module, "offered_files", unreadable)
+    assert asked("2.14.0")
+    write_torch(links, "2.14.0+cpu")
+    assert asked("2.14.0") is None
 
 
 def test_a_locked_run_takes_debians_torch_only_if_fallbacks_are_allowed(own: BuildContext, links: Path) -> None:

@@ -10,6 +10,7 @@ from cpuwheels.config.pins import TorchPin
 from cpuwheels.environment.torch_index import (
     TorchOffer,
     cuda_of,
+    is_version,
     offered_files,
     pip_configs,
     torch_offers,
@@ -239,5 +240,30 @@ def test_what_a_server_lists(server: Server) -> None:
 
 @pytest.mark.parametrize("location", [DEAD, "http://[::oops"])
 def test_a_place_that_does_not_answer_is_an_os_error(location: str) -> None:
-    with pytest.raises(OSError, match=r"no connection|not a URL"):
+    with pytest.raises(OSError, match=r"no connection|not a URL") as caught:
         offered_files(TorchOffer("index", location, "x"))
+    assert isinstance(caught.value, ConnectionError) is (location == DEAD)
+
+
+def test_encryption_that_fails_here_may_be_right_for_other_programs(server: Server) -> None:
+    with pytest.raises(OSError, match=r"no connection.*SSL") as caught:
+        offered_files(TorchOffer("index", server.url("/cpu").replace("http:", "https:"), "x"))
+    assert not isinstance(caught.value, ConnectionError)
+
+
+@pytest.mark.parametrize(
+    ("name", "wanted", "expected"),
+    [
+        (NAMES[1], "torch==2.13.0+cpu", True),
+        (NAMES[1], "torch==2.13.0", True),
+        (NAMES[1], "torch==2.13.0+xpu", False),
+        (NAMES[0], "torch==2.13.0+cpu", False),
+        ("torch-2.13.0-cp311-none-macosx_11_0_arm64.whl", "torch==2.13.0", True),
+        ("torch-2.13.0-cp311-none-macosx_11_0_arm64.whl", "torch==2.13.0+cpu", False),
+        ("torch-2.13.0rc1+cpu-cp311-cp311-linux_x86_64.whl", "torch==2.13.0rc1+cpu", True),
+        ("torch-nightly-cp311-cp311-linux_x86_64.whl", "torch==2.13.0+cpu", False),
+        ("torch-.whl", "torch==2.13.0+cpu", False),
+    ],
+)
+def test_whether_a_file_may_be_the_version_that_is_wanted(name: str, wanted: str, expected: bool) -> None:
+    assert is_version(name, wanted) is expected

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from cpuwheels.index.publish import publish
 from cpuwheels.index.reading import read_entries
 from cpuwheels.index.serve import IndexServer
 from index_publications import Publication, publication
+from running import running
 
 
 @pytest.fixture
@@ -25,10 +25,8 @@ def one(tmp_path: Path) -> Publication:
 @pytest.fixture
 def address(tmp_path: Path, one: Publication) -> Iterator[str]:
     publish(Folder(tmp_path / "index"), one)
-    with IndexServer(tmp_path / "index", 0) as server:
-        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_address[1]}"
-        server.shutdown()
+    with running(IndexServer(tmp_path / "index", 0)) as address:
+        yield address
 
 
 @pytest.mark.parametrize("end", ["", "/"])

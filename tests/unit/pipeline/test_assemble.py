@@ -19,7 +19,7 @@ from cpuwheels.config.matrix import Library
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import WheelError
 from cpuwheels.core.usage import counted
-from cpuwheels.pipeline import assemble as module
+from cpuwheels.pipeline import new_wheel as module
 from cpuwheels.pipeline.assemble import Assembly, assemble
 from cpuwheels.pipeline.built_wheel import BuiltWheel
 from cpuwheels.pipeline.inputs import Inputs

@@ -286,6 +286,6 @@ def test_what_a_source_is_made_into_is_apart_from_releases(stages: Stages, tmp_p
 
 def test_the_stages_that_a_terminal_lists_are_those_of_the_code(project_root: Path) -> None:
     folder = project_root / "src" / "cpuwheels" / "pipeline"
-    files = ("build.py", "default_source.py", "inputs.py", "assemble.py")
+    files = ("build.py", "default_source.py", "inputs.py", "new_wheel.py")
     text = "".join((folder / name).read_text() for name in files)
     assert set(module.STAGES) | {"acl", "audit"} == set(re.findall(r"reporter\.stage\(\s*\"([^\"]+)\"", text))

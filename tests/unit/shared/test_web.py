@@ -22,6 +22,7 @@ from cpuwheels.shared.place import PlaceFaultError
 from cpuwheels.shared.web import Web
 from loopback import DEAD
 from raw_server import RawServer, drip, head
+from running import Quiet, running
 from shared_stores import KERNELS, make_kernels, other_store, reader, share_all
 
 if TYPE_CHECKING:
@@ -30,9 +31,8 @@ if TYPE_CHECKING:
 QUICK = Patience(answer=0.3, rate=1000, window=0.3, whole=1)
 
 
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
+class Handler(Quiet, SimpleHTTPRequestHandler):
+    """Serves a folder."""
 
 
 @pytest.fixture
@@ -40,13 +40,9 @@ def served(store: Store, tmp_path: Path) -> Iterator[str]:
     """Address of a web server with the kernels of a store."""
     make_kernels(store)
     share_all(store, Folder(tmp_path / "shared"))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "shared")))
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-    thread.start()
-    yield f"http://127.0.0.1:{server.server_address[1]}"
-    server.shutdown()
-    server.server_close()
-    thread.join()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(tmp_path / "shared")))
+    with running(server) as address:
+        yield address
 
 
 def test_what_is_in_a_folder_can_be_served(served: str, tmp_path: Path, told: list[str]) -> None:
