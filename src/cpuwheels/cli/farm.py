@@ -108,7 +108,8 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
         count = options["workers"] if options["workers"] is not None else 0 if hosts or slurm else 1
         places = [_place(paths, keys, f"worker-{number + 1}", count, options) for number in range(count)]
         host, port = options["host"] or "127.0.0.1", options["port"] or 0
-        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info, slurm))
+        more = _handed_on(options)
+        asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info, slurm, more))
     else:
         import platform
 
@@ -139,8 +140,6 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
     """
     import shlex
 
-    from cpuwheels.core.arguments import named_arguments
-    from cpuwheels.core.elsewhere import elsewhere
     from cpuwheels.core.errors import UsageError
     from cpuwheels.farm.site import PROGRAM
     from cpuwheels.farm.slurm_job import Slurm
@@ -162,17 +161,25 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
             where="--slurm-options",
             next_step="write them as in a shell, such as '--mem=32G --cpus-per-task=16'",
         ) from error
-    repo, shared = options["repo"], elsewhere()
-    given = {"--memory": options["memory"], "--jobs": options["jobs"]}
-    given["--repo"] = str(repo.expanduser().resolve()) if repo else None
     return Slurm(
         workers=options["slurm"],
         command=(*PROGRAM, "--root", str(paths.root), "--cache", str(paths.cache)),
-        more=(*named_arguments(given), *(shared.arguments if shared else ())),
+        more=_handed_on(options),
         logs=paths.dist / "farm" / "slurm",
         options=tuple(words),
         folder=str(options["folder"]) if options["folder"] else None,
     )
+
+
+def _handed_on(options: _Farm) -> tuple[str, ...]:
+    """Return the options of workers that are started on other machines."""
+    from cpuwheels.core.arguments import named_arguments
+    from cpuwheels.core.elsewhere import elsewhere
+
+    repo, shared = options["repo"], elsewhere()
+    given = {"--memory": options["memory"], "--jobs": options["jobs"]}
+    given["--repo"] = str(repo.expanduser().resolve()) if repo else None
+    return (*named_arguments(given), *(shared.arguments if shared else ()))
 
 
 def _print_manifests(options: _Farm, keys: Path) -> None:

@@ -67,6 +67,7 @@ async def run_scheduler(
     hosts: Sequence[Host] = (),
     tell: Callable[[str], None] = print,
     slurm: Slurm | None = None,
+    more: Sequence[str] = (),
 ) -> None:
     """Run a scheduler, and workers on this machine and on others, until a signal ends them.
 
@@ -79,6 +80,7 @@ async def run_scheduler(
         hosts: Other machines on which a worker is started.
         tell: Told what these print.
         slurm: Workers that are jobs of SLURM.
+        more: Options of the workers on the hosts.
 
     Raises:
         FarmError: It cannot listen there, or a worker does not start.
@@ -102,7 +104,7 @@ async def run_scheduler(
             nannies = await asyncio.gather(*(_started(stack, place, scheduler.address, keys, host) for place in places))
             stop = _stop_at_signals()
             if hosts:
-                others = workers_on(hosts, scheduler.address, keys, tell)
+                others = workers_on(hosts, scheduler.address, keys, tell, more)
                 await _unless_stopped(stop, stack.enter_async_context(others))
             check_jobs = _nothing
             if slurm is not None:

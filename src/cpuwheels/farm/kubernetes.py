@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from cpuwheels.farm.allocation import RESERVE
-from cpuwheels.farm.security import CERTIFICATE, PRIVATE, SIGNING
+from cpuwheels.farm.security import FILES
 
 PORT = 8786
 SCHEDULER, WORKER, SECRET = "farm-scheduler", "farm-worker", "farm-keys"
@@ -69,7 +69,7 @@ def secret_command(namespace: str, keys: str) -> str:
         namespace: Of the farm.
         keys: Folder of the certificates.
     """
-    files = " ".join(f"--from-file={keys}/{name}" for name in (CERTIFICATE, PRIVATE, SIGNING))
+    files = " ".join(f"--from-file={keys}/{name}" for name in FILES)
     return f"kubectl --namespace {namespace} create secret generic {SECRET} {files}"
 
 

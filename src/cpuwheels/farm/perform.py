@@ -37,6 +37,9 @@ LOGS = {
 RESULT = "rebuilt"
 """Folder of a rebuild's result, in that of the job."""
 
+FARM_VARIABLES = "CPUWHEELS_FARM"
+"""Begins the names of the variables that stand for ``--farm`` and its options."""
+
 _KEPT_LINES = 40
 
 
@@ -139,10 +142,16 @@ def _command(
     own = site.build_options() if builds else []
     argv = [*site.program, *site.places(job).as_arguments(), *words, *job.options, *own, *store]
     log = site.folder(job) / LOGS[job.kind]
-    ended = run(argv, log=log, env=without_credentials(os.environ), on_line=lines.append, check=False)
+    ended = run(argv, log=log, env=_environment(), on_line=lines.append, check=False)
     tail = "\n".join(lines[-_KEPT_LINES:]) if ended.returncode else ""
     code = ended.returncode if ended.returncode >= 0 else FarmError.exit_code
     return replace(done, code=code, output=tail), lines
+
+
+def _environment() -> dict[str, str]:
+    """Return the variables of a job's command: no credentials, and nothing with which it would send jobs itself."""
+    given = without_credentials(os.environ)
+    return {name: value for name, value in given.items() if not name.startswith(FARM_VARIABLES)}
 
 
 def _built(lines: Sequence[str]) -> Path:

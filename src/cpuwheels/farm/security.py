@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 CERTIFICATE, PRIVATE, SIGNING = "farm.pem", "farm.key", "kernels.key"
 """Files: a certificate that is its own authority, its private key, and the key that signs kernels which are carried."""
 
+FILES = (CERTIFICATE, PRIVATE, SIGNING, f"{SIGNING}{PUBLIC}")
+"""What each machine of a farm needs of them; the last one is what signatures are verified with."""
+
 NAME = "cpuwheels-farm"
 """Who the certificate is about. dask compares no names: whoever has the private key is of the farm."""
 
@@ -44,8 +47,7 @@ def make_certificates(folder: Path) -> list[Path]:
         FarmError: It has some already.
         StoreError: It cannot be written.
     """
-    names = (CERTIFICATE, PRIVATE, SIGNING, f"{SIGNING}{PUBLIC}")
-    if taken := [name for name in names if os.path.lexists(folder / name)]:
+    if taken := [name for name in FILES if os.path.lexists(folder / name)]:
         raise FarmError(
             f"{taken[0]} is there already",
             where=folder,
@@ -59,7 +61,7 @@ def make_certificates(folder: Path) -> list[Path]:
             with os.fdopen(handle, "wb") as stream:
                 stream.write(content)
     make_key(folder / SIGNING)
-    return [folder / name for name in names]
+    return [folder / name for name in FILES]
 
 
 def _self_signed(now: datetime) -> tuple[bytes, bytes]:
@@ -100,8 +102,7 @@ def read_certificates(folder: Path) -> Security:
         FarmError: The folder does not have them, or others can read the private key.
     """
     certificate, private = folder / CERTIFICATE, folder / PRIVATE
-    missing = [path.name for path in (certificate, private, folder / SIGNING) if not path.is_file()]
-    if missing:
+    if missing := [name for name in FILES if not (folder / name).is_file()]:
         raise FarmError(
             f"there is no {missing[0]}",
             where=folder,

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from cpuwheels.core.errors import FarmError
 from cpuwheels.core.filesystem import storage_errors
-from cpuwheels.farm.security import CERTIFICATE, PRIVATE, SIGNING
+from cpuwheels.farm.security import FILES
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Sequence
@@ -110,7 +110,7 @@ def _refused(path: Path, why: str) -> FarmError:
 
 @contextlib.asynccontextmanager
 async def workers_on(
-    hosts: Sequence[Host], address: str, keys: Path, tell: Callable[[str], None]
+    hosts: Sequence[Host], address: str, keys: Path, tell: Callable[[str], None], more: Sequence[str] = ()
 ) -> AsyncIterator[None]:
     """Run a worker on each host while the block runs; one that ends by itself is started again.
 
@@ -119,12 +119,13 @@ async def workers_on(
         address: Of the scheduler.
         keys: Folder of the certificates.
         tell: Told what they print, and of each that has ended.
+        more: Options of each worker.
 
     Raises:
         FarmError: One of them does not start.
     """
     sent = _certificates(keys)
-    connections = [_Connection(host, address, sent, tell) for host in hosts]
+    connections = [_Connection(host, ("--farm", address, *more), sent, tell) for host in hosts]
     tasks = [asyncio.create_task(one.keep()) for one in connections]
     try:
         await asyncio.gather(
@@ -147,9 +148,9 @@ async def workers_on(
 class _Connection:
     """The worker of one host."""
 
-    def __init__(self, host: Host, address: str, sent: bytes, tell: Callable[[str], None]) -> None:
+    def __init__(self, host: Host, options: Sequence[str], sent: bytes, tell: Callable[[str], None]) -> None:
         self.host, self.ready = host, asyncio.Event()
-        self._address, self._sent, self._tell = address, sent, tell
+        self._options, self._sent, self._tell = options, sent, tell
         self._last: list[str] = []
 
     async def started(self, task: asyncio.Task[None]) -> None:
@@ -180,7 +181,7 @@ class _Connection:
             await asyncio.sleep(PAUSE_SECONDS)
 
     async def _run(self) -> int:
-        worker = [*self.host.command, "farm", "worker", "--farm", self._address, "--name", self.host.name]
+        worker = [*self.host.command, "farm", "worker", *self._options, "--name", self.host.name]
         there = shlex.join(["sh", "-c", _SCRIPT, "sh", *worker])
         process = await asyncio.create_subprocess_exec(
             *SSH,
@@ -220,7 +221,7 @@ def _certificates(keys: Path) -> bytes:
     """Return the certificates as lines of text, with the line that ends them."""
     stream = io.BytesIO()
     with storage_errors(keys), tarfile.open(fileobj=stream, mode="w") as archive:
-        for name in (CERTIFICATE, PRIVATE, SIGNING):
+        for name in FILES:
             about = tarfile.TarInfo(name)
             content = (keys / name).read_bytes()
             about.size, about.mode = len(content), 0o600

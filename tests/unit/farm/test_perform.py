@@ -53,9 +53,11 @@ def test_what_is_done_alone_uses_stores_of_its_own_and_no_shared_one(tmp_path: P
 def test_no_credential_reaches_a_job(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
     monkeypatch.setenv("HARMLESS", "shown")
+    monkeypatch.setenv("CPUWHEELS_FARM", "tls://127.0.0.1:1")
+    monkeypatch.setenv("CPUWHEELS_FARM_KEYS", "/keys")
     (job,) = jobs_for("a")
     site = echoing(tmp_path)
-    Path(site.program[0]).write_text("#!/bin/sh\nenv | grep -e HARMLESS -e AWS_\nexit 27\n")
+    Path(site.program[0]).write_text("#!/bin/sh\nenv | grep -e HARMLESS -e AWS_ -e FARM\nexit 27\n")
     output = perform(job, site).output
     assert "shown" in output
     assert "secret" not in output

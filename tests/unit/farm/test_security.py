@@ -12,7 +12,7 @@ import pytest
 from cryptography import x509
 
 from cpuwheels.core.errors import FarmError
-from cpuwheels.farm.security import CERTIFICATE, PRIVATE, SIGNING, make_certificates, read_certificates
+from cpuwheels.farm.security import CERTIFICATE, FILES, PRIVATE, SIGNING, make_certificates, read_certificates
 
 
 def test_only_this_user_reads_them(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_a_key_that_others_read_is_refused(tmp_path: Path) -> None:
         read_certificates(tmp_path)
 
 
-@pytest.mark.parametrize("name", [CERTIFICATE, PRIVATE, SIGNING])
+@pytest.mark.parametrize("name", FILES)
 def test_a_missing_one_is_named(tmp_path: Path, name: str) -> None:
     make_certificates(tmp_path)
     (tmp_path / name).unlink()

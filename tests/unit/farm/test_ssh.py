@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cpuwheels.core.errors import FarmError
-from cpuwheels.farm.security import CERTIFICATE, PRIVATE, SIGNING, make_certificates
+from cpuwheels.farm.security import FILES, PRIVATE, make_certificates
 from cpuwheels.farm.ssh import COMMAND, Host, read_hosts, workers_on
 
 SSH = """#!/bin/sh
@@ -74,7 +74,7 @@ def test_a_worker_on_each_host_with_the_certificates_and_ended_with_the_connecti
         lambda _: all((folder / f"process-{name}").exists() for name in names),
     )
     assert sorted(told) == [f"{name}: tls://127.0.0.1:1" for name in names]
-    sent = b"".join((folder / "keys" / name).read_bytes() for name in sorted((CERTIFICATE, PRIVATE, SIGNING)))
+    sent = b"".join((folder / "keys" / name).read_bytes() for name in sorted(FILES))
     for name in names:
         assert (folder / f"received-{name}").read_bytes() == sent
         assert not psutil.pid_exists(int((folder / f"process-{name}").read_text()))

@@ -169,7 +169,7 @@ class FarmNight:
         yield from self._left.values()
 
     def take(self, job: Job, output: Path) -> Path:
-        """Move what came of a job into an output folder, and return the wheel.
+        """Move what came of a job into an output folder, and return the wheel; it may be asked for again.
 
         Args:
             job: The job.
@@ -183,12 +183,15 @@ class FarmNight:
         for one in came:
             if isinstance(one.error, FarmGoneError):
                 raise PostponedError(one.error.what, where=one.error.where, next_step=one.error.next_step)
-        wheel = next(one for one in came if one.job.kind == "wheel")
+        wheel = next((one for one in came if one.job.kind == "wheel"), None)
+        if wheel is None or self._open[job.target, job.source]:
+            raise PostponedError("the farm was given up before it was done", where=str(job), next_step="run it again")
         if wheel.done is None or not wheel.done.wheel:
             raise wheel.error or PostponedError("the farm gave it up", where=str(wheel.job), next_step="run it again")
-        folder = self._paths.dist / wheel.done.folder
+        folder, place = self._paths.dist / wheel.done.folder, output / wheel.done.folder
+        if not folder.exists() and (place / wheel.done.wheel).is_file():
+            return place / wheel.done.wheel  # it was taken before: what followed is attempted again
         with storage_errors(output):
-            place = output / wheel.done.folder
             make_folders(place.parent)
             replace_tree(folder, place)
         return place / wheel.done.wheel

@@ -128,6 +128,8 @@ def test_wheels_are_taken_as_they_come_and_not_before_they_are_tested(smoke_alon
         assert wheel.read_text() == A.source
         assert wheel.with_name("parity.json").exists()
         assert not (smoke_alone.paths.dist / FOLDER / "x86" / "aaa").exists(), "what was taken is not kept twice"
+        assert night.take(A, smoke_alone.output) == wheel, "what follows may be attempted again"
+        assert wheel.read_text() == A.source
         assert night.failures(A) == []
 
 
@@ -139,8 +141,11 @@ def test_what_the_time_is_too_short_for_is_given_up(smoke_alone: Setting) -> Non
         smoke_alone.hands.end("wheel", B)
         smoke_alone.hands.end("parity", B)
         assert next(taken) == B
+        smoke_alone.hands.end("wheel", A)
         over.set()
         assert list(taken) == [A], "it is left to who counts what was not done"
+        with pytest.raises(PostponedError, match="given up before it was done"):
+            night.take(A, smoke_alone.output)
         assert smoke_alone.hands.over
 
 
