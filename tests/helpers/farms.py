@@ -309,7 +309,7 @@ def main() -> None:
     for name in told["workers"]:
         more = ["--poisoned"] if name in told["poisoned"] else []
         site = site_in(folder / name, name, events=events, carries=True, key=signing_key(keys), more=more)
-        places.append(Place(site, machine(name, told["memory"])))
+        places.append(Place(site, machine(name, told["memory"]), pause=0.1))
 
     def ready(address: str) -> None:
         print(address, flush=True)

@@ -15,11 +15,12 @@ from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import DiskFullError, FarmError
 from cpuwheels.farm.batch import run_batch
 from cpuwheels.farm.journal import Journal
+from cpuwheels.farm.local import LocalExecutor
 from cpuwheels.farm.opinion import Opinions
 from cpuwheels.farm.remote import RemoteExecutor
 from cpuwheels.farm.security import read_certificates
 from cpuwheels.farm.slow import Patience
-from farms import begun, farm_of, jobs_for, paths_in, wait_for
+from farms import begun, farm_of, jobs_for, machine, paths_in, site_in, wait_for
 
 
 def test_a_killed_worker_is_replaced_and_its_job_done_once_more(tmp_path: Path) -> None:
@@ -103,6 +104,80 @@ def test_a_slow_worker_is_overtaken_and_what_follows_is_done(tmp_path: Path, rep
         assert {future.result(60).code for future in futures} == {0}
     wheels = sorted(path.read_text().splitlines()[0] for path in (tmp_path / "dist").rglob("*.whl"))
     assert wheels == ["x86 a", "x86 b"], "each wheel once"
+
+
+def test_what_has_come_home_is_not_made_again_when_its_worker_goes(tmp_path: Path) -> None:
+    with farm_of(tmp_path, ("one",)) as farm, RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+        first, second = jobs_for("a", "b")
+        assert executor.submit(first).result(60).code == 0
+        (farm.events / "hang-b").touch()
+        future = executor.submit(second)
+        wait_for(lambda: begun(farm.events, "build x86 b"))
+        farm.worker_of(begun(farm.events, "build x86 b")[0][0]).kill()
+        wait_for(lambda: len(begun(farm.events, "build x86 b")) == 2)
+        (farm.events / "hang-b").unlink()
+        assert future.result(60).code == 0
+        assert len(begun(farm.events, "build x86 a")) == 1
+
+
+def test_one_client_that_gives_up_leaves_the_others_theirs(tmp_path: Path) -> None:
+    with farm_of(tmp_path, ("one",)) as farm, RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+        (farm.events / "hang-a").touch()
+        (job,) = jobs_for("a")
+        with RemoteExecutor(farm.address, read_certificates(farm.keys)) as other:
+            futures = [one.submit(job) for one in (executor, other)]
+            wait_for(lambda: begun(farm.events, "build x86 a"))
+        assert futures[1].exception(60) is not None
+        assert not futures[0].done()
+        (farm.events / "hang-a").unlink()
+        assert futures[0].result(60).code == 0
+        assert len(begun(farm.events, "build x86 a")) == 1
+
+
+def test_a_job_for_one_worker_waits_for_its_successor(tmp_path: Path) -> None:
+    patience = Patience(every=0.1)
+    with (
+        farm_of(tmp_path) as farm,
+        RemoteExecutor(farm.address, read_certificates(farm.keys), patience=patience) as executor,
+    ):
+        (farm.events / "hang-a").touch()
+        before, job = jobs_for("a", "b")
+        futures = [executor.submit(each, avoid=["one"]) for each in (before, job)]
+        wait_for(lambda: begun(farm.events, "build x86 a"))
+        farm.worker_of(begun(farm.events, "build x86 a")[0][0]).kill()
+        (farm.events / "hang-a").unlink()
+        assert {future.result(60).by for future in futures} == {"two"}
+
+
+def test_a_job_that_nobody_can_do_any_more_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cpuwheels.farm.remote.LOST_SECONDS", 1.0)
+    patience = Patience(every=0.1)
+    with (
+        farm_of(tmp_path, ("one",)) as farm,
+        RemoteExecutor(farm.address, read_certificates(farm.keys), patience=patience) as executor,
+    ):
+        (farm.events / "fail-a").write_text(str(DiskFullError.exit_code))
+        (job,) = jobs_for("a")
+        with pytest.raises(FarmError, match="no worker of the farm can do wheel x86 a any more"):
+            executor.submit(job).result(60)
+
+
+def test_a_wheel_that_was_sent_to_a_worker_which_goes_is_sent_again(tmp_path: Path) -> None:
+    wheel, parity = jobs_for("a", level="smoke")
+    with LocalExecutor(site_in(tmp_path / "here"), machine()) as local:
+        done = local.submit(wheel).result()
+    with farm_of(tmp_path) as farm, RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+        executor.know(done, tmp_path / "here" / "dist")
+        (farm.events / "hang-parity-a").touch()
+        future = executor.submit(parity)
+        wait_for(lambda: begun(farm.events, "parity x86"))
+        (holder,) = executor._client.who_has(list(executor._futures.values())[:1]).values()
+        assert len(holder) == 1
+        ((command, _),) = begun(farm.events, "parity x86")
+        farm.worker_of(command).kill()
+        wait_for(lambda: len(begun(farm.events, "parity x86")) == 2)
+        (farm.events / "hang-parity-a").unlink()
+        assert (future.result(60).code, future.result().sha256) == (0, done.sha256)
 
 
 CLIENT = """

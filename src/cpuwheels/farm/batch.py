@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 from cpuwheels.core.errors import CpuwheelsError, FarmError
@@ -14,6 +16,7 @@ from cpuwheels.farm.executor import run_jobs
 from cpuwheels.farm.graph import still_needed
 from cpuwheels.farm.intake import take_in
 from cpuwheels.farm.page import BatchPage
+from cpuwheels.pipeline.report.write import refresh_if_built
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -85,6 +88,7 @@ def run_batch(
         executor.tell_begun(page.began)
 
         def ended(one: Came) -> None:
+            settle.over(one.job)
             page.came(one)
             came(one)
 
@@ -108,6 +112,8 @@ def _in_phases(
     """Run the builds and then the tests, so that only a wheel that two machines agree on is tested."""
     builds = [job for job in needed if job.kind in {"kernels", "wheel"}]
     tests = [job for job in needed if job not in builds]
+    for job in tests:  # before hours of builds
+        executor.require(job)
     results = run(builds)
     if tests:
         for job in builds:
@@ -132,6 +138,7 @@ class _Settling:
         self._digests: dict[str, Future[str]] = {job.key: Future() for job in jobs if job.kind == "wheel"}
         for key in self._digests.keys() & stored.keys():
             self._digests[key].set_result(stored[key].sha256)
+        self._places: defaultdict[str, Lock] = defaultdict(Lock)
 
     def __call__(self, job: Job, done: Done) -> Done:
         if job.kind == "wheel":
@@ -155,20 +162,29 @@ class _Settling:
             self._digests[job.key].set_result(digest)  # its tests wait for it
         return done
 
+    def over(self, job: Job) -> None:
+        """Let the tests of a wheel end whose result never came."""
+        digest = self._digests.get(job.key)
+        if digest is not None and not digest.done():
+            digest.set_result("")
+
     def _take(self, job: Job, done: Done) -> Done:
+        """Put what a result has in place, and return it without its files, of which there may be gigabytes."""
         if done.folder and done.content:
-            take_in(job, done, self._paths.dist)
+            with self._places[done.folder]:
+                wheel = take_in(job, done, self._paths.dist)
+                refresh_if_built(wheel)  # a test's own page knows of no other test
         if not done.code:
             self._journal.keep(job, done)
         _tell(job, done, self._reporter)
-        return done
+        return replace(done, content=b"", files={})
 
 
 def _settled(job: Job, result: Done | CpuwheelsError) -> Done:
-    """Return a result without its files, which are in the output folder by now."""
+    """Return what came of a job as its result."""
     if isinstance(result, CpuwheelsError):
         return Done(job.key, code=result.exit_code, output=result.what)
-    return replace(result, content=b"", files={})
+    return result
 
 
 def _tell(job: Job, done: Done, reporter: Reporter) -> None:

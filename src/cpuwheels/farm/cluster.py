@@ -23,7 +23,7 @@ from cpuwheels.farm.engine import NO_PAGES, SETTINGS, FarmNanny, FarmScheduler
 from cpuwheels.farm.security import SIGNING, read_certificates
 from cpuwheels.farm.slurm import jobs_of
 from cpuwheels.farm.ssh import workers_on
-from cpuwheels.farm.worker import JobPlugin
+from cpuwheels.farm.worker import PAUSE_SECONDS, JobPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -52,10 +52,12 @@ class Place:
     Attributes:
         site: Where its jobs are done.
         machine: What it offers.
+        pause: Seconds before another attempt of what failed for a passing reason.
     """
 
     site: Site
     machine: Machine
+    pause: float = PAUSE_SECONDS
 
 
 async def run_scheduler(
@@ -177,7 +179,7 @@ async def _started(stack: contextlib.AsyncExitStack, place: Place, address: str,
         dashboard=False,
         dashboard_address=NO_PAGES,
         silence_logs=logging.WARNING,
-        plugins=(JobPlugin(place.site),),
+        plugins=(JobPlugin(place.site, place.pause),),
         death_timeout=60,
     )
     try:

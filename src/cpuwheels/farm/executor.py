@@ -31,12 +31,22 @@ class Executor(Protocol):
     def can_do(self, needs: Needs) -> bool:
         """Return whether a machine could do a job with these needs."""
 
+    def require(self, job: Job) -> None:
+        """Check that a machine could do a job.
+
+        Raises:
+            FarmError: None can.
+        """
+
     def tell_begun(self, tell: Callable[[str, str], None]) -> None:
         """Have somebody told of each job that begins, and begins again: its key, and who does it.
 
         Args:
             tell: Called in any thread.
         """
+
+    def expect(self, jobs: Iterable[Job]) -> None:
+        """Name jobs that will be submitted: what they use is kept until they are done."""
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before, for those that use it.
@@ -84,6 +94,7 @@ def run_jobs(
     """
     results: dict[str, Done | CpuwheelsError] = {}
     pool = ThreadPoolExecutor(_SETTLERS, thread_name_prefix="settle")
+    executor.expect(jobs)
     try:
         under_way = {_settled(pool, executor.submit(job), job, settle): job for job in jobs}
         while under_way:

@@ -66,6 +66,19 @@ class LocalExecutor:
         """Return whether this machine could do a job with these needs."""
         return not self._machine.lacks(needs)
 
+    def require(self, job: Job) -> None:
+        """Check that this machine could do a job.
+
+        Raises:
+            FarmError: It cannot.
+        """
+        if lacking := self._machine.lacks(job.needs):
+            raise FarmError(
+                f"{job} cannot be done: {lacking}",
+                where="this machine",
+                next_step="leave it out, or send the jobs to a farm with --farm",
+            )
+
     def tell_begun(self, tell: Callable[[str, str], None]) -> None:
         """Have somebody told of each job that begins: its key, and who does it.
 
@@ -73,6 +86,9 @@ class LocalExecutor:
             tell: Called in the job's thread.
         """
         self._tell_begun = tell
+
+    def expect(self, jobs: Iterable[Job]) -> None:
+        """Do nothing: what jobs use is in the output folder."""
 
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are where every job looks for them."""
@@ -88,12 +104,7 @@ class LocalExecutor:
             FarmError: This machine cannot do it.
         """
         del avoid  # there is no other machine
-        if lacking := self._machine.lacks(job.needs):
-            raise FarmError(
-                f"{job} cannot be done: {lacking}",
-                where="this machine",
-                next_step="leave it out, or send the jobs to a farm with --farm",
-            )
+        self.require(job)
         with self._changed:
             if job.key not in self._futures:
                 self._futures[job.key] = Future()

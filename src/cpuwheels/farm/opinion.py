@@ -26,11 +26,11 @@ class Opinions:
     Args:
         executor: Of the farm.
         announce: Told of a machine whose wheel is not that of the others.
-        leave_out: Called with the job and such a machine's result.
+        leave_out: Called with the job and such a machine's result; returns the name of the one that is left out.
     """
 
     def __init__(
-        self, executor: Executor, announce: Callable[[str], None], leave_out: Callable[[Job, Done], None]
+        self, executor: Executor, announce: Callable[[str], None], leave_out: Callable[[Job, Done], str]
     ) -> None:
         self._executor, self._announce, self._leave_out = executor, announce, leave_out
 
@@ -66,8 +66,12 @@ class Opinions:
     def _agreed(self, job: Job, opinions: list[Done], digest: str) -> Done:
         for one in opinions:
             if one.sha256 != digest:
-                self._announce(f"{one.by} made other bytes of {job} than two others did; its wheel is not used")
-                self._leave_out(job, one)
+                blamed = self._leave_out(job, one)
+                of = f", of kernels of {blamed}" if blamed != one.by else ""
+                self._announce(
+                    f"{one.by} made other bytes of {job} than two others did{of}; its wheel is not used, and {blamed} "
+                    "gets no more jobs"
+                )
         return replace(next(one for one in opinions if one.sha256 == digest), key=job.key)
 
     @staticmethod

@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from distributed import Client
+from distributed.client import FutureCancelledError
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CpuwheelsError, FarmError
-from cpuwheels.farm.done import with_files
+from cpuwheels.farm.done import NOT_RUN, with_files
 from cpuwheels.farm.executor import ATTEMPTS
+from cpuwheels.farm.given import LOST_SECONDS, Given, nobody_left, of_use
 from cpuwheels.farm.machine import fits, require_machine, resources_of
 from cpuwheels.farm.remote_faults import reason_of, scheduler_gone
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
@@ -23,6 +26,7 @@ from cpuwheels.farm.worker import PassingError, do_job, forget_carried
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
+    from concurrent.futures import Future
     from pathlib import Path
     from typing import Self
 
@@ -34,23 +38,11 @@ if TYPE_CHECKING:
 
 CONNECT_SECONDS = 20
 _PATIENCE = Patience()
+_FETCHES = 4
+"""Results that are fetched at once."""
 
-
-@dataclass
-class _Given:
-    """A job that the farm was given.
-
-    Attributes:
-        job: The job.
-        able: Names of the workers that may do it.
-        result: What comes of it.
-        attempts: Futures of dask of which the first result counts; any other one that ends is of no interest.
-    """
-
-    job: Job
-    able: frozenset[str]
-    result: Future[Done] = field(default_factory=Future)
-    attempts: list[DaskFuture[Done]] = field(default_factory=list)
+_LOOKS = 6
+"""Every so many looks for slow jobs it is seen whether each job has a worker that can do it."""
 
 
 class RemoteExecutor:
@@ -80,15 +72,19 @@ class RemoteExecutor:
                 where=address,
                 next_step="see whether cpuwheels farm up runs there, and whether --farm-keys has its certificates",
             ) from error
-        self._given: dict[str, _Given] = {}
+        self._given: dict[str, Given] = {}
+        self._expected: dict[str, Job] = {}
         self._futures: dict[str, DaskFuture[Done]] = {}
-        self._known: dict[str, Done] = {}
+        self._known: dict[str, Callable[[], Done]] = {}
+        self._kernels: dict[str, Done] = {}
         self._left_out: set[str] = set()
+        self._wrong: dict[str, set[str]] = {}
+        self._fetchers = ThreadPoolExecutor(_FETCHES, thread_name_prefix="fetch")
         self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
         self._guard = threading.RLock()
         self._slow, self._ended = SlowJobs(patience), threading.Event()
         self._client.subscribe_topic(TOPIC, self._heard)
-        threading.Thread(target=self._look_for_slow_jobs, args=(patience.every,), daemon=True).start()
+        threading.Thread(target=self._watch, args=(patience.every,), daemon=True).start()
 
     def __enter__(self) -> Self:
         return self
@@ -100,6 +96,7 @@ class RemoteExecutor:
             self.retire(name)
         self._ended.set()
         self._client.close()
+        self._fetchers.shutdown(wait=False, cancel_futures=True)
 
     def machines(self) -> dict[str, Mapping[str, float]]:
         """Return what each worker offers that gets jobs, by its name."""
@@ -114,6 +111,19 @@ class RemoteExecutor:
         """
         return any(fits(needs, offered) for offered in self.machines().values())
 
+    def require(self, job: Job) -> None:
+        """Check that a worker could do a job.
+
+        Raises:
+            FarmError: None can, or the scheduler is gone.
+        """
+        require_machine(job.needs, str(job), self.machines())
+
+    def expect(self, jobs: Iterable[Job]) -> None:
+        """Keep the results that these jobs will use, until they are done; any other one is given up once it is here."""
+        with self._guard:
+            self._expected |= {job.key: job for job in jobs}
+
     def tell_begun(self, tell: Callable[[str, str], None]) -> None:
         """Have somebody told of each job that begins, and begins again: its key, and the worker.
 
@@ -125,7 +135,7 @@ class RemoteExecutor:
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are sent to the workers that need them."""
         with self._guard:
-            self._known[done.key] = with_files(done, dist / done.folder) if done.folder else done
+            self._known[done.key] = partial(with_files, done, dist / done.folder) if done.folder else lambda: done
             self._futures.pop(done.key, None)
             self._given.pop(done.key, None)
 
@@ -141,21 +151,32 @@ class RemoteExecutor:
         with self._guard:
             given = self._given.get(job.key)
             if given is None:
-                given = self._given[job.key] = _Given(job, frozenset(able))
+                given = self._given[job.key] = Given(job, frozenset(able))
                 given.result.set_running_or_notify_cancel()
+                self._expected[job.key] = job
                 self._attempt(given, job.key, able if left_out else None)
             return given.result
 
-    def _attempt(self, given: _Given, key: str, names: Iterable[str] | None) -> DaskFuture[Done]:
+    def _attempt(self, given: Given, key: str, names: Iterable[str] | None, *, also: bool = False) -> DaskFuture[Done]:
         """Have dask do a job, by a key that it does not have yet.
 
         Args:
             given: The job.
             key: The key.
             names: Workers that may do it; None for all.
+            also: Whether the attempt before it goes on.
+
+        Raises:
+            FarmError: None of these is there, or the scheduler is gone.
         """
+        wanted = None if names is None else frozenset(names)
+        there = {} if wanted is None else self._workers()
+        addresses = frozenset(address for address, one in there.items() if wanted and str(one["name"]) in wanted)
+        if wanted is not None and not addresses:  # none would mean any to dask
+            raise nobody_left(given.job)
+        if not also:
+            given.names, given.addresses = wanted, addresses
         job = given.job.model_copy(update={"key": key})
-        workers = {str(one["name"]): address for address, one in self._workers().items()} if names is not None else {}
         future = self._client.submit(
             do_job,
             job.model_dump_json(),
@@ -164,12 +185,19 @@ class RemoteExecutor:
             resources=resources_of(job.needs),
             priority=job.priority,
             retries=ATTEMPTS - 1,
-            workers=None if names is None else [workers[name] for name in names if name in workers],
+            workers=sorted(addresses) or None,
         )
         self._futures.setdefault(given.job.key, future)
         given.attempts.append(future)
-        future.add_done_callback(lambda ended: self._finish(given, ended))
+        # Apart from dask's one thread for this: a result may have to be made again before it can be fetched.
+        future.add_done_callback(partial(self._fetch, given))
         return future
+
+    def _again(self, given: Given, names: Iterable[str] | None) -> None:
+        """Give a job to workers again, in place of the attempts that there are."""
+        given.tries += 1
+        key = make_key(attempt=given.tries, job=given.job.key)
+        self._drop(given, self._attempt(given, key, names))
 
     def cancel(self) -> None:
         """Do nothing more: what waits is not begun, what runs is ended."""
@@ -178,18 +206,43 @@ class RemoteExecutor:
             every = [*self._futures.values(), *(one for given in self._given.values() for one in given.attempts)]
             open_ones = [future for future in every if not future.done()]
             if open_ones and self._client.status == "running":
-                self._client.cancel(open_ones, force=True)
+                self._client.cancel(open_ones)  # another client may want the same
 
-    def leave_out(self, job: Job, done: Done) -> None:
-        """Send no more jobs to a worker whose wheel is wrong, and use no kernels that it may have sent to others.
+    def leave_out(self, job: Job, done: Done) -> str:
+        """Send no more jobs to the worker whose wheel is wrong, and use no kernels that it may have sent to others.
+
+        That is whoever packed it. If two have packed wrong wheels of kernels that one worker made, it is that worker.
 
         Args:
             job: The job that made the wheel.
             done: Its result.
+
+        Returns:
+            The name of the worker that is left out.
         """
-        self._left_out.add(done.by)
-        if job.after:
-            self.forget(self._futures[job.after[0]].result())
+        with self._guard:
+            kernels = next((self._kernels[key] for key in job.after if key in self._kernels), None)
+            maker = kernels.by if kernels else done.by
+            packers = self._wrong.setdefault(maker, set()) | {done.by}
+            self._wrong[maker] = packers
+            blamed = maker if len(packers - {maker}) > 1 else done.by
+            self._left_out -= packers - {blamed} if blamed == maker else set()
+            self._left_out.add(blamed)
+            doubted = [one for one in self._kernels.values() if one.by == blamed or one is kernels]
+            for one in doubted if blamed == maker else []:
+                self._distrust(one)
+        for one in doubted:
+            self.forget(one)
+        return blamed
+
+    def _distrust(self, kernels: Done) -> None:
+        """Have the wheels that would be packed from kernels of a worker that is left out compile their own."""
+        del self._kernels[kernels.key]
+        instead = replace(kernels, kernels="", audit="", code=FarmError.exit_code, output="whoever made it is left out")
+        self._known[kernels.key] = lambda: instead
+        self._futures.pop(kernels.key, None)
+        for given in [one for one in self._given.values() if kernels.key in one.job.after and not one.result.done()]:
+            self._again(given, given.able - self._left_out)
 
     def retire(self, name: str) -> None:
         """Send no more jobs to a worker, and end it."""
@@ -213,31 +266,90 @@ class RemoteExecutor:
 
     def _input(self, key: str) -> object:
         if key not in self._futures:
-            self._futures[key] = self._client.scatter(self._known[key], hash=False)
+            self._futures[key] = self._client.scatter(self._known[key](), hash=False)
         return self._futures[key]
 
-    def _finish(self, given: _Given, ended: DaskFuture[Done]) -> None:
+    def _fetch(self, given: Given, ended: DaskFuture[Done]) -> None:
+        with suppress(RuntimeError):  # all is over
+            self._fetchers.submit(self._finish, given, ended)
+
+    def _finish(self, given: Given, ended: DaskFuture[Done]) -> None:
         """Take what came of an attempt, if the job has no result yet."""
+        if given.result.done():
+            return
+        came: Done | BaseException
+        try:
+            came = ended.result()
+            came = replace(came, key=given.job.key, by=self._maker(ended, came.by))
+        except BaseException as error:  # noqa: BLE001  (whatever dask raises is about the farm)
+            came = error
         with self._guard:
             if given.result.done() or not any(ended is one for one in given.attempts):
                 return
             try:
-                done = ended.result()
-                done = replace(done, key=given.job.key, by=self._maker(ended) or done.by)
-            except BaseException as error:  # noqa: BLE001  (whatever dask raises is about the farm)
-                if ended is not given.attempts[0]:
-                    given.attempts.remove(ended)  # the first one may still succeed
-                    return
-                self._drop(given, ended)
-                if isinstance(error, PassingError):
-                    given.result.set_result(error.done)
-                else:
-                    given.result.set_exception(reason_of(given.job, error, self._address, over=self._over))
-                return
-            self._drop(given, ended)
-            given.result.set_result(done)
+                self._settle(given, ended, came)
+            except BaseException as error:  # noqa: BLE001  (whoever waits for the job gets it)
+                given.result.set_exception(error)
+            if given.result.done():
+                self._give_up_what_nobody_uses(given)
 
-    def _drop(self, given: _Given, ended: DaskFuture[Done]) -> None:
+    def _settle(self, given: Given, ended: DaskFuture[Done], came: Done | BaseException) -> None:
+        if isinstance(came, BaseException):
+            if ended is not given.attempts[0]:
+                given.attempts.remove(ended)  # the first one may still succeed
+            elif isinstance(came, FutureCancelledError) and self._lost_input(given):
+                self._again(given, given.names)
+            else:
+                self._drop(given, ended)
+                self._fail(given, ended, came)
+        elif came.by in self._left_out:
+            self._again(given, given.able - self._left_out)
+        else:
+            self._drop(given, ended)
+            if given.job.kind == "kernels":
+                self._kernels[given.job.key] = replace(came, content=b"", files={})
+            given.result.set_result(came)
+
+    def _fail(self, given: Given, ended: DaskFuture[Done], error: BaseException) -> None:
+        if not isinstance(error, PassingError):
+            given.result.set_exception(reason_of(given.job, error, self._address, str(ended.key), over=self._over))
+        elif error.done.key == ended.key:
+            given.result.set_result(replace(error.done, key=given.job.key))
+        else:
+            given.result.set_result(replace(error.done, key=given.job.key, code=NOT_RUN, seconds=0.0))
+
+    def _lost_input(self, given: Given) -> bool:
+        """Return whether a worker has gone with a result that this program had sent it, and forget where it was."""
+        sent = self._known.keys() & set(given.job.after)
+        if self._over or not sent or given.tries >= ATTEMPTS or self._client.status != "running":
+            return False
+        for key in sent:
+            self._futures.pop(key, None)
+        return True
+
+    def _give_up_what_nobody_uses(self, given: Given) -> None:
+        """Have workers give up results that are here and that no job will use; else they would be made again.
+
+        Kernels stay here: a job that comes later may use them.
+        """
+        self._expected.pop(given.job.key, None)
+        used = of_use(self._expected.values())
+        for key in {given.job.key, *given.job.after} - used:
+            one = self._given.get(key)
+            if one is not None and not one.result.done():
+                continue
+            future = self._futures.pop(key, None)
+            for each in [*([future] if future else []), *(one.attempts if one else ())]:
+                each.release()
+            if one is None:
+                continue
+            one.attempts.clear()
+            if one.job.kind != "kernels":
+                del self._given[key]
+            elif one.result.exception() is None:
+                self._known[key] = one.result.result
+
+    def _drop(self, given: Given, ended: DaskFuture[Done]) -> None:
         """Give up the other attempts of a job, and have what follows it use the one that has ended."""
         others = [one for one in given.attempts if one is not ended]
         given.attempts[:] = [ended]
@@ -249,11 +361,11 @@ class RemoteExecutor:
                     affected.add(other.job.key)
                     others += other.attempts
                     other.attempts.clear()
-                    del self._futures[other.job.key]
+                    self._futures.pop(other.job.key, None)
                     names = other.able - self._left_out if self._left_out else None
                     self._attempt(other, make_key(after=ended.key, job=other.job.key), names)
         if others and self._client.status == "running":
-            self._client.cancel(others, force=True)
+            self._client.cancel(others)
 
     def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:
         _, told = event
@@ -263,10 +375,14 @@ class RemoteExecutor:
             if any(told["job"] == future.key for future in list(one.attempts)):
                 self._tell_begun(one.job.key, told["worker"])
 
-    def _look_for_slow_jobs(self, every: float) -> None:
+    def _watch(self, every: float) -> None:
+        looks = 0
         while not self._ended.wait(every):
+            looks += 1
             with suppress(CpuwheelsError, OSError, TimeoutError):  # without a scheduler every future ends by itself
                 self._try_slow_jobs()
+                if looks % _LOOKS == 0:
+                    self._see_to_the_stranded()
 
     def _try_slow_jobs(self) -> None:
         if not self._slow.overdue(self._waited_for(), time.monotonic()):
@@ -278,14 +394,29 @@ class RemoteExecutor:
             able = {key: self._given[key].able for key in waited_for}
             idle = set(names.values()) - busy - self._left_out
             for job, name in self._slow.second_attempts(waited_for, idle, able, time.monotonic()):
-                self._attempt(self._given[job.key], make_key(second_attempt=job.key), [name])
+                self._attempt(self._given[job.key], make_key(second_attempt=job.key), [name], also=True)
+
+    def _see_to_the_stranded(self) -> None:
+        """Give jobs again whose workers have other addresses by now, and give up those that nobody can do any more."""
+        workers = self._workers()
+        names = {address: str(one["name"]) for address, one in workers.items()}
+        offers = {str(one["name"]): one["resources"] for one in workers.values()}
+        with self._guard:
+            for given in [one for one in self._given.values() if not one.result.done()]:
+                able = [name for name in offers.keys() - self._left_out if fits(given.job.needs, offers[name])]
+                if given.is_stranded(names):
+                    self._again(given, given.names)
+                elif given.lost_for(able, time.monotonic()) >= LOST_SECONDS:
+                    self._client.cancel(given.attempts)
+                    given.result.set_exception(nobody_left(given.job))
 
     def _waited_for(self) -> dict[str, Job]:
         with self._guard:
             return {key: given.job for key, given in self._given.items() if not given.result.done()}
 
-    def _maker(self, ended: DaskFuture[Done]) -> str:
-        """Return the name of the worker that has a result, as the scheduler knows it; a worker could say anything."""
+    def _maker(self, ended: DaskFuture[Done], said: str) -> str:
+        """Return the name of a worker that has a result: the one that says it made it, if it has it."""
         names = {address: str(one["name"]) for address, one in self._workers().items()}
         (holders,) = self._client.who_has([ended]).values()
-        return next((names[address] for address in holders if address in names), "")
+        found = [names[address] for address in holders if address in names]
+        return said if said in found or not found else found[0]

@@ -14,20 +14,22 @@ if TYPE_CHECKING:
     from cpuwheels.farm.job import Job
 
 
-def reason_of(job: Job, error: BaseException, address: str, *, over: bool) -> BaseException:
+def reason_of(job: Job, error: BaseException, address: str, key: str, *, over: bool) -> BaseException:
     """Return why a job was not done.
 
     Args:
         job: The job.
         error: What its future raised.
         address: Of the scheduler.
+        key: By which dask knew the job.
         over: Whether the jobs were given up by this program.
     """
     if isinstance(error, CpuwheelsError):
         return error
     if isinstance(error, KilledWorker):
+        what = str(job) if str(error.task) == key else f"a job before {job}"
         return FarmError(
-            f"{job} ended every worker that began it",
+            f"{what} ended every worker that began it",
             where=address,
             next_step="see on those machines what ended it; often memory ran out: give workers a smaller --memory",
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
@@ -14,6 +15,7 @@ from cpuwheels.core.store import Store
 from cpuwheels.core.trust import Trust
 from cpuwheels.farm.carried import KINDS
 from cpuwheels.farm.done import MACHINE, Done
+from cpuwheels.farm.executor import ATTEMPTS
 from cpuwheels.farm.job import Job
 from cpuwheels.farm.perform import perform
 from cpuwheels.farm.slow import TOPIC
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from cpuwheels.farm.site import Site
 
 _LOOKS_SECONDS = 0.1
+PAUSE_SECONDS = 10.0
 
 
 class PassingError(Exception):
@@ -43,14 +46,16 @@ class JobPlugin(WorkerPlugin):
 
     Args:
         site: The place.
+        pause: Seconds before another attempt of what failed for a passing reason.
     """
 
     name = "cpuwheels"
 
-    def __init__(self, site: Site) -> None:
-        self.site = site
+    def __init__(self, site: Site, pause: float = PAUSE_SECONDS) -> None:
+        self.site, self._pause = site, pause
         self.worker: Worker | None = None
         self._running: dict[str, int] = {}
+        self._unwanted: set[int] = set()
 
     def setup(self, worker: Worker) -> None:
         """Note the worker."""
@@ -75,14 +80,38 @@ class JobPlugin(WorkerPlugin):
             self._end(key, thread)
 
     def run(self, job: Job, given: tuple[Done, ...]) -> Done:
-        """Do a job in this thread."""
-        self._running[job.key] = threading.get_ident()
+        """Do a job in this thread.
+
+        Kernels that fail for a passing reason are attempted again here: then they are a result, without which each of
+        their wheels tries by itself. Whatever else does so waits before the scheduler has it attempted again.
+
+        Raises:
+            PassingError: It was ended, since nobody wanted it; whoever wants it by now has it done again.
+        """
+        me = threading.get_ident()
+        self._running[job.key] = me
         try:
-            return perform(job, self.site, given)
+            for attempt in range(1, ATTEMPTS + 1):
+                done = perform(job, self.site, given)
+                if done.passing and me not in self._unwanted:
+                    self._wait(me, self._pause * attempt)
+                if me in self._unwanted:
+                    raise PassingError(done)
+                if not done.passing or job.kind != "kernels":
+                    break
+            return done
         finally:
             self._running.pop(job.key, None)
+            self._unwanted.discard(me)
+
+    def _wait(self, thread: int, seconds: float) -> None:
+        """Wait in a job's thread, unless it is not wanted any more."""
+        end, waited = time.monotonic() + seconds, threading.Event()
+        while thread not in self._unwanted and time.monotonic() < end:
+            waited.wait(_LOOKS_SECONDS)
 
     def _end(self, key: str, thread: int) -> None:
+        self._unwanted.add(thread)
         waited = threading.Event()
         while self._running.get(key) == thread:
             end_command_of(thread)
@@ -110,12 +139,13 @@ def do_job(text: str, *given: Done) -> Done:
             where=worker.address,
             next_step="start workers with cpuwheels farm worker",
         )
-    done = plugin.run(Job.model_validate_json(text), given)
+    job = Job.model_validate_json(text)
+    done = plugin.run(job, given)
     if done.code in MACHINE:
         # Others do its jobs; whoever runs this machine sees it end, and why.
         worker.loop.add_callback(worker.close_gracefully, reason=f"cpuwheels: {done.output[:200]}")
         raise PassingError(done)
-    if done.passing:
+    if done.passing and job.kind != "kernels":
         raise PassingError(done)
     return done
 

@@ -96,7 +96,12 @@ def test_a_second_opinion_of_another_machine_that_takes_nothing_from_the_first(
     farm: Farm, remote: RemoteExecutor, tmp_path: Path, reporter: Reporter
 ) -> None:
     told: list[str] = []
-    opinions = Opinions(remote, told.append, lambda job, _: told.append(str(job)))
+
+    def leave_out(job: Job, done: Done) -> str:
+        told.append(str(job))
+        return done.by
+
+    opinions = Opinions(remote, told.append, leave_out)
     jobs = jobs_for("twice1", "twice2", level="smoke", kernels="k")
     came = run_batch(jobs, remote, Journal(tmp_path), paths_in(tmp_path), reporter, opinions)
     assert set(states(came).values()) == {"done"}

@@ -9,6 +9,7 @@ import psutil
 import pytest
 
 from cpuwheels.core.errors import CompileError, DownloadError, FarmError, StoppedError
+from cpuwheels.farm.done import NOT_RUN, Done
 from cpuwheels.farm.engine import HEARTBEAT_SECONDS
 from cpuwheels.farm.executor import ATTEMPTS, run_jobs
 from cpuwheels.farm.job import Job
@@ -91,6 +92,52 @@ def test_a_failure_is_a_result_and_a_passing_one_is_tried_again(farm: Farm, remo
     assert (len(begun(farm.events, "build x86 bad")), len(begun(farm.events, "build x86 net"))) == (1, ATTEMPTS)
 
 
+def test_kernels_that_fail_for_a_passing_reason_leave_each_wheel_to_try_by_itself(
+    farm: Farm, remote: RemoteExecutor
+) -> None:
+    kernels, *wheels = jobs_for("alone1", "alone2", kernels="k")
+    farm.forget_kernels()
+    (farm.events / "fail-alone1").write_text(f"{f'{DownloadError.exit_code} ' * ATTEMPTS} 0")
+    results = run_jobs([kernels, *wheels], remote, as_it_is)  # type: ignore[arg-type]
+    assert [results[job.key].code for job in (kernels, *wheels)] == [DownloadError.exit_code, 0, 0]  # type: ignore[union-attr]
+    assert len(begun(farm.events, "kernels x86 alone1")) == ATTEMPTS
+
+
+def test_a_test_of_a_wheel_that_is_not_made_for_a_passing_reason_is_not_begun(
+    farm: Farm, remote: RemoteExecutor
+) -> None:
+    wheel, parity = jobs_for("lacking", level="smoke")
+    (farm.events / "fail-lacking").write_text(str(DownloadError.exit_code))
+    results = run_jobs([wheel, parity], remote, as_it_is)  # type: ignore[arg-type]
+    found = [(results[job.key].key, results[job.key].code) for job in (wheel, parity)]  # type: ignore[union-attr]
+    assert found == [(wheel.key, DownloadError.exit_code), (parity.key, NOT_RUN)]
+
+
+def test_what_is_here_and_of_no_use_is_given_up(remote: RemoteExecutor) -> None:
+    kernels, *others = jobs_for("given1", "given2", kernels="k", level="smoke")
+    run_jobs([kernels, *others], remote, as_it_is)  # type: ignore[arg-type]
+    assert (list(remote._given), remote._futures, remote._expected) == ([kernels.key], {}, {})
+    wait_for(lambda: not remote._client.futures)
+    later = jobs_for("given3", kernels="k")[-1].model_copy(update={"after": (kernels.key,)})
+    assert remote.submit(later).result(60).code == 0, "kernels are kept for those that come later"
+
+
+def test_who_is_left_out_for_wrong_wheels(remote: RemoteExecutor) -> None:
+    """Whoever packed it, but for the second packer of wrong wheels of one worker's kernels that worker."""
+    jobs = jobs_for("w1", "w2", "w3", "w4", kernels="k")
+    kernels, *wheels = jobs
+    remote._kernels[kernels.key] = Done(kernels.key, by="maker", kernels="k" * 24)
+    packed = [Done(job.key, by=by) for job, by in zip(wheels, ("a", "a", "b", "maker"), strict=True)]
+    assert remote.leave_out(wheels[0], packed[0]) == "a"
+    assert remote.leave_out(wheels[1], packed[1]) == "a"
+    assert remote._left_out == {"a"}
+    assert remote.leave_out(wheels[2], packed[2]) == "maker"
+    assert remote._left_out == {"maker"}, "the first packer is not to blame"
+    assert remote._known[kernels.key]().code != 0, "its kernels are not used any more"
+    assert remote._kernels == {}
+    assert remote.leave_out(wheels[3], packed[3]) == "maker"
+
+
 def test_a_job_that_no_worker_can_do_is_refused(remote: RemoteExecutor) -> None:
     (job,) = jobs_for("a")
     far = job.model_copy(update={"needs": job.needs.model_copy(update={"can": "build:s390x"})})
@@ -100,6 +147,9 @@ def test_a_job_that_no_worker_can_do_is_refused(remote: RemoteExecutor) -> None:
     with pytest.raises(FarmError, match="no machine can do"):
         remote.submit(job, avoid=["one", "two"])
     assert remote.submit(jobs_for("elsewhere")[0], avoid=["one"]).result(60).by == "two"
+    with pytest.raises(FarmError, match="no machine can do"):
+        remote.require(far)
+    remote.require(job)
 
 
 def test_a_wheel_that_is_there_is_sent_to_be_tested(remote: RemoteExecutor, tmp_path: Path) -> None:

@@ -25,8 +25,14 @@ def test_a_job_that_is_not_wanted_is_ended(tmp_path: Path, how: str) -> None:
     plugin = JobPlugin(site_in(tmp_path, "one", carries=True))
     (tmp_path / "events" / "hang-a").touch()
     (job,) = jobs_for("a")
-    results: list[Done] = []
-    thread = threading.Thread(target=lambda: results.append(plugin.run(job, ())))
+    ended: list[PassingError] = []
+
+    def run() -> None:
+        with pytest.raises(PassingError) as raised:
+            plugin.run(job, ())
+        ended.append(raised.value)
+
+    thread = threading.Thread(target=run)
     thread.start()
     wait_for(lambda: begun(tmp_path / "events", "build x86 a"))
     ((command, _),) = begun(tmp_path / "events", "build x86 a")
@@ -38,7 +44,7 @@ def test_a_job_that_is_not_wanted_is_ended(tmp_path: Path, how: str) -> None:
     else:
         plugin.teardown(None)  # type: ignore[arg-type]
     thread.join(60)
-    assert results[0].code != 0
+    assert ended[0].done.code != 0
     assert not psutil.pid_exists(command)
 
 
