@@ -12,6 +12,7 @@ from cpuwheels.core.models import Strict
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.farm.done import Done
 from cpuwheels.farm.job import JobKind  # noqa: TC001  (pydantic reads the annotation)
+from cpuwheels.pipeline.built_wheel import RECORD
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,7 +64,8 @@ class Journal:
             whole = file_digest(wheel) == entry.sha256
         except OSError:
             return None
-        if not whole or (entry.report and not (wheel.parent / entry.report).is_file()):
+        beside = [RECORD, *([entry.report] if entry.report else [])]
+        if not whole or not all((wheel.parent / name).is_file() for name in beside):
             return None
         return Done(job.key, folder=entry.folder, wheel=entry.wheel, sha256=entry.sha256, by=entry.by)
 

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from distributed import Client
 from distributed.client import FutureCancelledError
 
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CpuwheelsError, FarmError
-from cpuwheels.farm.done import NOT_RUN, with_files
+from cpuwheels.farm.blame import Blame
+from cpuwheels.farm.connection import CONNECT_SECONDS, Connection
+from cpuwheels.farm.done import NOT_RUN, Done, with_files
 from cpuwheels.farm.executor import ATTEMPTS
 from cpuwheels.farm.given import LOST_SECONDS, Given, nobody_left, of_use
 from cpuwheels.farm.machine import fits, require_machine, resources_of
-from cpuwheels.farm.remote_faults import reason_of, scheduler_gone
+from cpuwheels.farm.remote_faults import reason_of
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
-from cpuwheels.farm.worker import PassingError, do_job, forget_carried
+from cpuwheels.farm.worker import PassingError, do_job
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from distributed import Future as DaskFuture
     from distributed.security import Security
 
-    from cpuwheels.farm.done import Done
     from cpuwheels.farm.job import Job, Needs
 
-CONNECT_SECONDS = 20
 _PATIENCE = Patience()
 _FETCHES = 4
 """Results that are fetched at once."""
@@ -61,29 +59,19 @@ class RemoteExecutor:
     def __init__(
         self, address: str, security: Security, timeout: float = CONNECT_SECONDS, patience: Patience = _PATIENCE
     ) -> None:
-        self._address, self._over = address, False
-        for name in ("distributed", "distributed.client"):
-            logging.getLogger(name).setLevel(logging.CRITICAL)  # what is wrong is told as one error
-        try:
-            self._client = Client(address, security=security, timeout=timeout, set_as_default=False)
-        except (OSError, TimeoutError, ValueError) as error:
-            raise FarmError(
-                f"the scheduler does not answer: {error}",
-                where=address,
-                next_step="see whether cpuwheels farm up runs there, and whether --farm-keys has its certificates",
-            ) from error
+        self._over = False
+        self._farm = Connection(address, security, timeout)
         self._given: dict[str, Given] = {}
         self._expected: dict[str, Job] = {}
         self._futures: dict[str, DaskFuture[Done]] = {}
         self._known: dict[str, Callable[[], Done]] = {}
         self._kernels: dict[str, Done] = {}
-        self._left_out: set[str] = set()
-        self._wrong: dict[str, set[str]] = {}
+        self._blame = Blame()
         self._fetchers = ThreadPoolExecutor(_FETCHES, thread_name_prefix="fetch")
         self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
         self._guard = threading.RLock()
         self._slow, self._ended = SlowJobs(patience), threading.Event()
-        self._client.subscribe_topic(TOPIC, self._heard)
+        self._farm.client.subscribe_topic(TOPIC, self._heard)
         threading.Thread(target=self._watch, args=(patience.every,), daemon=True).start()
 
     def __enter__(self) -> Self:
@@ -92,16 +80,15 @@ class RemoteExecutor:
     def __exit__(self, *_: object) -> None:
         self.cancel()
         # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
-        for name in self._left_out if self._client.status == "running" else ():
-            self.retire(name)
+        for name in self._blame.left_out if self._farm.stands else ():
+            self._farm.retire(name)
         self._ended.set()
-        self._client.close()
+        self._farm.client.close()
         self._fetchers.shutdown(wait=False, cancel_futures=True)
 
     def machines(self) -> dict[str, Mapping[str, float]]:
         """Return what each worker offers that gets jobs, by its name."""
-        found = {str(one["name"]): one["resources"] for one in self._workers().values()}
-        return {name: offered for name, offered in found.items() if name not in self._left_out}
+        return {name: offered for name, offered in self._farm.offers().items() if name not in self._blame.left_out}
 
     def can_do(self, needs: Needs) -> bool:
         """Return whether a worker could do a job with these needs.
@@ -145,7 +132,7 @@ class RemoteExecutor:
         Raises:
             FarmError: No worker can do it, or the scheduler is gone.
         """
-        left_out = {*avoid, *self._left_out}
+        left_out = {*avoid, *self._blame.left_out}
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
         with self._guard:
@@ -154,7 +141,11 @@ class RemoteExecutor:
                 given = self._given[job.key] = Given(job, frozenset(able))
                 given.result.set_running_or_notify_cancel()
                 self._expected[job.key] = job
-                self._attempt(given, job.key, able if left_out else None)
+                try:
+                    self._attempt(given, job.key, able if left_out else None)
+                except BaseException:
+                    del self._given[job.key], self._expected[job.key]
+                    raise
             return given.result
 
     def _attempt(self, given: Given, key: str, names: Iterable[str] | None, *, also: bool = False) -> DaskFuture[Done]:
@@ -170,14 +161,14 @@ class RemoteExecutor:
             FarmError: None of these is there, or the scheduler is gone.
         """
         wanted = None if names is None else frozenset(names)
-        there = {} if wanted is None else self._workers()
-        addresses = frozenset(address for address, one in there.items() if wanted and str(one["name"]) in wanted)
+        there = {} if wanted is None else self._farm.names()
+        addresses = frozenset(address for address, name in there.items() if wanted and name in wanted)
         if wanted is not None and not addresses:  # none would mean any to dask
             raise nobody_left(given.job)
         if not also:
             given.names, given.addresses = wanted, addresses
         job = given.job.model_copy(update={"key": key})
-        future = self._client.submit(
+        future = self._farm.client.submit(
             do_job,
             job.model_dump_json(),
             *[self._input(key) for key in job.after],
@@ -204,35 +195,26 @@ class RemoteExecutor:
         with self._guard:
             self._over = True
             every = [*self._futures.values(), *(one for given in self._given.values() for one in given.attempts)]
-            open_ones = [future for future in every if not future.done()]
-            if open_ones and self._client.status == "running":
-                self._client.cancel(open_ones)  # another client may want the same
+            self._farm.cancel([future for future in every if not future.done()])
 
     def leave_out(self, job: Job, done: Done) -> str:
         """Send no more jobs to the worker whose wheel is wrong, and use no kernels that it may have sent to others.
-
-        That is whoever packed it. If two have packed wrong wheels of kernels that one worker made, it is that worker.
 
         Args:
             job: The job that made the wheel.
             done: Its result.
 
         Returns:
-            The name of the worker that is left out.
+            The name of the worker that is left out; see `Blame`.
         """
         with self._guard:
             kernels = next((self._kernels[key] for key in job.after if key in self._kernels), None)
-            maker = kernels.by if kernels else done.by
-            packers = self._wrong.setdefault(maker, set()) | {done.by}
-            self._wrong[maker] = packers
-            blamed = maker if len(packers - {maker}) > 1 else done.by
-            self._left_out -= packers - {blamed} if blamed == maker else set()
-            self._left_out.add(blamed)
+            blamed = self._blame.on(done.by, kernels.by if kernels else done.by)
             doubted = [one for one in self._kernels.values() if one.by == blamed or one is kernels]
-            for one in doubted if blamed == maker else []:
+            for one in doubted if kernels and blamed == kernels.by else []:
                 self._distrust(one)
         for one in doubted:
-            self.forget(one)
+            self._farm.forget(one)
         return blamed
 
     def _distrust(self, kernels: Done) -> None:
@@ -242,31 +224,14 @@ class RemoteExecutor:
         self._known[kernels.key] = lambda: instead
         self._futures.pop(kernels.key, None)
         for given in [one for one in self._given.values() if kernels.key in one.job.after and not one.result.done()]:
-            self._again(given, given.able - self._left_out)
-
-    def retire(self, name: str) -> None:
-        """Send no more jobs to a worker, and end it."""
-        found = [address for address, one in self._workers().items() if str(one["name"]) == name]
-        if found:
-            self._client.retire_workers(found, close_workers=True)
-
-    def forget(self, carried: Done) -> None:
-        """Have every worker forget kernels, and their audit, that another machine sent it."""
-        for key in filter(None, (carried.kernels, carried.audit)):
-            self._client.run(forget_carried, key)
-
-    def _workers(self) -> dict[str, dict[str, Any]]:
-        if self._client.status != "running":
-            raise scheduler_gone(self._address)
-        try:
-            found = self._client.scheduler_info(n_workers=-1)["workers"]
-        except (OSError, TimeoutError, KeyError) as error:
-            raise scheduler_gone(self._address) from error
-        return dict(found)
+            try:
+                self._again(given, given.able - self._blame.left_out)
+            except FarmError as error:
+                given.result.set_exception(error)
 
     def _input(self, key: str) -> object:
         if key not in self._futures:
-            self._futures[key] = self._client.scatter(self._known[key](), hash=False)
+            self._futures[key] = self._farm.client.scatter(self._known[key](), hash=False)
         return self._futures[key]
 
     def _fetch(self, given: Given, ended: DaskFuture[Done]) -> None:
@@ -280,7 +245,7 @@ class RemoteExecutor:
         came: Done | BaseException
         try:
             came = ended.result()
-            came = replace(came, key=given.job.key, by=self._maker(ended, came.by))
+            came = replace(came, key=given.job.key, by=self._farm.maker(ended, came.by))
         except BaseException as error:  # noqa: BLE001  (whatever dask raises is about the farm)
             came = error
         with self._guard:
@@ -302,8 +267,8 @@ class RemoteExecutor:
             else:
                 self._drop(given, ended)
                 self._fail(given, ended, came)
-        elif came.by in self._left_out:
-            self._again(given, given.able - self._left_out)
+        elif came.by in self._blame.left_out:
+            self._again(given, given.able - self._blame.left_out)
         else:
             self._drop(given, ended)
             if given.job.kind == "kernels":
@@ -311,8 +276,12 @@ class RemoteExecutor:
             given.result.set_result(came)
 
     def _fail(self, given: Given, ended: DaskFuture[Done], error: BaseException) -> None:
-        if not isinstance(error, PassingError):
-            given.result.set_exception(reason_of(given.job, error, self._address, str(ended.key), over=self._over))
+        failed = next((one for one in map(self._given.get, given.job.after) if one and _error_of(one)), None)
+        if failed is not None:
+            said = str(_error_of(failed))
+            given.result.set_result(Done(given.job.key, code=NOT_RUN, output=f"{failed.job}: {said}"))
+        elif not isinstance(error, PassingError):
+            given.result.set_exception(reason_of(given.job, error, self._farm.address, str(ended.key), over=self._over))
         elif error.done.key == ended.key:
             given.result.set_result(replace(error.done, key=given.job.key))
         else:
@@ -321,7 +290,7 @@ class RemoteExecutor:
     def _lost_input(self, given: Given) -> bool:
         """Return whether a worker has gone with a result that this program had sent it, and forget where it was."""
         sent = self._known.keys() & set(given.job.after)
-        if self._over or not sent or given.tries >= ATTEMPTS or self._client.status != "running":
+        if self._over or not sent or given.tries >= ATTEMPTS or not self._farm.stands:
             return False
         for key in sent:
             self._futures.pop(key, None)
@@ -344,10 +313,10 @@ class RemoteExecutor:
             if one is None:
                 continue
             one.attempts.clear()
-            if one.job.kind != "kernels":
-                del self._given[key]
-            elif one.result.exception() is None:
+            if one.job.kind == "kernels" and one.result.exception() is None:
                 self._known[key] = one.result.result
+            else:
+                del self._given[key]
 
     def _drop(self, given: Given, ended: DaskFuture[Done]) -> None:
         """Give up the other attempts of a job, and have what follows it use the one that has ended."""
@@ -362,10 +331,9 @@ class RemoteExecutor:
                     others += other.attempts
                     other.attempts.clear()
                     self._futures.pop(other.job.key, None)
-                    names = other.able - self._left_out if self._left_out else None
+                    names = other.able - self._blame.left_out if self._blame.left_out else None
                     self._attempt(other, make_key(after=ended.key, job=other.job.key), names)
-        if others and self._client.status == "running":
-            self._client.cancel(others)
+        self._farm.cancel(others)
 
     def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:
         _, told = event
@@ -387,36 +355,31 @@ class RemoteExecutor:
     def _try_slow_jobs(self) -> None:
         if not self._slow.overdue(self._waited_for(), time.monotonic()):
             return  # the scheduler is asked only if there is a reason
-        names = {address: str(one["name"]) for address, one in self._workers().items()}
-        busy = {names.get(address) for address, keys in self._client.processing().items() if keys}
+        names, busy = self._farm.names(), self._farm.busy()
         with self._guard:
             waited_for = self._waited_for()
             able = {key: self._given[key].able for key in waited_for}
-            idle = set(names.values()) - busy - self._left_out
+            idle = {name for address, name in names.items() if address not in busy} - self._blame.left_out
             for job, name in self._slow.second_attempts(waited_for, idle, able, time.monotonic()):
                 self._attempt(self._given[job.key], make_key(second_attempt=job.key), [name], also=True)
 
     def _see_to_the_stranded(self) -> None:
         """Give jobs again whose workers have other addresses by now, and give up those that nobody can do any more."""
-        workers = self._workers()
-        names = {address: str(one["name"]) for address, one in workers.items()}
-        offers = {str(one["name"]): one["resources"] for one in workers.values()}
+        names, offers = self._farm.names(), self.machines()
         with self._guard:
             for given in [one for one in self._given.values() if not one.result.done()]:
-                able = [name for name in offers.keys() - self._left_out if fits(given.job.needs, offers[name])]
+                able = [name for name, offered in offers.items() if fits(given.job.needs, offered)]
                 if given.is_stranded(names):
                     self._again(given, given.names)
                 elif given.lost_for(able, time.monotonic()) >= LOST_SECONDS:
-                    self._client.cancel(given.attempts)
+                    self._farm.cancel(given.attempts)
                     given.result.set_exception(nobody_left(given.job))
 
     def _waited_for(self) -> dict[str, Job]:
         with self._guard:
             return {key: given.job for key, given in self._given.items() if not given.result.done()}
 
-    def _maker(self, ended: DaskFuture[Done], said: str) -> str:
-        """Return the name of a worker that has a result: the one that says it made it, if it has it."""
-        names = {address: str(one["name"]) for address, one in self._workers().items()}
-        (holders,) = self._client.who_has([ended]).values()
-        found = [names[address] for address in holders if address in names]
-        return said if said in found or not found else found[0]
+
+def _error_of(given: Given) -> BaseException | None:
+    """Return why a job was not done; None if it was, or is not yet over."""
+    return given.result.exception() if given.result.done() else None

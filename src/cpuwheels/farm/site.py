@@ -69,8 +69,12 @@ class Site:
         )
 
     def build_options(self) -> list[str]:
-        """Return the options with which builds are told of this place."""
-        return [*self.share_options(), *named_arguments({"--repo": str(self.repo) if self.repo else None})]
+        """Return the options with which builds are told of this place.
+
+        Where others' jobs are done, upstream's code must not see the certificates: a build needs a sandbox.
+        """
+        confined = ["--sandbox-required"] if self.carries else []
+        return [*self.share_options(), *named_arguments({"--repo": str(self.repo) if self.repo else None}), *confined]
 
     def share_options(self) -> list[str]:
         """Return the options with which builds are told of this place's share of the machine."""

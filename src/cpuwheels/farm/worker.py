@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from cpuwheels.farm.site import Site
 
 _LOOKS_SECONDS = 0.1
+_GUARD = threading.Lock()
+"""Of what plugins know of running jobs; a plugin is sent to the process of its worker, and a lock cannot be."""
+
 PAUSE_SECONDS = 10.0
 
 
@@ -89,7 +92,8 @@ class JobPlugin(WorkerPlugin):
             PassingError: It was ended, since nobody wanted it; whoever wants it by now has it done again.
         """
         me = threading.get_ident()
-        self._running[job.key] = me
+        with _GUARD:
+            self._running[job.key] = me
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 done = perform(job, self.site, given)
@@ -101,8 +105,9 @@ class JobPlugin(WorkerPlugin):
                     break
             return done
         finally:
-            self._running.pop(job.key, None)
-            self._unwanted.discard(me)
+            with _GUARD:
+                self._running.pop(job.key, None)
+                self._unwanted.discard(me)
 
     def _wait(self, thread: int, seconds: float) -> None:
         """Wait in a job's thread, unless it is not wanted any more."""
@@ -111,7 +116,10 @@ class JobPlugin(WorkerPlugin):
             waited.wait(_LOOKS_SECONDS)
 
     def _end(self, key: str, thread: int) -> None:
-        self._unwanted.add(thread)
+        with _GUARD:
+            if self._running.get(key) != thread:
+                return  # it has ended by itself, and the thread may do another job by now
+            self._unwanted.add(thread)
         waited = threading.Event()
         while self._running.get(key) == thread:
             end_command_of(thread)

@@ -108,7 +108,7 @@ def _refuse_unless_allowed(context: BuildContext, mechanism: Mechanism) -> None:
         return
     raise SandboxError(
         "upstream's code cannot be confined on this machine",
-        where="--locked" if options.locked else "a nightly job builds commits of anybody",
+        where="--locked" if options.locked else "nightly jobs and farms build commits of anybody",
         output=mechanism.reason.replace("; ", "\n"),
         next_step=REMEDY,
     )

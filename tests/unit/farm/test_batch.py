@@ -115,6 +115,47 @@ def test_a_second_opinion_of_another_machine_that_takes_nothing_from_the_first(
     assert told == []
 
 
+def test_what_came_home_is_not_kept_in_memory_and_each_test_is_on_the_wheels_page(
+    remote: RemoteExecutor, tmp_path: Path, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages: list[Path] = []
+    monkeypatch.setattr("cpuwheels.farm.batch.refresh_if_built", pages.append)
+    jobs = jobs_for("pages", level="smoke", models=("qwen3",))
+    came = run_batch(jobs, remote, Journal(tmp_path), paths_in(tmp_path), reporter)
+    assert [one.state for one in came] == ["done"] * 3
+    assert [(one.done.content, dict(one.done.files)) for one in came if one.done] == [(b"", {})] * 3
+    (wheel,) = tmp_path.glob("dist/x86/*/*.whl")
+    assert pages == [wheel] * 3
+
+
+def test_the_test_of_a_wheel_of_which_nothing_is_known_ends(
+    tmp_path: Path, reporter: Reporter, remote: RemoteExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def submit(job: Job, *, avoid: Iterable[str] = ()) -> Future[Done]:
+        assert not list(avoid)
+        future: Future[Done] = Future()
+        if job.kind == "wheel":
+            future.set_exception(FarmError("it went wrong"))
+        else:
+            future.set_result(Done(job.key, folder="x86/1", wheel="a.whl", sha256="0" * 64, by="one"))
+        return future
+
+    monkeypatch.setattr(remote, "submit", submit)
+    jobs = jobs_for("unknown", level="smoke")
+    came = run_batch(jobs, remote, Journal(tmp_path), paths_in(tmp_path), reporter)
+    assert states(came) == {"wheel x86 unknown": "failed", "parity x86 unknown": "failed"}
+
+
+def test_a_test_that_nobody_can_do_is_refused_before_anything_is_built(
+    farm: Farm, remote: RemoteExecutor, tmp_path: Path, reporter: Reporter
+) -> None:
+    jobs = jobs_for("early", level="smoke", features=frozenset({"amx-usable"}))
+    opinions = Opinions(remote, print, lambda _, done: done.by)
+    with pytest.raises(FarmError, match="no machine can do parity x86 early"):
+        run_batch(jobs, remote, Journal(tmp_path), paths_in(tmp_path), reporter, opinions)
+    assert begun(farm.events, "build x86 early") == []
+
+
 def test_nothing_failed() -> None:
     (job,) = jobs_for("a")
     require_all([Came(job, "done"), Came(job, "there")])

@@ -17,6 +17,7 @@ def done(tmp_path: Path) -> Done:
     wheel = tmp_path / "x86" / "1" / "a.whl"
     wheel.parent.mkdir(parents=True)
     wheel.write_text("wheel")
+    wheel.with_name("record.json").write_text("{}")
     return Done("k", folder="x86/1", wheel="a.whl", sha256=file_digest(wheel), seconds=3.0, by="one", content=b"x")
 
 
@@ -35,6 +36,14 @@ def test_a_wheel(tmp_path: Path, done: Done) -> None:
     )
     assert journal.find(jobs_for("b")[0]) is None
     (tmp_path / "x86" / "1" / "a.whl").write_text("else")
+    assert journal.find(job) is None
+
+
+def test_a_wheel_that_was_not_put_in_place_whole(tmp_path: Path, done: Done) -> None:
+    """The record is written last: a command was killed before."""
+    journal, (job,) = Journal(tmp_path), jobs_for("a")
+    journal.keep(job, done)
+    (tmp_path / "x86" / "1" / "record.json").unlink()
     assert journal.find(job) is None
 
 

@@ -32,6 +32,8 @@ def test_a_build_gets_the_options_of_the_job_and_of_the_place(tmp_path: Path) ->
     place = ["--memory", "3G", "--jobs", "2", "--repo", str(tmp_path / "clone"), "--store", "s3://b"]
     assert done.output.split("\n") == [*paths, *build, *place]
     assert (done.code, done.by) == (CompileError.exit_code, "one")
+    elsewhere = dataclasses.replace(site, work=tmp_path / "work")
+    assert "--sandbox-required" in perform(job, elsewhere).output.split("\n")
 
 
 def test_a_test_gets_the_wheel_and_no_option_of_builds(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import threading
 from pathlib import Path
 from types import SimpleNamespace
@@ -46,6 +47,15 @@ def test_a_job_that_is_not_wanted_is_ended(tmp_path: Path, how: str) -> None:
     thread.join(60)
     assert ended[0].done.code != 0
     assert not psutil.pid_exists(command)
+
+
+def test_what_has_ended_by_itself_takes_no_other_job_of_its_thread_with_it(tmp_path: Path) -> None:
+    plugin = JobPlugin(site_in(tmp_path, "one", carries=True))
+    first, second = jobs_for("a", "b")
+    assert plugin.run(first, ()).code == 0
+    plugin._end(first.key, threading.get_ident())
+    assert plugin.run(second, ()).code == 0
+    assert pickle.loads(pickle.dumps(plugin)).site == plugin.site, "it is sent to the worker's process"
 
 
 def test_outside_of_a_farm_there_is_nothing_to_do() -> None:
