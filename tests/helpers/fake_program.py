@@ -64,7 +64,7 @@ def build(folder: Path, target: str, given: dict[str, str], *, poisoned: bool, k
     if "--store" in given:
         found = [path.parent.name for path in Path(given["--store"]).rglob("kernels/*/description.json")]
         note(folder, f"kernels {source} {' '.join(found)} {'signed' if '--store-key' in given else 'unsigned'}")
-    elif not store.path("kernels", key).is_dir():
+    if compiled := "--store" not in given and not store.path("kernels", key).is_dir():
         note(folder, f"compiled {source} {store.root}")
     output = Path(given["--dist"]) / target / version
     output.mkdir(parents=True, exist_ok=True)
@@ -80,7 +80,7 @@ def build(folder: Path, target: str, given: dict[str, str], *, poisoned: bool, k
             "policy": "manylinux_2_28",
         },
         "beside": [],
-        "jobs": {"compiled_in_this_run": True},
+        "jobs": {"compiled_in_this_run": compiled},
     }
     (output / "record.json").write_text(json.dumps(record))
     print(wheel, flush=True)

@@ -55,6 +55,7 @@ class FarmWheels:
         with self._guard:
             if commit not in self._futures:
                 kernels, wheel = self._jobs(commit)
+                self._executor.expect((kernels, wheel))
                 self._executor.submit(kernels)
                 self._futures[commit] = (wheel, self._executor.submit(wheel))
             return self._futures[commit][1]

@@ -108,7 +108,7 @@ def farm(paths: Paths, /, action: str, farm: str | None, farm_keys: Path | None,
         count = options["workers"] if options["workers"] is not None else 0 if hosts or slurm else 1
         places = [_place(paths, keys, f"worker-{number + 1}", count, options) for number in range(count)]
         host, port = options["host"] or "127.0.0.1", options["port"] or 0
-        more = _handed_on(options)
+        more = _handed_on(options, options["repo"])
         asyncio.run(run_scheduler(keys, host, port, places, ready, hosts, reporter.info, slurm, more))
     else:
         import platform
@@ -164,21 +164,20 @@ def _slurm(paths: Paths, options: _Farm) -> Slurm | None:
     return Slurm(
         workers=options["slurm"],
         command=(*PROGRAM, "--root", str(paths.root), "--cache", str(paths.cache)),
-        more=_handed_on(options),
+        more=_handed_on(options, options["repo"] and options["repo"].expanduser().resolve()),
         logs=paths.dist / "farm" / "slurm",
         options=tuple(words),
         folder=str(options["folder"]) if options["folder"] else None,
     )
 
 
-def _handed_on(options: _Farm) -> tuple[str, ...]:
+def _handed_on(options: _Farm, repo: Path | None) -> tuple[str, ...]:
     """Return the options of workers that are started on other machines."""
     from cpuwheels.core.arguments import named_arguments
     from cpuwheels.core.elsewhere import elsewhere
 
-    repo, shared = options["repo"], elsewhere()
-    given = {"--memory": options["memory"], "--jobs": options["jobs"]}
-    given["--repo"] = str(repo.expanduser().resolve()) if repo else None
+    shared = elsewhere()
+    given = {"--memory": options["memory"], "--jobs": options["jobs"], "--repo": str(repo) if repo else None}
     return (*named_arguments(given), *(shared.arguments if shared else ()))
 
 

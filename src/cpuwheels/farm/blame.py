@@ -6,7 +6,8 @@ from __future__ import annotations
 class Blame:
     """Who has packed wrong wheels, and of whose kernels.
 
-    It is whoever packed it. If two have packed wrong wheels of kernels that one worker made, it is that worker.
+    It is whoever packed it. If two have packed wrong wheels of kernels that one worker made, or that worker is left out
+    already, it is that worker.
 
     Attributes:
         left_out: Names of the workers that are to blame.
@@ -23,10 +24,14 @@ class Blame:
             packer: Name of the worker that packed it.
             maker: Of the one that compiled its kernels; the same one if it did so itself.
         """
-        packers = self._packers.setdefault(maker, set()) | {packer}
-        self._packers[maker] = packers
-        if len(packers - {maker}) > 1:
-            self.left_out = self.left_out - packers | {maker}
+        packers = self._packers.setdefault(maker, set())
+        if maker in self.left_out and packer != maker:
             return maker
-        self.left_out = self.left_out | {packer}
-        return packer
+        packers.add(packer)
+        self.left_out = {one for made_by, by in self._packers.items() for one in _to_blame(made_by, by)}
+        return maker if maker in self.left_out else packer
+
+
+def _to_blame(maker: str, packers: set[str]) -> set[str]:
+    others = packers - {maker}
+    return {maker} if len(others) > 1 else packers

@@ -85,9 +85,15 @@ class Connection:
         return said if said in found or not found else found[0]
 
     def cancel(self, attempts: Sequence[DaskFuture[Done]]) -> None:
-        """Do not wait for these any more; they are ended unless another client wants the same."""
-        if attempts and self.stands:
-            self.client.cancel(list(attempts))
+        """Do not wait for these any more; they are ended unless another client wants the same.
+
+        Args:
+            attempts: Each after those whose results it uses.
+        """
+        # What uses others goes first: dask fails if it has given up a task already that it is told to.
+        for one in reversed(attempts):
+            if self.stands:
+                self.client.cancel([one])
 
     def retire(self, name: str) -> None:
         """Send no more jobs to a worker, and end it."""

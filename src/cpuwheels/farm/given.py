@@ -26,7 +26,8 @@ class Given:
 
     Attributes:
         job: The job.
-        able: Names of the workers that may do it.
+        able: Names of the workers that could do it when it was given.
+        avoid: Names of workers that must not do it.
         result: What comes of it.
         attempts: Futures of dask of which the first result counts; any other one that ends is of no interest.
         names: Workers that the last attempt is bound to; None if any may do it.
@@ -37,6 +38,7 @@ class Given:
 
     job: Job
     able: frozenset[str]
+    avoid: frozenset[str] = frozenset()
     result: Future[Done] = field(default_factory=Future)
     attempts: list[DaskFuture[Done]] = field(default_factory=list)
     names: frozenset[str] | None = None

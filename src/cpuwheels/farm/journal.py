@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 from pydantic import ValidationError
 
 from cpuwheels.core.digests import file_digest
+from cpuwheels.core.errors import WheelError
 from cpuwheels.core.filesystem import make_folders, storage_errors, write_atomic
 from cpuwheels.core.models import Strict
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.farm.done import Done
 from cpuwheels.farm.job import JobKind  # noqa: TC001  (pydantic reads the annotation)
-from cpuwheels.pipeline.built_wheel import RECORD
+from cpuwheels.pipeline.built_wheel import RECORD, read_built
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ class Entry(Strict):
     target: str
     source: str
     timed: JobKind
-    """What it did, for estimates: a wheel for which kernels may have been compiled counts as kernels."""
+    """What it did, for estimates: a wheel for which kernels were compiled counts as kernels."""
     folder: str = ""
     """Of the wheel, below the output folder; empty for kernels, which are in the stores."""
     wheel: str = ""
@@ -79,7 +80,7 @@ class Journal:
             kind=job.kind,
             target=job.target,
             source=job.source,
-            timed="kernels" if job.kind == "wheel" and not job.after else job.kind,
+            timed="kernels" if job.kind == "wheel" and self._compiled(job, done) else job.kind,
             folder=done.folder,
             wheel=done.wheel,
             sha256=done.sha256,
@@ -98,6 +99,13 @@ class Journal:
             if entry := self._read(path):
                 found.setdefault((entry.timed, entry.target), []).append(entry.seconds)
         return found
+
+    def _compiled(self, job: Job, done: Done) -> bool:
+        """Return whether the kernels of a wheel were compiled for it, and not found in stores."""
+        try:
+            return read_built(self._dist / done.folder).compiled
+        except WheelError:
+            return not job.after
 
     @staticmethod
     def _read(path: Path) -> Entry | None:

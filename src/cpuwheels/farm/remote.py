@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from distributed.client import FutureCancelledError
 
 from cpuwheels.core.digests import make_key
-from cpuwheels.core.errors import CpuwheelsError, FarmError
+from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
 from cpuwheels.farm.blame import Blame
 from cpuwheels.farm.connection import CONNECT_SECONDS, Connection
 from cpuwheels.farm.done import NOT_RUN, Done, with_files
@@ -79,12 +79,17 @@ class RemoteExecutor:
 
     def __exit__(self, *_: object) -> None:
         self.cancel()
-        # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
-        for name in self._blame.left_out if self._farm.stands else ():
-            self._farm.retire(name)
         self._ended.set()
-        self._farm.client.close()
         self._fetchers.shutdown(wait=False, cancel_futures=True)
+        with self._guard:
+            for given in [one for one in self._given.values() if not one.result.done()]:
+                given.result.set_exception(StoppedError())
+        try:
+            # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
+            for name in self._blame.left_out if self._farm.stands else ():
+                self._farm.retire(name)
+        finally:
+            self._farm.client.close()
 
     def machines(self) -> dict[str, Mapping[str, float]]:
         """Return what each worker offers that gets jobs, by its name."""
@@ -132,13 +137,14 @@ class RemoteExecutor:
         Raises:
             FarmError: No worker can do it, or the scheduler is gone.
         """
-        left_out = {*avoid, *self._blame.left_out}
+        avoid = frozenset(avoid)
+        left_out = avoid | self._blame.left_out
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
         with self._guard:
             given = self._given.get(job.key)
             if given is None:
-                given = self._given[job.key] = Given(job, frozenset(able))
+                given = self._given[job.key] = Given(job, frozenset(able), frozenset(avoid))
                 given.result.set_running_or_notify_cancel()
                 self._expected[job.key] = job
                 try:
@@ -163,6 +169,8 @@ class RemoteExecutor:
         wanted = None if names is None else frozenset(names)
         there = {} if wanted is None else self._farm.names()
         addresses = frozenset(address for address, name in there.items() if wanted and name in wanted)
+        if self._over:
+            raise StoppedError
         if wanted is not None and not addresses:  # none would mean any to dask
             raise nobody_left(given.job)
         if not also:
@@ -184,6 +192,13 @@ class RemoteExecutor:
         future.add_done_callback(partial(self._fetch, given))
         return future
 
+    def _allowed(self, given: Given) -> frozenset[str] | None:
+        """Return the names of the workers that may do a job by now; None for all that can."""
+        if not (given.avoid or self._blame.left_out):
+            return None
+        there = {name for name, offered in self.machines().items() if fits(given.job.needs, offered)}
+        return frozenset(there - given.avoid)
+
     def _again(self, given: Given, names: Iterable[str] | None) -> None:
         """Give a job to workers again, in place of the attempts that there are."""
         given.tries += 1
@@ -194,8 +209,8 @@ class RemoteExecutor:
         """Do nothing more: what waits is not begun, what runs is ended."""
         with self._guard:
             self._over = True
-            every = [*self._futures.values(), *(one for given in self._given.values() for one in given.attempts)]
-            self._farm.cancel([future for future in every if not future.done()])
+            given = [one for given in self._given.values() for one in given.attempts]
+            self._farm.cancel([future for future in (*self._futures.values(), *given) if not future.done()])
 
     def leave_out(self, job: Job, done: Done) -> str:
         """Send no more jobs to the worker whose wheel is wrong, and use no kernels that it may have sent to others.
@@ -211,7 +226,7 @@ class RemoteExecutor:
             kernels = next((self._kernels[key] for key in job.after if key in self._kernels), None)
             blamed = self._blame.on(done.by, kernels.by if kernels else done.by)
             doubted = [one for one in self._kernels.values() if one.by == blamed or one is kernels]
-            for one in doubted if kernels and blamed == kernels.by else []:
+            for one in [each for each in doubted if each.by == blamed]:
                 self._distrust(one)
         for one in doubted:
             self._farm.forget(one)
@@ -225,7 +240,7 @@ class RemoteExecutor:
         self._futures.pop(kernels.key, None)
         for given in [one for one in self._given.values() if kernels.key in one.job.after and not one.result.done()]:
             try:
-                self._again(given, given.able - self._blame.left_out)
+                self._again(given, self._allowed(given))
             except FarmError as error:
                 given.result.set_exception(error)
 
@@ -254,7 +269,8 @@ class RemoteExecutor:
             try:
                 self._settle(given, ended, came)
             except BaseException as error:  # noqa: BLE001  (whoever waits for the job gets it)
-                given.result.set_exception(error)
+                key = str(ended.key)
+                given.result.set_exception(reason_of(given.job, error, self._farm.address, key, over=self._over))
             if given.result.done():
                 self._give_up_what_nobody_uses(given)
 
@@ -268,7 +284,7 @@ class RemoteExecutor:
                 self._drop(given, ended)
                 self._fail(given, ended, came)
         elif came.by in self._blame.left_out:
-            self._again(given, given.able - self._blame.left_out)
+            self._again(given, self._allowed(given))
         else:
             self._drop(given, ended)
             if given.job.kind == "kernels":
@@ -302,8 +318,10 @@ class RemoteExecutor:
         Kernels stay here: a job that comes later may use them.
         """
         self._expected.pop(given.job.key, None)
-        used = of_use(self._expected.values())
-        for key in {given.job.key, *given.job.after} - used:
+        used, over = of_use(self._expected.values()), {given.job.key, *given.job.after}
+        for keys in (used, over):  # and what these would be made from again
+            keys.update(of_use(one.job for one in self._given.values() if one.job.key in keys))
+        for key in over - used:
             one = self._given.get(key)
             if one is not None and not one.result.done():
                 continue
@@ -313,10 +331,10 @@ class RemoteExecutor:
             if one is None:
                 continue
             one.attempts.clear()
-            if one.job.kind == "kernels" and one.result.exception() is None:
-                self._known[key] = one.result.result
-            else:
+            if one.job.kind != "kernels" or one.result.exception() is not None:
                 del self._given[key]
+            elif key in self._kernels:
+                self._known[key] = one.result.result
 
     def _drop(self, given: Given, ended: DaskFuture[Done]) -> None:
         """Give up the other attempts of a job, and have what follows it use the one that has ended."""
@@ -331,8 +349,12 @@ class RemoteExecutor:
                     others += other.attempts
                     other.attempts.clear()
                     self._futures.pop(other.job.key, None)
-                    names = other.able - self._blame.left_out if self._blame.left_out else None
-                    self._attempt(other, make_key(after=ended.key, job=other.job.key), names)
+                    try:
+                        self._attempt(other, make_key(after=ended.key, job=other.job.key), self._allowed(other))
+                    except (CpuwheelsError, OSError) as error:
+                        key = str(ended.key)
+                        why = reason_of(other.job, error, self._farm.address, key, over=self._over)
+                        other.result.set_exception(why)
         self._farm.cancel(others)
 
     def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:
@@ -369,11 +391,13 @@ class RemoteExecutor:
         with self._guard:
             for given in [one for one in self._given.values() if not one.result.done()]:
                 able = [name for name, offered in offers.items() if fits(given.job.needs, offered)]
+                able = [name for name in able if given.names is None or name in given.names]
                 if given.is_stranded(names):
-                    self._again(given, given.names)
+                    with suppress(CpuwheelsError, OSError):  # the next look sees it again
+                        self._again(given, given.names)
                 elif given.lost_for(able, time.monotonic()) >= LOST_SECONDS:
-                    self._farm.cancel(given.attempts)
                     given.result.set_exception(nobody_left(given.job))
+                    self._farm.cancel(given.attempts)
 
     def _waited_for(self) -> dict[str, Job]:
         with self._guard:

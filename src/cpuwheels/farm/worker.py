@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from typing import TYPE_CHECKING, Any
 
 from distributed import WorkerPlugin
@@ -44,6 +43,17 @@ class PassingError(Exception):
         self.done = done
 
 
+class _Run:
+    """A job that runs.
+
+    Args:
+        thread: That does it.
+    """
+
+    def __init__(self, thread: int) -> None:
+        self.thread, self.over, self.unwanted = thread, False, threading.Event()
+
+
 class JobPlugin(WorkerPlugin):
     """The place of a worker's jobs, and what is known of the one that runs.
 
@@ -57,8 +67,7 @@ class JobPlugin(WorkerPlugin):
     def __init__(self, site: Site, pause: float = PAUSE_SECONDS) -> None:
         self.site, self._pause = site, pause
         self.worker: Worker | None = None
-        self._running: dict[str, int] = {}
-        self._unwanted: set[int] = set()
+        self._running: dict[str, _Run] = {}
 
     def setup(self, worker: Worker) -> None:
         """Note the worker."""
@@ -72,15 +81,15 @@ class JobPlugin(WorkerPlugin):
         if finish == "executing" and self.worker is not None:
             self.worker.log_event(TOPIC, {"job": str(key), "worker": self.site.name})
         if start in {"executing", "long-running", "cancelled"} and finish in {"released", "cancelled", "forgotten"}:
-            thread = self._running.get(str(key))
-            if thread is not None:
-                threading.Thread(target=self._end, args=(str(key), thread), daemon=True).start()
+            run = self._running.get(str(key))
+            if run is not None:
+                threading.Thread(target=self._end, args=(str(key), run), daemon=True).start()
 
     def teardown(self, worker: Worker) -> None:
         """End what runs when the worker ends."""
         del worker
-        for key, thread in list(self._running.items()):
-            self._end(key, thread)
+        for key, run in list(self._running.items()):
+            self._end(key, run)
 
     def run(self, job: Job, given: tuple[Done, ...]) -> Done:
         """Do a job in this thread.
@@ -91,38 +100,31 @@ class JobPlugin(WorkerPlugin):
         Raises:
             PassingError: It was ended, since nobody wanted it; whoever wants it by now has it done again.
         """
-        me = threading.get_ident()
-        with _GUARD:
-            self._running[job.key] = me
+        run = self._running[job.key] = _Run(threading.get_ident())
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 done = perform(job, self.site, given)
-                if done.passing and me not in self._unwanted:
-                    self._wait(me, self._pause * attempt)
-                if me in self._unwanted:
+                here = job.kind == "kernels"
+                if done.passing and (attempt < ATTEMPTS or not here):
+                    run.unwanted.wait(self._pause * attempt)
+                if run.unwanted.is_set():
                     raise PassingError(done)
-                if not done.passing or job.kind != "kernels":
+                if not (done.passing and here):
                     break
             return done
         finally:
             with _GUARD:
-                self._running.pop(job.key, None)
-                self._unwanted.discard(me)
+                run.over = True
+                if self._running.get(job.key) is run:
+                    del self._running[job.key]
 
-    def _wait(self, thread: int, seconds: float) -> None:
-        """Wait in a job's thread, unless it is not wanted any more."""
-        end, waited = time.monotonic() + seconds, threading.Event()
-        while thread not in self._unwanted and time.monotonic() < end:
-            waited.wait(_LOOKS_SECONDS)
-
-    def _end(self, key: str, thread: int) -> None:
-        with _GUARD:
-            if self._running.get(key) != thread:
-                return  # it has ended by itself, and the thread may do another job by now
-            self._unwanted.add(thread)
+    def _end(self, key: str, run: _Run) -> None:
         waited = threading.Event()
-        while self._running.get(key) == thread:
-            end_command_of(thread)
+        while self._running.get(key) is run:
+            run.unwanted.set()
+            with _GUARD:  # once it is over its thread may do another job
+                if not run.over:
+                    end_command_of(run.thread)
             waited.wait(_LOOKS_SECONDS)
 
 

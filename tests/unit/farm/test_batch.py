@@ -50,6 +50,15 @@ def test_what_is_there_is_not_made_again(local: Batch, tmp_path: Path) -> None:
     assert wheel.read_text() != "damaged"
 
 
+def test_wheels_whose_kernels_were_there_are_no_measure_of_kernels(local: Batch, tmp_path: Path) -> None:
+    local(jobs_for("a", "b", kernels="k"))
+    local(jobs_for("c"))
+    assert {kind: len(found) for (kind, _), found in Journal(tmp_path / "dist").seconds().items()} == {
+        "kernels": 1,
+        "wheel": 3,
+    }
+
+
 def test_another_test_of_a_wheel_that_is_there(local: Batch, tmp_path: Path) -> None:
     local(jobs_for("a"))
     assert states(local(jobs_for("a", level="full"))) == {"wheel x86 a": "there", "parity x86 a": "done"}

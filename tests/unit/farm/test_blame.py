@@ -21,3 +21,15 @@ def test_two_packers_of_the_same_kernels_are_not_to_blame() -> None:
     blame = Blame()
     assert [blame.on(packer, "x") for packer in ("a", "b", "c")] == ["a", "x", "x"]
     assert blame.left_out == {"x"}
+
+
+def test_whoever_packs_kernels_of_one_that_is_left_out_is_not_to_blame() -> None:
+    blame = Blame()
+    assert [blame.on("p", "r"), blame.on("q", "p")] == ["p", "p"]
+    assert blame.left_out == {"p"}
+
+
+def test_what_a_packer_did_with_its_own_kernels_stays() -> None:
+    blame = Blame()
+    assert [blame.on("a", "a"), blame.on("a", "x"), blame.on("b", "x")] == ["a", "a", "x"]
+    assert blame.left_out == {"a", "x"}

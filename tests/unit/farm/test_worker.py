@@ -14,7 +14,7 @@ import pytest
 from cpuwheels.core.elsewhere import taken_from
 from cpuwheels.core.store import Store
 from cpuwheels.farm.done import Done
-from cpuwheels.farm.worker import JobPlugin, PassingError, do_job, forget_carried
+from cpuwheels.farm.worker import JobPlugin, PassingError, _Run, do_job, forget_carried
 from cpuwheels.shared.folder import Folder
 from cpuwheels.shared.pull import SharedStore
 from farms import begun, jobs_for, site_in, wait_for
@@ -53,7 +53,9 @@ def test_what_has_ended_by_itself_takes_no_other_job_of_its_thread_with_it(tmp_p
     plugin = JobPlugin(site_in(tmp_path, "one", carries=True))
     first, second = jobs_for("a", "b")
     assert plugin.run(first, ()).code == 0
-    plugin._end(first.key, threading.get_ident())
+    run = _Run(threading.get_ident())
+    plugin._end(first.key, run)
+    assert not run.unwanted.is_set()
     assert plugin.run(second, ()).code == 0
     assert pickle.loads(pickle.dumps(plugin)).site == plugin.site, "it is sent to the worker's process"
 
