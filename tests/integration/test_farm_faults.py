@@ -171,7 +171,7 @@ def test_a_wheel_that_was_sent_to_a_worker_which_goes_is_sent_again(tmp_path: Pa
         (farm.events / "hang-parity-a").touch()
         future = executor.submit(parity)
         wait_for(lambda: begun(farm.events, "parity x86"))
-        (holder,) = executor._farm.client.who_has(list(executor._futures.values())[:1]).values()
+        (holder,) = executor._farm.client.who_has(list(executor._results.futures.values())[:1]).values()
         assert len(holder) == 1
         ((command, _),) = begun(farm.events, "parity x86")
         farm.worker_of(command).kill()

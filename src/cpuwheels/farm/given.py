@@ -1,4 +1,4 @@
-"""A job that a farm was given: who may do it, its attempts, and which results are still of use to others."""
+"""A job that a farm was given: who may do it, its attempts, and whether anybody is left who can."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cpuwheels.core.errors import FarmError
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Mapping
 
     from distributed import Future as DaskFuture
 
@@ -78,12 +78,3 @@ def nobody_left(job: Job) -> FarmError:
         where=job.needs.can.replace(":", " "),
         next_step="start a worker that can, and run the command again: what was done is not done again",
     )
-
-
-def of_use(expected: Iterable[Job]) -> set[str]:
-    """Return the keys of results that jobs use which are not done yet.
-
-    Args:
-        expected: These jobs.
-    """
-    return {key for job in expected for key in job.after}

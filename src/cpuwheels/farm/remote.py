@@ -16,11 +16,12 @@ from cpuwheels.core.digests import make_key
 from cpuwheels.core.errors import CpuwheelsError, FarmError, StoppedError
 from cpuwheels.farm.blame import Blame
 from cpuwheels.farm.connection import CONNECT_SECONDS, Connection
-from cpuwheels.farm.done import NOT_RUN, Done, with_files
+from cpuwheels.farm.done import NOT_RUN, Done
 from cpuwheels.farm.executor import ATTEMPTS
-from cpuwheels.farm.given import LOST_SECONDS, Given, nobody_left, of_use
+from cpuwheels.farm.given import LOST_SECONDS, Given, nobody_left
 from cpuwheels.farm.machine import fits, require_machine, resources_of
 from cpuwheels.farm.remote_faults import reason_of
+from cpuwheels.farm.results import Results
 from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job
 
@@ -61,11 +62,7 @@ class RemoteExecutor:
     ) -> None:
         self._over = False
         self._farm = Connection(address, security, timeout)
-        self._given: dict[str, Given] = {}
-        self._expected: dict[str, Job] = {}
-        self._futures: dict[str, DaskFuture[Done]] = {}
-        self._known: dict[str, Callable[[], Done]] = {}
-        self._kernels: dict[str, Done] = {}
+        self._results = Results()
         self._blame = Blame()
         self._fetchers = ThreadPoolExecutor(_FETCHES, thread_name_prefix="fetch")
         self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
@@ -82,7 +79,7 @@ class RemoteExecutor:
         self._ended.set()
         self._fetchers.shutdown(wait=False, cancel_futures=True)
         with self._guard:
-            for given in [one for one in self._given.values() if not one.result.done()]:
+            for given in self._results.unfinished():
                 given.result.set_exception(StoppedError())
         try:
             # Only now: a worker that ends hands its results to others, and then nobody could tell who made them.
@@ -114,7 +111,7 @@ class RemoteExecutor:
     def expect(self, jobs: Iterable[Job]) -> None:
         """Keep the results that these jobs will use, until they are done; any other one is given up once it is here."""
         with self._guard:
-            self._expected |= {job.key: job for job in jobs}
+            self._results.expected |= {job.key: job for job in jobs}
 
     def tell_begun(self, tell: Callable[[str, str], None]) -> None:
         """Have somebody told of each job that begins, and begins again: its key, and the worker.
@@ -127,9 +124,7 @@ class RemoteExecutor:
     def know(self, done: Done, dist: Path) -> None:
         """Take the result of a job that was done before; its files are sent to the workers that need them."""
         with self._guard:
-            self._known[done.key] = partial(with_files, done, dist / done.folder) if done.folder else lambda: done
-            self._futures.pop(done.key, None)
-            self._given.pop(done.key, None)
+            self._results.know(done, dist)
 
     def submit(self, job: Job, *, avoid: Iterable[str] = ()) -> Future[Done]:
         """Have a job done, and return its result to come.
@@ -142,15 +137,15 @@ class RemoteExecutor:
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
         with self._guard:
-            given = self._given.get(job.key)
+            given = self._results.given.get(job.key)
             if given is None:
-                given = self._given[job.key] = Given(job, frozenset(able), frozenset(avoid))
+                given = self._results.given[job.key] = Given(job, frozenset(able), frozenset(avoid))
                 given.result.set_running_or_notify_cancel()
-                self._expected[job.key] = job
+                self._results.expected[job.key] = job
                 try:
                     self._attempt(given, job.key, able if left_out else None)
                 except BaseException:
-                    del self._given[job.key], self._expected[job.key]
+                    del self._results.given[job.key], self._results.expected[job.key]
                     raise
             return given.result
 
@@ -179,14 +174,14 @@ class RemoteExecutor:
         future = self._farm.client.submit(
             do_job,
             job.model_dump_json(),
-            *[self._input(key) for key in job.after],
+            *[self._results.at_farm(key, self._farm.client) for key in job.after],
             key=key,
             resources=resources_of(job.needs),
             priority=job.priority,
             retries=ATTEMPTS - 1,
             workers=sorted(addresses) or None,
         )
-        self._futures.setdefault(given.job.key, future)
+        self._results.futures.setdefault(given.job.key, future)
         given.attempts.append(future)
         # Apart from dask's one thread for this: a result may have to be made again before it can be fetched.
         future.add_done_callback(partial(self._fetch, given))
@@ -209,8 +204,8 @@ class RemoteExecutor:
         """Do nothing more: what waits is not begun, what runs is ended."""
         with self._guard:
             self._over = True
-            given = [one for given in self._given.values() for one in given.attempts]
-            self._farm.cancel([future for future in (*self._futures.values(), *given) if not future.done()])
+            given = [one for given in self._results.given.values() for one in given.attempts]
+            self._farm.cancel([future for future in (*self._results.futures.values(), *given) if not future.done()])
 
     def leave_out(self, job: Job, done: Done) -> str:
         """Send no more jobs to the worker whose wheel is wrong, and use no kernels that it may have sent to others.
@@ -223,9 +218,9 @@ class RemoteExecutor:
             The name of the worker that is left out; see `Blame`.
         """
         with self._guard:
-            kernels = next((self._kernels[key] for key in job.after if key in self._kernels), None)
+            kernels = next((self._results.kernels[key] for key in job.after if key in self._results.kernels), None)
             blamed = self._blame.on(done.by, kernels.by if kernels else done.by)
-            doubted = [one for one in self._kernels.values() if one.by == blamed or one is kernels]
+            doubted = [one for one in self._results.kernels.values() if one.by == blamed or one is kernels]
             for one in [each for each in doubted if each.by == blamed]:
                 self._distrust(one)
         for one in doubted:
@@ -234,20 +229,15 @@ class RemoteExecutor:
 
     def _distrust(self, kernels: Done) -> None:
         """Have the wheels that would be packed from kernels of a worker that is left out compile their own."""
-        del self._kernels[kernels.key]
+        del self._results.kernels[kernels.key]
         instead = replace(kernels, kernels="", audit="", code=FarmError.exit_code, output="whoever made it is left out")
-        self._known[kernels.key] = lambda: instead
-        self._futures.pop(kernels.key, None)
-        for given in [one for one in self._given.values() if kernels.key in one.job.after and not one.result.done()]:
+        self._results.known[kernels.key] = lambda: instead
+        self._results.futures.pop(kernels.key, None)
+        for given in [one for one in self._results.unfinished() if kernels.key in one.job.after]:
             try:
                 self._again(given, self._allowed(given))
             except FarmError as error:
                 given.result.set_exception(error)
-
-    def _input(self, key: str) -> object:
-        if key not in self._futures:
-            self._futures[key] = self._farm.client.scatter(self._known[key](), hash=False)
-        return self._futures[key]
 
     def _fetch(self, given: Given, ended: DaskFuture[Done]) -> None:
         with suppress(RuntimeError):  # all is over
@@ -272,7 +262,7 @@ class RemoteExecutor:
                 key = str(ended.key)
                 given.result.set_exception(reason_of(given.job, error, self._farm.address, key, over=self._over))
             if given.result.done():
-                self._give_up_what_nobody_uses(given)
+                self._results.give_up(given)
 
     def _settle(self, given: Given, ended: DaskFuture[Done], came: Done | BaseException) -> None:
         if isinstance(came, BaseException):
@@ -288,11 +278,11 @@ class RemoteExecutor:
         else:
             self._drop(given, ended)
             if given.job.kind == "kernels":
-                self._kernels[given.job.key] = replace(came, content=b"", files={})
+                self._results.kernels[given.job.key] = replace(came, content=b"", files={})
             given.result.set_result(came)
 
     def _fail(self, given: Given, ended: DaskFuture[Done], error: BaseException) -> None:
-        failed = next((one for one in map(self._given.get, given.job.after) if one and _error_of(one)), None)
+        failed = next((one for one in map(self._results.given.get, given.job.after) if one and _error_of(one)), None)
         if failed is not None:
             said = str(_error_of(failed))
             given.result.set_result(Done(given.job.key, code=NOT_RUN, output=f"{failed.job}: {said}"))
@@ -305,50 +295,22 @@ class RemoteExecutor:
 
     def _lost_input(self, given: Given) -> bool:
         """Return whether a worker has gone with a result that this program had sent it, and forget where it was."""
-        sent = self._known.keys() & set(given.job.after)
-        if self._over or not sent or given.tries >= ATTEMPTS or not self._farm.stands:
-            return False
-        for key in sent:
-            self._futures.pop(key, None)
-        return True
-
-    def _give_up_what_nobody_uses(self, given: Given) -> None:
-        """Have workers give up results that are here and that no job will use; else they would be made again.
-
-        Kernels stay here: a job that comes later may use them.
-        """
-        self._expected.pop(given.job.key, None)
-        used, over = of_use(self._expected.values()), {given.job.key, *given.job.after}
-        for keys in (used, over):  # and what these would be made from again
-            keys.update(of_use(one.job for one in self._given.values() if one.job.key in keys))
-        for key in over - used:
-            one = self._given.get(key)
-            if one is not None and not one.result.done():
-                continue
-            future = self._futures.pop(key, None)
-            for each in [*([future] if future else []), *(one.attempts if one else ())]:
-                each.release()
-            if one is None:
-                continue
-            one.attempts.clear()
-            if one.job.kind != "kernels" or one.result.exception() is not None:
-                del self._given[key]
-            elif key in self._kernels:
-                self._known[key] = one.result.result
+        again = not self._over and given.tries < ATTEMPTS and self._farm.stands
+        return again and self._results.were_sent(given.job.after)
 
     def _drop(self, given: Given, ended: DaskFuture[Done]) -> None:
         """Give up the other attempts of a job, and have what follows it use the one that has ended."""
         others = [one for one in given.attempts if one is not ended]
         given.attempts[:] = [ended]
-        if self._futures.get(given.job.key) is not ended:
-            self._futures[given.job.key] = ended
+        if self._results.futures.get(given.job.key) is not ended:
+            self._results.futures[given.job.key] = ended
             affected = {given.job.key}
-            for other in [one for one in self._given.values() if not one.result.done()]:
+            for other in self._results.unfinished():
                 if affected & set(other.job.after):
                     affected.add(other.job.key)
                     others += other.attempts
                     other.attempts.clear()
-                    self._futures.pop(other.job.key, None)
+                    self._results.futures.pop(other.job.key, None)
                     try:
                         self._attempt(other, make_key(after=ended.key, job=other.job.key), self._allowed(other))
                     except (CpuwheelsError, OSError) as error:
@@ -361,7 +323,7 @@ class RemoteExecutor:
         _, told = event
         self._slow.began(told["job"], told["worker"], time.monotonic())
         # Without the guard: this is dask's own thread, which whoever has the guard may be waiting for.
-        for one in list(self._given.values()):
+        for one in list(self._results.given.values()):
             if any(told["job"] == future.key for future in list(one.attempts)):
                 self._tell_begun(one.job.key, told["worker"])
 
@@ -380,16 +342,16 @@ class RemoteExecutor:
         names, busy = self._farm.names(), self._farm.busy()
         with self._guard:
             waited_for = self._waited_for()
-            able = {key: self._given[key].able for key in waited_for}
+            able = {key: self._results.given[key].able for key in waited_for}
             idle = {name for address, name in names.items() if address not in busy} - self._blame.left_out
             for job, name in self._slow.second_attempts(waited_for, idle, able, time.monotonic()):
-                self._attempt(self._given[job.key], make_key(second_attempt=job.key), [name], also=True)
+                self._attempt(self._results.given[job.key], make_key(second_attempt=job.key), [name], also=True)
 
     def _see_to_the_stranded(self) -> None:
         """Give jobs again whose workers have other addresses by now, and give up those that nobody can do any more."""
         names, offers = self._farm.names(), self.machines()
         with self._guard:
-            for given in [one for one in self._given.values() if not one.result.done()]:
+            for given in self._results.unfinished():
                 able = [name for name, offered in offers.items() if fits(given.job.needs, offered)]
                 able = [name for name in able if given.names is None or name in given.names]
                 if given.is_stranded(names):
@@ -401,7 +363,7 @@ class RemoteExecutor:
 
     def _waited_for(self) -> dict[str, Job]:
         with self._guard:
-            return {key: given.job for key, given in self._given.items() if not given.result.done()}
+            return {given.job.key: given.job for given in self._results.unfinished()}
 
 
 def _error_of(given: Given) -> BaseException | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cpuwheels.farm.given import Given, nobody_left, of_use
+from cpuwheels.farm.given import Given, nobody_left
 from farms import jobs_for
 
 
@@ -21,10 +21,3 @@ def test_for_how_long_nobody_can_do_it() -> None:
     assert [given.lost_for(able, now) for able, now in ((["one"], 1.0), ([], 2.0), ([], 5.0))] == [0.0, 0.0, 3.0]
     assert [given.lost_for(able, now) for able, now in ((["one"], 6.0), ([], 7.0))] == [0.0, 0.0]
     assert "no worker of the farm can do wheel x86 a any more" in str(nobody_left(job))
-
-
-def test_what_jobs_use() -> None:
-    kernels, wheel, other, parity, _ = jobs_for("a", "b", kernels="k", level="smoke")
-    assert of_use([parity, wheel]) == {*parity.after, kernels.key}
-    assert of_use([kernels]) == set()
-    assert other.key not in of_use([wheel])

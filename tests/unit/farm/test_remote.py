@@ -116,7 +116,11 @@ def test_a_test_of_a_wheel_that_is_not_made_for_a_passing_reason_is_not_begun(
 def test_what_is_here_and_of_no_use_is_given_up(remote: RemoteExecutor) -> None:
     kernels, *others = jobs_for("given1", "given2", kernels="k", level="smoke")
     run_jobs([kernels, *others], remote, as_it_is)  # type: ignore[arg-type]
-    wait_for(lambda: (list(remote._given), remote._futures, remote._expected) == ([kernels.key], {}, {}))
+    wait_for(
+        lambda: (
+            (list(remote._results.given), remote._results.futures, remote._results.expected) == ([kernels.key], {}, {})
+        )
+    )
     wait_for(lambda: not remote._farm.client.futures)
     later = jobs_for("given3", kernels="k")[-1].model_copy(update={"after": (kernels.key,)})
     assert remote.submit(later).result(60).code == 0, "kernels are kept for those that come later"
@@ -126,15 +130,15 @@ def test_who_is_left_out_for_wrong_wheels(remote: RemoteExecutor) -> None:
     """Whoever packed it, but for the second packer of wrong wheels of one worker's kernels that worker."""
     jobs = jobs_for("w1", "w2", "w3", "w4", kernels="k")
     kernels, *wheels = jobs
-    remote._kernels[kernels.key] = Done(kernels.key, by="maker", kernels="k" * 24)
+    remote._results.kernels[kernels.key] = Done(kernels.key, by="maker", kernels="k" * 24)
     packed = [Done(job.key, by=by) for job, by in zip(wheels, ("a", "a", "b", "maker"), strict=True)]
     assert remote.leave_out(wheels[0], packed[0]) == "a"
     assert remote.leave_out(wheels[1], packed[1]) == "a"
     assert remote._blame.left_out == {"a"}
     assert remote.leave_out(wheels[2], packed[2]) == "maker"
     assert remote._blame.left_out == {"maker"}, "the first packer is not to blame"
-    assert remote._known[kernels.key]().code != 0, "its kernels are not used any more"
-    assert remote._kernels == {}
+    assert remote._results.known[kernels.key]().code != 0, "its kernels are not used any more"
+    assert remote._results.kernels == {}
     assert remote.leave_out(wheels[3], packed[3]) == "maker"
 
 
