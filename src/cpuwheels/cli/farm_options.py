@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from cpuwheels.farm.site import FARM_VARIABLE, KEYS_VARIABLE
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -14,9 +16,6 @@ if TYPE_CHECKING:
     from cpuwheels.core.console import Reporter
     from cpuwheels.farm.opinion import Opinions
     from cpuwheels.farm.remote import RemoteExecutor
-
-FARM_VARIABLE, KEYS_VARIABLE = "CPUWHEELS_FARM", "CPUWHEELS_FARM_KEYS"
-"""Variables for the options ``--farm`` and ``--farm-keys``."""
 
 EXTRA = "cpuwheels[farm]"
 """What has the libraries."""

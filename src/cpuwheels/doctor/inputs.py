@@ -144,10 +144,7 @@ def torch_need(
     wanted = f"{version}+{pin.local}" if target.system == "Linux" else version
     tags = tuple(f"cp{python.replace('.', '')}" for python in pythons)
     offers = torch_offers(pin, context.environ, pip_configs(context.environ), target.system)
-    places = tuple(
-        Place(f"{offer.location} ({offer.named_by})", partial(_ask_offer, offer, wanted, tags, target.machine))
-        for offer in offers
-    )
+    places = tuple(Place(offer.title, partial(_ask_offer, offer, wanted, tags, target.machine)) for offer in offers)
     other = pin.alternate(target.machine)
     return Need(
         f"torch {wanted}",

@@ -107,14 +107,14 @@ def _unpack_wheel(request: _Wanted, folder: Path, environ: Mapping[str, str]) ->
             digest = file_digest(wheel)
             known = {pinned.sha256 for pinned in request.pin.wheels_for(target.machine)}
             if known and digest not in known:
-                faults.append(f"{offer.location} ({offer.named_by}): {wheel.name} is not the pinned one: {digest}")
+                faults.append(f"{offer.title}: {wheel.name} is not the pinned one: {digest}")
                 continue
             with open_zip(wheel) as archive:
                 archive.extract(folder, [name for name in archive.names if name.startswith(_WANTED)])
         if cuda := cuda_of(folder / "torch"):
             for part in folder.iterdir():  # the folder itself is the store's, and the next place needs it
                 remove_tree(part)
-            faults.append(f"{offer.location} ({offer.named_by}): a CUDA {cuda} build")
+            faults.append(f"{offer.title}: a CUDA {cuda} build")
             continue
         if not known:
             request.context.reporter.announce(
@@ -145,7 +145,7 @@ def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, fa
     digests = [wheel.sha256 for wheel in request.pin.wheels_for(context.target.machine)]
     place, missing = place_options(offer, digests, store=context.store, reporter=context.reporter)
     if missing:
-        faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+        faults.append(f"{offer.title}: {missing}")
         return None
     if place == ["--default-index", offer.location]:  # uv's name of it; pip has another
         place = ["--index-url", offer.location]
@@ -178,7 +178,7 @@ def _download(request: _Wanted, wanted: str, offer: TorchOffer, folder: Path, fa
         said = said or next((line for line in done.output.splitlines() if line.startswith("ERROR:")), done.output)
         if offer.kind == "index" and "from versions: none" in done.output:
             break  # it has nothing for any Python, or does not answer
-    faults.append(f"{offer.location} ({offer.named_by}): {said.removeprefix('ERROR: ')}")
+    faults.append(f"{offer.title}: {said.removeprefix('ERROR: ')}")
     return None
 
 

@@ -52,6 +52,11 @@ class TorchOffer:
     named_by: str
 
     @property
+    def title(self) -> str:
+        """The place and the setting that names it, for messages."""
+        return f"{self.location} ({self.named_by})"
+
+    @property
     def page(self) -> str:
         """Page on the network that lists wheels of torch; empty for a place of this machine."""
         if not self.location.startswith(("http://", "https://")):

@@ -28,7 +28,7 @@ from cpuwheels.environment.torch_pinned import place_options
 from cpuwheels.fetch.uv import found_interpreters, install_counted, uv_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
@@ -95,18 +95,18 @@ def install_torch(
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
         options, missing = place_options(offer, digests, store=store, reporter=reporter)
         if missing:
-            faults.append(f"{offer.location} ({offer.named_by}): {missing}")
+            faults.append(f"{offer.title}: {missing}")
             continue
         plan = run([*install, *options, "--dry-run", wanted], log=log, env=env, check=False)
         if fault := judge_plan(plan.returncode, plan.output, wanted):
-            faults.append(f"{offer.location} ({offer.named_by}): {fault}{_listed(offer)}")
+            faults.append(f"{offer.title}: {fault}{_listed(offer)}")
             continue
         if not digests:
             reporter.announce(f"{wanted} is not pinned by content; taking it from {offer.location}")
         reporter.info(f"installing {wanted} from {offer.location} (named by {offer.named_by})")
         done = install_counted([*install, *options, "--no-deps", "-r", requirement], env=env, log=log, check=False)
         if done.returncode != 0:
-            faults.append(f"{offer.location} ({offer.named_by}): {_last_line(done.output)}")
+            faults.append(f"{offer.title}: {_last_line(done.output)}")
             continue
         _check_cpu(python, wanted, offer)
         return offer, faults
@@ -131,26 +131,36 @@ def refused_offers(wanted: str, pin: TorchPin, pythons: Sequence[str], log: Path
     interpreters: dict[str, Path] | None = None
     faults: list[str] = []
     for offer in torch_offers(pin, os.environ, pip_configs(os.environ), platform.system()):
-        place, names, fault = f"{offer.location} ({offer.named_by})", None, f"no {wanted}"
+        names: list[str] | None = None
         try:
             names = offered_files(offer)
         except ConnectionError as error:
-            faults.append(f"{place}: {error}")
+            faults.append(f"{offer.title}: {error}")
             continue
         except OSError:
             pass
+        fault: str | None = f"no {wanted}"
         if names is None or any(is_version(name, wanted) for name in names):
             interpreters = found_interpreters(pythons) if interpreters is None else interpreters
-            for interpreter in interpreters.values():
-                asked = [*command, "--python", interpreter, *offer.uv_options(), requirement]
-                done = run(asked, log=log, env=env, check=False)
-                if done.returncode == 0:
-                    return None
-                fault = _last_line(done.output)
-                if "No solution found" not in done.output:
-                    break
-        faults.append(f"{place}: {fault}{_list(names or [])}")
+            asked = [[*command, "--python", one, *offer.uv_options(), requirement] for one in interpreters.values()]
+            fault = _refusal(asked, log, env) if asked else fault
+        if fault is None:
+            return None
+        faults.append(f"{offer.title}: {fault}{_list(names or [])}")
     return faults
+
+
+def _refusal(asked: Sequence[Sequence[str | Path]], log: Path, env: Mapping[str, str]) -> str | None:
+    """Return why uv finds no wheel at a place for any interpreter, or None if it does; a silent place is asked once."""
+    fault = ""
+    for command in asked:
+        done = run(command, log=log, env=env, check=False)
+        if done.returncode == 0:
+            return None
+        fault = _last_line(done.output)
+        if "No solution found" not in done.output:
+            break
+    return fault
 
 
 def judge_plan(returncode: int, output: str, wanted: str) -> str:

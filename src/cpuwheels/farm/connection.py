@@ -77,7 +77,7 @@ class Connection:
 
         Args:
             ended: The result.
-            said: Who is said to have made it.
+            said: Name of the worker that the result itself has.
         """
         names = self.names()
         (holders,) = self.client.who_has([ended]).values()
@@ -88,10 +88,10 @@ class Connection:
         """Do not wait for these any more; they are ended unless another client wants the same.
 
         Args:
-            attempts: Each after those whose results it uses.
+            attempts: Each after those whose results it uses; one may be there more than once.
         """
         # What uses others goes first: dask fails if it has given up a task already that it is told to.
-        for one in reversed(attempts):
+        for one in reversed({one.key: one for one in attempts}.values()):
             if self.stands:
                 self.client.cancel([one])
 

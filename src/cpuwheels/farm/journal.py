@@ -13,7 +13,7 @@ from cpuwheels.core.models import Strict
 from cpuwheels.core.plain_file import read_plain
 from cpuwheels.farm.done import Done
 from cpuwheels.farm.job import JobKind  # noqa: TC001  (pydantic reads the annotation)
-from cpuwheels.pipeline.built_wheel import RECORD, read_built
+from cpuwheels.pipeline.built_wheel import RECORD, were_compiled
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,8 +65,8 @@ class Journal:
             whole = file_digest(wheel) == entry.sha256
         except OSError:
             return None
-        beside = [RECORD, *([entry.report] if entry.report else [])]
-        if not whole or not all((wheel.parent / name).is_file() for name in beside):
+        needed = filter(None, (RECORD, entry.report))
+        if not whole or not all((wheel.parent / name).is_file() for name in needed):
             return None
         return Done(job.key, folder=entry.folder, wheel=entry.wheel, sha256=entry.sha256, by=entry.by)
 
@@ -103,7 +103,7 @@ class Journal:
     def _compiled(self, job: Job, done: Done) -> bool:
         """Return whether the kernels of a wheel were compiled for it, and not found in stores."""
         try:
-            return read_built(self._dist / done.folder).compiled
+            return were_compiled(self._dist / done.folder)
         except WheelError:
             return not job.after
 

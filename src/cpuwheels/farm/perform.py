@@ -18,6 +18,7 @@ from cpuwheels.core.sealed_entry import MOVABLE
 from cpuwheels.farm.carried import carried_kernels, kernel_options
 from cpuwheels.farm.done import NOT_RUN, Done, put_files, sha256_of, with_files
 from cpuwheels.farm.job import project_identity
+from cpuwheels.farm.site import FARM_VARIABLE, KEYS_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -36,9 +37,6 @@ LOGS = {
 
 RESULT = "rebuilt"
 """Folder of a rebuild's result, in that of the job."""
-
-FARM_VARIABLES = "CPUWHEELS_FARM"
-"""Begins the names of the variables that stand for ``--farm`` and its options."""
 
 _KEPT_LINES = 40
 
@@ -151,7 +149,7 @@ def _command(
 def _environment() -> dict[str, str]:
     """Return the variables of a job's command: no credentials, and nothing with which it would send jobs itself."""
     given = without_credentials(os.environ)
-    return {name: value for name, value in given.items() if not name.startswith(FARM_VARIABLES)}
+    return {name: value for name, value in given.items() if name not in {FARM_VARIABLE, KEYS_VARIABLE}}
 
 
 def _built(lines: Sequence[str]) -> Path:

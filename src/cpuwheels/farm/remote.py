@@ -132,8 +132,7 @@ class RemoteExecutor:
         Raises:
             FarmError: No worker can do it, or the scheduler is gone.
         """
-        avoid = frozenset(avoid)
-        left_out = avoid | self._blame.left_out
+        left_out = {*avoid, *self._blame.left_out}
         machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
         able = require_machine(job.needs, str(job), machines)
         with self._guard:
@@ -218,12 +217,12 @@ class RemoteExecutor:
             The name of the worker that is left out; see `Blame`.
         """
         with self._guard:
-            kernels = next((self._results.kernels[key] for key in job.after if key in self._results.kernels), None)
-            blamed = self._blame.on(done.by, kernels.by if kernels else done.by)
-            doubted = [one for one in self._results.kernels.values() if one.by == blamed or one is kernels]
-            for one in [each for each in doubted if each.by == blamed]:
+            used = [self._results.kernels[key] for key in job.after if key in self._results.kernels]
+            blamed = self._blame.on(done.by, used[0].by if used else done.by)
+            wrong = [one for one in self._results.kernels.values() if one.by == blamed]
+            for one in wrong:
                 self._distrust(one)
-        for one in doubted:
+        for one in {each.key: each for each in (*wrong, *used)}.values():
             self._farm.forget(one)
         return blamed
 
@@ -259,8 +258,7 @@ class RemoteExecutor:
             try:
                 self._settle(given, ended, came)
             except BaseException as error:  # noqa: BLE001  (whoever waits for the job gets it)
-                key = str(ended.key)
-                given.result.set_exception(reason_of(given.job, error, self._farm.address, key, over=self._over))
+                given.result.set_exception(self._reason(given, ended, error))
             if given.result.done():
                 self._results.give_up(given)
 
@@ -287,11 +285,14 @@ class RemoteExecutor:
             said = str(_error_of(failed))
             given.result.set_result(Done(given.job.key, code=NOT_RUN, output=f"{failed.job}: {said}"))
         elif not isinstance(error, PassingError):
-            given.result.set_exception(reason_of(given.job, error, self._farm.address, str(ended.key), over=self._over))
+            given.result.set_exception(self._reason(given, ended, error))
         elif error.done.key == ended.key:
             given.result.set_result(replace(error.done, key=given.job.key))
         else:
             given.result.set_result(replace(error.done, key=given.job.key, code=NOT_RUN, seconds=0.0))
+
+    def _reason(self, given: Given, ended: DaskFuture[Done], error: BaseException) -> BaseException:
+        return reason_of(given.job, error, self._farm.address, str(ended.key), over=self._over)
 
     def _lost_input(self, given: Given) -> bool:
         """Return whether a worker has gone with a result that this program had sent it, and forget where it was."""
@@ -314,9 +315,7 @@ class RemoteExecutor:
                     try:
                         self._attempt(other, make_key(after=ended.key, job=other.job.key), self._allowed(other))
                     except (CpuwheelsError, OSError) as error:
-                        key = str(ended.key)
-                        why = reason_of(other.job, error, self._farm.address, key, over=self._over)
-                        other.result.set_exception(why)
+                        other.result.set_exception(self._reason(other, ended, error))
         self._farm.cancel(others)
 
     def _heard(self, event: tuple[float, Mapping[str, str]]) -> None:

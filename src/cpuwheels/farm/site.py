@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 # -P: the working folder is a user's, whose modules are none of this program.
 PROGRAM = (sys.executable, "-P", "-m", "cpuwheels")
 
+FARM_VARIABLE, KEYS_VARIABLE = "CPUWHEELS_FARM", "CPUWHEELS_FARM_KEYS"
+"""Variables for the options ``--farm`` and ``--farm-keys``; a job does not get them."""
+
 
 @dataclass(frozen=True)
 class Site:

@@ -108,10 +108,7 @@ def read_built(output: Path) -> BuiltWheel:
     Raises:
         WheelError: There is none, it has other bytes, or a file next to it is missing.
     """
-    try:
-        record = _Record.model_validate_json((output / RECORD).read_bytes())
-    except (OSError, ValidationError) as error:
-        raise WheelError(f"{RECORD} names no wheel", where=output, next_step="build it") from error
+    record = _read_record(output)
     path = output / record.wheel.file
     missing = [name for name in (record.wheel.file, *record.beside) if not (output / name).exists()]
     if missing or file_digest(path) != record.wheel.sha256:
@@ -132,3 +129,19 @@ def read_built(output: Path) -> BuiltWheel:
         notes=record.notes,
         locked=bool(record.parameters and record.parameters.locked),
     )
+
+
+def were_compiled(output: Path) -> bool:
+    """Return whether the kernels of the wheel in an output folder were compiled for it; its bytes are not read.
+
+    Raises:
+        WheelError: There is no record of one.
+    """
+    return _read_record(output).jobs.compiled_in_this_run
+
+
+def _read_record(output: Path) -> _Record:
+    try:
+        return _Record.model_validate_json((output / RECORD).read_bytes())
+    except (OSError, ValidationError) as error:
+        raise WheelError(f"{RECORD} names no wheel", where=output, next_step="build it") from error

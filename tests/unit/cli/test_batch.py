@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from cpuwheels.cli import main
-from cpuwheels.cli.farm_options import FARM_VARIABLE
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.errors import CompileError, FarmError, SourceError, UnknownTargetError, UsageError
 from cpuwheels.farm import site
 from cpuwheels.farm.machine import Machine
 from cpuwheels.farm.security import make_certificates
+from cpuwheels.farm.site import FARM_VARIABLE
 from farms import begun, machine, site_in
 from layout import ROOT
 

@@ -9,9 +9,10 @@ import pytest
 import yaml
 
 from cpuwheels.cli import main
-from cpuwheels.cli.farm_options import KEYS, KEYS_VARIABLE
+from cpuwheels.cli.farm_options import KEYS
 from cpuwheels.core.errors import FarmError, UsageError
 from cpuwheels.farm.security import CERTIFICATE, PRIVATE
+from cpuwheels.farm.site import KEYS_VARIABLE
 
 
 @pytest.fixture

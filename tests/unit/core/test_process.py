@@ -6,7 +6,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,9 +16,6 @@ from cpuwheels.core.fork_server import SERVER
 from cpuwheels.core.process import TAIL_LINES, run
 from cpuwheels.core.supervised import start
 from marked import Marked, is_gone, sh, wait_until
-
-if TYPE_CHECKING:
-    pass
 
 
 def test_output_goes_to_the_log_to_the_caller_and_to_the_tail(logs: Path) -> None:
