@@ -1,14 +1,28 @@
 # Lets the files of a target read less of torch where they include all of it: tensors and the dispatcher, not the
-# modules, optimisers and data loaders that no kernel calls. GCC makes the functions that torch's headers use anew in
-# every file, also with a precompiled header. CPUWHEELS_TORCH_ALL lists the headers that stand in for torch/all.h.
+# modules, optimisers and data loaders that no kernel calls. GCC makes the functions that headers use anew in every
+# file, also with a precompiled header.
+#
+# CPUWHEELS_TORCH_ALL lists the headers that stand in for torch/all.h, CPUWHEELS_TORCH_WITHOUT the ones that these do not
+# read: a file that includes one by name has it still. A header in CPUWHEELS_EMPTY_HEADERS is empty for everyone.
 function(cpuwheels_narrow_torch target)
-  if("${CPUWHEELS_TORCH_ALL}" STREQUAL "")
+  if("${CPUWHEELS_TORCH_ALL}${CPUWHEELS_EMPTY_HEADERS}" STREQUAL "")
     return()
   endif()
-  list(TRANSFORM CPUWHEELS_TORCH_ALL REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE _includes)
-  list(JOIN _includes "" _text)
   set(_folder "${CMAKE_BINARY_DIR}/narrow")
-  file(CONFIGURE OUTPUT "${_folder}/torch/all.h" CONTENT "#pragma once\n${_text}" @ONLY)
+  foreach(_header IN LISTS CPUWHEELS_EMPTY_HEADERS)
+    file(CONFIGURE OUTPUT "${_folder}/${_header}" CONTENT "// Empty.\n" @ONLY)
+  endforeach()
+  if(NOT "${CPUWHEELS_TORCH_ALL}" STREQUAL "")
+    list(TRANSFORM CPUWHEELS_TORCH_ALL REPLACE "(.+)" "#include <\\1>\n" OUTPUT_VARIABLE _includes)
+    list(JOIN _includes "" _text)
+    set(_reading "CPUWHEELS_READS_TORCH_ALL")
+    string(CONCAT _text "#pragma once\n#define ${_reading}\n" "${_text}" "#undef ${_reading}\n")
+    file(CONFIGURE OUTPUT "${_folder}/torch/all.h" CONTENT "${_text}" @ONLY)
+    foreach(_header IN LISTS CPUWHEELS_TORCH_WITHOUT)
+      set(_text "#ifndef ${_reading}\n#include_next <${_header}>\n#endif\n")
+      file(CONFIGURE OUTPUT "${_folder}/${_header}" CONTENT "${_text}" @ONLY)
+    endforeach()
+  endif()
   target_include_directories(${target} BEFORE PRIVATE "${_folder}")
 endfunction()
 
