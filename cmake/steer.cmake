@@ -6,6 +6,7 @@ include_guard(GLOBAL)
 
 include("${CMAKE_CURRENT_LIST_DIR}/steer/acl.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/onednn.cmake")
+include("${CMAKE_CURRENT_LIST_DIR}/steer/implementations.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/python.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/torch.cmake")
 include("${CMAKE_CURRENT_LIST_DIR}/steer/attention.cmake")

@@ -62,6 +62,7 @@ function(cpuwheels_tune_onednn directory unused)
       list(REMOVE_ITEM _sources ${unused})
       # A target may lose all of its files, and then names no language by them.
       set_target_properties(${_target} PROPERTIES SOURCES "${_sources}" LINKER_LANGUAGE CXX)
+      cpuwheels_leave_out_implementations(${_target})
       cpuwheels_tune_onednn_target(${_target})
     endif()
   endforeach()
