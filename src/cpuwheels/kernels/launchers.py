@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from cpuwheels.kernels.memory.memgate import GateFolder
     from cpuwheels.kernels.request import KernelRequest
 
+HEADERS = ("CPUWHEELS_TORCH_ALL", "CPUWHEELS_TORCH_WITHOUT", "CPUWHEELS_EMPTY_HEADERS")
+"""Settings with which ``cmake/steer/headers.cmake`` writes headers that are found before those of the same names."""
+
+ONEDNN_HEADERS = ("CPUWHEELS_ONEDNN_FLOOR",)
+"""The same for oneDNN's files, in ``cmake/steer/onednn.cmake``."""
+
 
 @dataclass(frozen=True)
 class Launchers:
@@ -114,6 +120,7 @@ def object_identity(request: KernelRequest) -> str:
         onednn=request.onednn and request.onednn.digest,
         acl=request.acl.commit if request.acl else None,
         shadows=shadows_digest(request.source.folder / "csrc", folders),
+        headers=[request.target.defines.get(name) for name in HEADERS],
     )
 
 
@@ -126,4 +133,5 @@ def onednn_identity(request: KernelRequest) -> str:
         toolchain=request.toolchain.digest,
         onednn=request.onednn and request.onednn.digest,
         acl=request.acl.commit if request.acl else None,
+        headers=[request.target.defines.get(name) for name in ONEDNN_HEADERS],
     )

@@ -9,14 +9,18 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cpuwheels.kernels.ccache.settings import CompilerCache
-from cpuwheels.kernels.launchers import Launchers, object_identity, onednn_identity
+from cpuwheels.kernels.launchers import HEADERS, ONEDNN_HEADERS, Launchers, object_identity, onednn_identity
 from cpuwheels.kernels.memory.memgate import GateFolder
 from cpuwheels.source.acl import Acl
 from cpuwheels.source.onednn import OneDnn
-from kernel_request import environment, kernel_request, toolchain
+from kernel_request import TARGET, environment, kernel_request, toolchain
+from layout import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Any
+
+    from cpuwheels.kernels.request import KernelRequest
 
 GATE = GateFolder(Path("/work/gate"), Path("/bin/memgate"))
 MEMGATE = ["/bin/memgate", "--gate", "/work/gate", "--ledger", "/work/jobs"]
@@ -99,3 +103,22 @@ def test_a_header_that_could_hide_another_changes_the_identity(tmp_path: Path) -
     (csrc / "cpu" / "hidden.h").write_text("")
     (request.onednn.folder / "hidden.h").write_text("")
     assert object_identity(request) != before
+
+
+@pytest.mark.parametrize(
+    ("identity", "names", "steering"),
+    [(object_identity, HEADERS, "headers.cmake"), (onednn_identity, ONEDNN_HEADERS, "onednn.cmake")],
+)
+def test_a_header_that_steering_writes_changes_the_identity(
+    tmp_path: Path, identity: Callable[[KernelRequest], str], names: tuple[str, ...], steering: str
+) -> None:
+    """Compilers find it before another of the same name, of which they had read something."""
+    request = kernel_request(tmp_path)
+    known = {identity(request)}
+    for name in names:
+        assert name in (ROOT / "cmake/steer" / steering).read_text()
+        target = TARGET.model_copy(update={"defines": {**TARGET.defines, name: "a/header.h"}})
+        known.add(identity(replace(request, target=target)))
+    assert len(known) == 1 + len(names)
+    target = TARGET.model_copy(update={"defines": {"ENABLE_AMX_FP8": "ON"}})
+    assert identity(replace(request, target=target)) in known
