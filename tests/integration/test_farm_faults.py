@@ -149,6 +149,21 @@ def test_a_job_for_one_worker_waits_for_its_successor(tmp_path: Path) -> None:
         assert {future.result(60).by for future in futures} == {"two"}
 
 
+def test_a_job_may_be_given_while_the_one_worker_for_it_is_started_again(tmp_path: Path) -> None:
+    """As the third opinion about a wheel may be."""
+    with farm_of(tmp_path) as farm, RemoteExecutor(farm.address, read_certificates(farm.keys)) as executor:
+        (farm.events / "hang-a").touch()
+        before, job = jobs_for("a", "b")
+        executor.submit(before, avoid=["one"])
+        wait_for(lambda: begun(farm.events, "build x86 a"))
+        farm.worker_of(begun(farm.events, "build x86 a")[0][0]).kill()
+        wait_for(lambda: "two" not in executor.machines())
+        (farm.events / "hang-a").unlink()
+        assert executor.submit(job, avoid=["one"]).result(60).by == "two"
+        with pytest.raises(FarmError, match="no machine can do wheel x86 b"):
+            executor.submit(job.model_copy(update={"key": "another"}), avoid=["one", "two"])
+
+
 def test_a_job_that_nobody_can_do_any_more_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cpuwheels.farm.remote.LOST_SECONDS", 1.0)
     patience = Patience(every=0.1)

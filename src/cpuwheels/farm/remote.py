@@ -26,7 +26,7 @@ from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
     from typing import Self
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _PATIENCE = Patience()
 _FETCHES = 4
 """Results that are fetched at once."""
+
+_BACK_SECONDS = 1.0
+"""How long it takes until it is seen again whether a worker that has gone is back."""
 
 _LOOKS = 6
 """Every so many looks for slow jobs it is seen whether each job has a worker that can do it."""
@@ -64,6 +67,7 @@ class RemoteExecutor:
         self._farm = Connection(address, security, timeout)
         self._results = Results()
         self._blame = Blame()
+        self._seen: dict[str, Mapping[str, float]] = {}
         self._fetchers = ThreadPoolExecutor(_FETCHES, thread_name_prefix="fetch")
         self._tell_begun: Callable[[str, str], None] = lambda _key, _by: None
         self._guard = threading.RLock()
@@ -90,7 +94,9 @@ class RemoteExecutor:
 
     def machines(self) -> dict[str, Mapping[str, float]]:
         """Return what each worker offers that gets jobs, by its name."""
-        return {name: offered for name, offered in self._farm.offers().items() if name not in self._blame.left_out}
+        offers = self._farm.offers()
+        self._seen.update(offers)
+        return {name: offered for name, offered in offers.items() if name not in self._blame.left_out}
 
     def can_do(self, needs: Needs) -> bool:
         """Return whether a worker could do a job with these needs.
@@ -132,21 +138,38 @@ class RemoteExecutor:
         Raises:
             FarmError: No worker can do it, or the scheduler is gone.
         """
-        left_out = {*avoid, *self._blame.left_out}
-        machines = {name: offered for name, offered in self.machines().items() if name not in left_out}
-        able = require_machine(job.needs, str(job), machines)
+        avoid = frozenset(avoid)
+        able = self._able(job, avoid)
         with self._guard:
             given = self._results.given.get(job.key)
             if given is None:
-                given = self._results.given[job.key] = Given(job, frozenset(able), frozenset(avoid))
+                given = self._results.given[job.key] = Given(job, frozenset(able), avoid)
                 given.result.set_running_or_notify_cancel()
                 self._results.expected[job.key] = job
                 try:
-                    self._attempt(given, job.key, able if left_out else None)
+                    self._attempt(given, job.key, able if avoid or self._blame.left_out else None)
                 except BaseException:
                     del self._results.given[job.key], self._results.expected[job.key]
                     raise
             return given.result
+
+    def _able(self, job: Job, avoid: frozenset[str]) -> Collection[str]:
+        """Return the names of the workers that can do a job, after waiting for those that could and have gone.
+
+        A worker that is killed, or cut off, is back a moment later.
+
+        Raises:
+            FarmError: There is none, or the scheduler is gone.
+        """
+        until = time.monotonic() + LOST_SECONDS
+        while True:
+            left_out = avoid | self._blame.left_out
+            there = {name: offered for name, offered in self.machines().items() if name not in left_out}
+            could = {name for name, offered in dict(self._seen).items() if fits(job.needs, offered)} - left_out
+            waited = time.monotonic() >= until or self._ended.is_set()
+            if not could or could & there.keys() or waited:
+                return require_machine(job.needs, str(job), there)
+            self._ended.wait(_BACK_SECONDS)
 
     def _attempt(self, given: Given, key: str, names: Iterable[str] | None, *, also: bool = False) -> DaskFuture[Done]:
         """Have dask do a job, by a key that it does not have yet.
