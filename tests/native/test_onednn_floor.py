@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cmake_build import built
+from layout import ROOT
 from onednn_stand_in import PROJECT
-
-ROOT = Path(__file__).resolve().parents[2]
 
 TRAITS = """#pragma once
 namespace dnnl { namespace impl { namespace cpu { namespace x64 {
@@ -67,33 +64,21 @@ ALL = {"kernel_avx512", "kernel_avx2", "kernel_avx", "kernel_sse41", "kernel_non
 def test_kernels_below_the_floor_are_not_referred_to(
     tmp_path: Path, *, floor: str, kernels: set[str], answers: str, precompiled: str, optimised: str
 ) -> None:
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    compiler, cmake = shutil.which("g++"), shutil.which("cmake", path=places)
-    assert compiler is not None
-    assert cmake is not None
-    source = tmp_path / "source"
-    for name, text in {
-        "CMakeLists.txt": PROJECT,
-        "main.cpp": MAIN,
-        "unused.txt": "# none\n",
-        "../onednn/CMakeLists.txt": ONEDNN,
-        "../onednn/src/cpu/gemm.cpp": GEMM,
-        "../onednn/src/cpu/x64/cpu_isa_traits.hpp": TRAITS,
-    }.items():
-        path = source / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    build = tmp_path / "build"
+    texts = {
+        "source/CMakeLists.txt": PROJECT,
+        "source/main.cpp": MAIN,
+        "source/unused.txt": "# none\n",
+        "onednn/CMakeLists.txt": ONEDNN,
+        "onednn/src/cpu/gemm.cpp": GEMM,
+        "onednn/src/cpu/x64/cpu_isa_traits.hpp": TRAITS,
+    }
     settings = {
-        "CMAKE_CXX_COMPILER": compiler,
         "CMAKE_CXX_FLAGS": optimised,
         "STEER": str(ROOT / "cmake/steer"),
         "CPUWHEELS_ONEDNN_FLOOR": floor,
         "CPUWHEELS_PRECOMPILED": precompiled,
     }
-    defined = [f"-D{name}={value}" for name, value in settings.items()]
-    subprocess.run([cmake, "-S", source, "-B", build, *defined], check=True, capture_output=True)
-    subprocess.run([cmake, "--build", build], check=True, capture_output=True)
+    build = built(tmp_path, texts, settings, source="source")
     (compiled,) = build.rglob("gemm.cpp.o")
     listed = subprocess.run(["nm", "-uC", compiled], check=True, capture_output=True, text=True).stdout
     assert {line.split()[1].removesuffix("()") for line in listed.splitlines() if "kernel_" in line} == kernels

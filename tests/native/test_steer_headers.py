@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cmake_build import built
 from layout import ROOT
 
 PROJECT = f"""\
@@ -52,23 +49,12 @@ SETTINGS = {
 def read(folder: Path, includes: str, settings: dict[str, str]) -> set[str]:
     """What a file has read that includes these headers."""
     source = f'{includes}\nextern "C" const char* read() {{ Tensor used; (void)used; return ""\n{READ}; }}\n'
-    for name, text in {
+    texts = {
         "CMakeLists.txt": PROJECT,
         "kernels.cpp": source,
         **{f"torch-headers/{name}": text for name, text in HEADERS.items()},
-    }.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    compiler, cmake = shutil.which("g++"), shutil.which("cmake", path=places)
-    assert compiler is not None
-    assert cmake is not None
-    build = folder / "build"
-    defined = [f"-D{name}={value}" for name, value in {"CMAKE_CXX_COMPILER": compiler, **settings}.items()]
-    subprocess.run([cmake, "-S", folder, "-B", build, *defined], check=True, capture_output=True)
-    done = subprocess.run([cmake, "--build", build], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+    }
+    build = built(folder, texts, settings)
     code = (build / "libkernels.so").read_bytes()
     return {word for word in ("modules", "library", "clocks as text") if word.encode() in code}
 

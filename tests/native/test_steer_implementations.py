@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cmake_build import built
 from layout import ROOT
 from onednn_stand_in import PROJECT
 
@@ -126,34 +124,21 @@ WHOLE = {"lrn": "lrn", "matmul": "matmul", "shuffle": "shuffle", "sum": "sum"} |
 def test_lists_that_nobody_asks_for_are_empty(
     tmp_path: Path, *, primitives: str, reorders: str, left_out: set[str], empty: dict[str, str], precompiled: str
 ) -> None:
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    compiler, cmake = shutil.which("g++"), shutil.which("cmake", path=places)
-    assert compiler is not None
-    assert cmake is not None
-    source = tmp_path / "source"
     texts = {
-        "CMakeLists.txt": PROJECT,
-        "main.cpp": MAIN,
-        "unused.txt": "# none\n",
-        "../onednn/CMakeLists.txt": ONEDNN,
-        **{f"../onednn/src/cpu/{name}": text for name, text in FILES.items()},
+        "source/CMakeLists.txt": PROJECT,
+        "source/main.cpp": MAIN,
+        "source/unused.txt": "# none\n",
+        "onednn/CMakeLists.txt": ONEDNN,
+        **{f"onednn/src/cpu/{name}": text for name, text in FILES.items()},
     }
-    for name, text in texts.items():
-        path = source / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    build = tmp_path / "build"
     settings = {
-        "CMAKE_CXX_COMPILER": compiler,
         "CMAKE_EXPORT_COMPILE_COMMANDS": "ON",
         "STEER": str(ROOT / "cmake/steer"),
         "DNNL_ENABLE_PRIMITIVE": primitives,
         "CPUWHEELS_ONEDNN_REORDERS": reorders,
         "CPUWHEELS_PRECOMPILED": precompiled,
     }
-    defined = [f"-D{name}={value}" for name, value in settings.items()]
-    subprocess.run([cmake, "-S", source, "-B", build, *defined], check=True, capture_output=True)
-    subprocess.run([cmake, "--build", build], check=True, capture_output=True)
+    build = built(tmp_path, texts, settings, source="source")
     compiled = {Path(entry["file"]).stem for entry in json.loads((build / "compile_commands.json").read_text())}
     sources = {Path(name).stem for name in FILES if name.endswith(".cpp")}
     written = {GENERATED} if left_out else set()

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
+from cmake_build import built
+from layout import ROOT
 from onednn_stand_in import PROJECT
-
-ROOT = Path(__file__).resolve().parents[2]
 
 ONEDNN = """set(CMAKE_CXX_FLAGS "${CMAKE_CXX_FLAGS} -DOF_THE_FOLDER=1")
 add_definitions(-DDEFINED=1)
@@ -54,10 +51,6 @@ def _name(source: str) -> str:
 
 def _compiled(tmp_path: Path, unused: str, **changed: str) -> dict[str, tuple[str, str]]:
     """Build the stand-in; return the last option for optimisation and the text, by the names of compiled files."""
-    places = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    compiler, cmake = shutil.which("g++"), shutil.which("cmake", path=places)
-    assert compiler is not None
-    assert cmake is not None
     names = (*GENERATED, *BY_HAND, *RARE, *HOT)
     calls = "".join(f"int {_name(name)}(); " for name in names)
     texts = {
@@ -72,14 +65,7 @@ def _compiled(tmp_path: Path, unused: str, **changed: str) -> dict[str, tuple[st
             for name in (*names, UNUSED)
         },
     }
-    for name, text in texts.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    build = tmp_path / "build"
-    settings = [f"-D{name}={value}" for name, value in {**SETTINGS, "CMAKE_CXX_COMPILER": compiler, **changed}.items()]
-    subprocess.run([cmake, "-S", tmp_path / "source", "-B", build, *settings], check=True, capture_output=True)
-    subprocess.run([cmake, "--build", build], check=True, capture_output=True)
+    build = built(tmp_path, texts, {**SETTINGS, **changed}, source="source")
     assert subprocess.run([build / "program"], check=False).returncode == 0
     found = {}
     for entry in json.loads((build / "compile_commands.json").read_text()):

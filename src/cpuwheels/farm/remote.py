@@ -26,7 +26,7 @@ from cpuwheels.farm.slow import TOPIC, Patience, SlowJobs
 from cpuwheels.farm.worker import PassingError, do_job
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from concurrent.futures import Future
     from pathlib import Path
     from typing import Self
@@ -153,7 +153,7 @@ class RemoteExecutor:
                     raise
             return given.result
 
-    def _able(self, job: Job, avoid: frozenset[str]) -> Collection[str]:
+    def _able(self, job: Job, avoid: frozenset[str]) -> list[str]:
         """Return the names of the workers that can do a job, after waiting for those that could and have gone.
 
         A worker that is killed, or cut off, is back a moment later.
@@ -163,9 +163,9 @@ class RemoteExecutor:
         """
         until = time.monotonic() + LOST_SECONDS
         while True:
-            left_out = avoid | self._blame.left_out
-            there = {name: offered for name, offered in self.machines().items() if name not in left_out}
-            could = {name for name, offered in dict(self._seen).items() if fits(job.needs, offered)} - left_out
+            there = {name: offered for name, offered in self.machines().items() if name not in avoid}
+            could = {name for name, offered in dict(self._seen).items() if fits(job.needs, offered)}
+            could -= avoid | self._blame.left_out
             waited = time.monotonic() >= until or self._ended.is_set()
             if not could or could & there.keys() or waited:
                 return require_machine(job.needs, str(job), there)
