@@ -22,7 +22,7 @@ from cpuwheels.core.filesystem import write_atomic
 from cpuwheels.core.plain_file import read_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
     from pathlib import Path
 
 PREFIX = ".checked-"
@@ -52,17 +52,32 @@ class Look:
         self._entry = entry
         self._began = time.time()
         self._changed = 0
+        self._marks = frozenset(marks)
         found = hashlib.sha256()
-        known = set(marks)
-        for name, status in sorted(_walk(os.fspath(entry), "")):
-            if name in known and stat.S_ISREG(status.st_mode):  # nothing is ever read from a pipe
-                line = f"{name}\0{file_digest(entry / name)}"
-            else:
-                self._changed = max(self._changed, status.st_ctime_ns)
-                times = f"{status.st_mtime_ns} {status.st_ctime_ns}"
-                line = f"{name}\0{status.st_mode} {status.st_ino} {status.st_size} {times}"
-            found.update(f"{line}\n".encode("utf-8", "surrogateescape"))
+        folders = [""]
+        for folder in folders:
+            lines, below = self._list(folder)
+            found.update(f"{folder}\0{len(lines)}\n{''.join(lines)}".encode("utf-8", "surrogateescape"))
+            folders += below
         self._digest = found.hexdigest()
+
+    def _list(self, folder: str) -> tuple[list[str], list[str]]:
+        """Return a line for each member of a folder, and the folders in it; a store has tens of thousands of these."""
+        with os.scandir(f"{self._entry}/{folder}") as members:
+            found = sorted((member.name, member.stat(follow_symlinks=False)) for member in members)
+        lines, below = [], []
+        changed = self._changed
+        for name, status in found:
+            mode, ctime = status.st_mode, status.st_ctime_ns
+            if not folder and name in self._marks and stat.S_ISREG(mode):  # nothing is ever read from a pipe
+                lines.append(f"{name}\0{file_digest(self._entry / name)}\n")
+                continue
+            changed = max(changed, ctime)
+            lines.append(f"{name}\0{mode} {status.st_ino} {status.st_size} {status.st_mtime_ns} {ctime}\n")
+            if stat.S_ISDIR(mode):
+                below.append(f"{folder}{name}/")
+        self._changed = changed
+        return lines, below
 
     @property
     def is_known(self) -> bool:
@@ -106,13 +121,3 @@ def forget(entry: Path) -> None:
 
 def _file_of(entry: Path) -> Path:
     return entry.with_name(f"{PREFIX}{entry.name}")
-
-
-def _walk(folder: str, prefix: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield what is in a folder and below it; the order is the system's."""
-    with os.scandir(folder) as members:
-        for member in members:
-            status = member.stat(follow_symlinks=False)
-            yield f"{prefix}{member.name}", status
-            if member.is_dir(follow_symlinks=False):
-                yield from _walk(member.path, f"{prefix}{member.name}/")

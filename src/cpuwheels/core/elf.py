@@ -13,7 +13,7 @@ from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from elftools.elf.hash import ELFHashSection, GNUHashSection
-from elftools.elf.sections import Section, SymbolTableSection
+from elftools.elf.sections import SymbolTableSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -164,11 +164,11 @@ def linkable(stream: IO[bytes]) -> frozenset[str]:
         elf = ELFFile(stream)
         table = elf.get_section_by_name(".dynsym")
         symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-        versions = elf.get_section_by_name(".gnu.version")
+        versions = _symbol_versions(elf)
         return frozenset(
             symbol.name
             for number, symbol in enumerate(symbols)
-            if symbol["st_shndx"] != "SHN_UNDEF" and not _version(versions, number) & _HIDDEN
+            if symbol["st_shndx"] != "SHN_UNDEF" and not (versions is not None and versions[number] & _HIDDEN)
         )
 
 
@@ -230,19 +230,23 @@ class _Undefined:
 
 def _undefined(elf: ELFFile) -> Iterator[_Undefined]:
     table = elf.get_section_by_name(".dynsym")
-    versions = elf.get_section_by_name(".gnu.version")
+    versions = _symbol_versions(elf)
     if not isinstance(table, SymbolTableSection):
         return
     for number, symbol in enumerate(table.iter_symbols()):
         if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
-            version = _version(versions, number) & _VERSION_MASK
+            version = 0 if versions is None else versions[number] & _VERSION_MASK
             yield _Undefined(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", version)
 
 
-def _version(versions: Section | None, number: int) -> int:
-    """Return a symbol's entry in .gnu.version; a library without versions has no such section."""
-    index = versions.get_symbol(number).entry["ndx"] if isinstance(versions, GNUVerSymSection) else 0
-    return index if isinstance(index, int) else 0  # pyelftools gives 0 and 1 as words
+def _symbol_versions(elf: ELFFile) -> tuple[int, ...] | None:
+    """Return each symbol's entry in .gnu.version, read at once; a library without versions has no such section."""
+    section = elf.get_section_by_name(".gnu.version")
+    if not isinstance(section, GNUVerSymSection):
+        return None
+    content = section.data()
+    order = "<" if elf.little_endian else ">"
+    return struct.unpack(f"{order}{len(content) // 2}H", content)
 
 
 def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersion]:

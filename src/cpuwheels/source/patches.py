@@ -7,7 +7,6 @@ without a patch that fixes a fault of its kernels: it is built as it is, and its
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final, Literal, Protocol
@@ -118,7 +117,8 @@ def _apply(patch: Patch, hunks: Sequence[Hunk], tree: Path, title: str) -> State
         state = judge(hunk, text)
         states.append(state)
         if state == "applies":
-            text = re.sub(f"^{re.escape(hunk.old)}", _literal(hunk.new), text, flags=re.MULTILINE)
+            (start,) = _places(hunk.old, text)
+            text = f"{text[:start]}{hunk.new}{text[start + len(hunk.old) :]}"
         elif state != "upstream":
             raise _failed(patch, hunk, state, title)
         contents[hunk.path] = text
@@ -143,22 +143,23 @@ def judge(hunk: Hunk, text: str) -> HunkState:
     A hunk that only adds lines next to its context also has its old lines in a patched file, so the new
     lines are looked for first.
     """
-    found_old, found_new = _occurrences(hunk.old, text), _occurrences(hunk.new, text)
-    if found_new and (found_old == 0 or _occurrences(hunk.old, hunk.new)):
+    found_old, found_new = _places(hunk.old, text), _places(hunk.new, text)
+    if found_new and (not found_old or _places(hunk.old, hunk.new)):
         return "upstream"
-    if found_old == 1:
+    if len(found_old) == 1:
         return "applies"
     return "ambiguous" if found_old else "missing"
 
 
-def _occurrences(lines: str, text: str) -> int:
-    """Count the line starts of a text at which the lines occur, overlapping ones too."""
-    return len(re.findall(f"^(?={re.escape(lines)})", text, re.MULTILINE))
-
-
-def _literal(text: str) -> str:
-    """Return a replacement for `re.sub` in which nothing is special."""
-    return text.replace("\\", r"\\")
+def _places(lines: str, text: str) -> list[int]:
+    """Return the line starts of a text at which the lines occur, overlapping ones too."""
+    found = []
+    at = text.find(lines)
+    while at >= 0:
+        if at == 0 or text[at - 1] == "\n":
+            found.append(at)
+        at = text.find(lines, at + 1)
+    return found
 
 
 def read_hunks(path: Path) -> list[Hunk]:

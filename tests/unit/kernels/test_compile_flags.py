@@ -33,6 +33,11 @@ def test_what_all_files_of_a_target_have_in_common() -> None:
     assert found == {"_C": ("-DX=1", "-O3", "-mavx512f", "-std=c++20"), "_C_AVX2": ("-DX=1", "-O2", "-mavx2")}
 
 
+def test_quoted_words_are_read_as_a_shell_does() -> None:
+    quoted = entry("_C", "a.cpp", r"""-DTEXT=\"a\" '-DONE="1"' "-O2" """)
+    assert common_flags([quoted], BUILD) == {"_C": ("-DX=1", '-DTEXT="a"', '-DONE="1"', "-O2")}
+
+
 def test_a_library_has_the_name_that_it_has_in_the_wheel(tmp_path: Path) -> None:
     libraries = (Library(name="_C", isa=()), Library(name="_C_NEWER", module="_C", isa=(), cpuinfo="newer"))
     target = TARGET.model_copy(update={"libraries": libraries})

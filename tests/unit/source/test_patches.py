@@ -149,6 +149,17 @@ def test_a_line_is_never_matched_in_its_middle() -> None:
     assert judge(Hunk("f", "@@", old="old\n", new="new\n"), "very old\n") == "missing"
 
 
+def test_nothing_in_a_line_is_special() -> None:
+    hunk = Hunk("f", "@@", old="a.*(b\n", new="c\n")
+    assert judge(hunk, "a.*(b\n") == "applies"
+    assert judge(hunk, "aXX(b\n") == "missing"
+    assert judge(hunk, "a.*(b\nc\na.*(b\n") == "ambiguous"
+
+
+def test_lines_that_overlap_are_ambiguous() -> None:
+    assert judge(Hunk("f", "@@", old="a\na\n", new="b\n"), "a\na\na\n") == "ambiguous"
+
+
 LINES = st.lists(st.sampled_from(["a", "b", "c", "old"]), max_size=8)
 
 
