@@ -66,17 +66,15 @@ class Look:
         with os.scandir(f"{self._entry}/{folder}") as members:
             found = sorted((member.name, member.stat(follow_symlinks=False)) for member in members)
         lines, below = [], []
-        changed = self._changed
         for name, status in found:
             mode, ctime = status.st_mode, status.st_ctime_ns
             if not folder and name in self._marks and stat.S_ISREG(mode):  # nothing is ever read from a pipe
                 lines.append(f"{name}\0{file_digest(self._entry / name)}\n")
                 continue
-            changed = max(changed, ctime)
+            self._changed = max(self._changed, ctime)
             lines.append(f"{name}\0{mode} {status.st_ino} {status.st_size} {status.st_mtime_ns} {ctime}\n")
             if stat.S_ISDIR(mode):
                 below.append(f"{folder}{name}/")
-        self._changed = changed
         return lines, below
 
     @property

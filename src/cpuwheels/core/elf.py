@@ -13,7 +13,7 @@ from elftools.elf.dynamic import DynamicSection, DynamicTag
 from elftools.elf.elffile import ELFFile
 from elftools.elf.gnuversions import GNUVerNeedSection, GNUVerSymSection
 from elftools.elf.hash import ELFHashSection, GNUHashSection
-from elftools.elf.sections import SymbolTableSection
+from elftools.elf.sections import Symbol, SymbolTableSection
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -161,14 +161,10 @@ def linkable(stream: IO[bytes]) -> frozenset[str]:
         ValueError: It is not a readable ELF file.
     """
     with elf_errors():
-        elf = ELFFile(stream)
-        table = elf.get_section_by_name(".dynsym")
-        symbols = table.iter_symbols() if isinstance(table, SymbolTableSection) else ()
-        versions = _symbol_versions(elf)
         return frozenset(
             symbol.name
-            for number, symbol in enumerate(symbols)
-            if symbol["st_shndx"] != "SHN_UNDEF" and not (versions is not None and versions[number] & _HIDDEN)
+            for symbol, version in _symbols(ELFFile(stream))
+            if symbol["st_shndx"] != "SHN_UNDEF" and not version & _HIDDEN
         )
 
 
@@ -229,24 +225,22 @@ class _Undefined:
 
 
 def _undefined(elf: ELFFile) -> Iterator[_Undefined]:
-    table = elf.get_section_by_name(".dynsym")
-    versions = _symbol_versions(elf)
+    for symbol, version in _symbols(elf):
+        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
+            yield _Undefined(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", version & _VERSION_MASK)
+
+
+def _symbols(elf: ELFFile) -> Iterator[tuple[Symbol, int]]:
+    """Yield each dynamic symbol with its entry in .gnu.version, or 0 if the library has no versions."""
+    table, section = (elf.get_section_by_name(name) for name in (".dynsym", ".gnu.version"))
     if not isinstance(table, SymbolTableSection):
         return
+    versions = None
+    if isinstance(section, GNUVerSymSection):  # at once: pyelftools would read one entry after the other
+        content = section.data()
+        versions = struct.unpack(f"{'<' if elf.little_endian else '>'}{len(content) // 2}H", content)
     for number, symbol in enumerate(table.iter_symbols()):
-        if symbol["st_shndx"] == "SHN_UNDEF" and symbol.name:
-            version = 0 if versions is None else versions[number] & _VERSION_MASK
-            yield _Undefined(symbol.name, symbol["st_info"]["bind"] == "STB_WEAK", version)
-
-
-def _symbol_versions(elf: ELFFile) -> tuple[int, ...] | None:
-    """Return each symbol's entry in .gnu.version, read at once; a library without versions has no such section."""
-    section = elf.get_section_by_name(".gnu.version")
-    if not isinstance(section, GNUVerSymSection):
-        return None
-    content = section.data()
-    order = "<" if elf.little_endian else ">"
-    return struct.unpack(f"{order}{len(content) // 2}H", content)
+        yield symbol, 0 if versions is None else versions[number]
 
 
 def _versions(elf: ELFFile, undefined: list[_Undefined]) -> Iterator[NeededVersion]:
