@@ -20,6 +20,7 @@ from bisectbench.history import AT, make_history
 from bisectbench.results import TARGET, Results, as_text, wrong
 from bisectbench.sides import KEPT, Ours, Theirs, upstream_workspace
 from bisectbench.simulation import simulated
+from cpuwheels.config.installation import version_text
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.core.console import Reporter
 from cpuwheels.core.errors import BisectError, CpuwheelsError, StoppedError
@@ -84,7 +85,7 @@ def _run(options: argparse.Namespace, reporter: Reporter) -> Results:
         for warm, fault, side in todo:
             if results.has(fault, side.name, warm=warm):
                 continue
-            run = side.bisect(fault, good)
+            run = side.bisect(fault, good).model_copy(update={"project": version_text()})
             results = results.with_run(run, warm=warm)
             with storage_errors(path):
                 path.parent.mkdir(parents=True, exist_ok=True)

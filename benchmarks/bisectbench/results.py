@@ -39,6 +39,8 @@ class Step(Strict):
 class Run(Strict):
     """One bisection. Seconds throughout."""
 
+    project: str = ""
+    """Our own version, with the commit of a checkout."""
     side: str
     fault: Fault
     wall: float

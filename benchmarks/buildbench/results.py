@@ -35,6 +35,8 @@ class Measured(Strict):
 
     began: str
     """UTC."""
+    project: str = ""
+    """Our own version, with the commit of a checkout."""
     others_cpu: float
     """CPU seconds that the machine spent meanwhile on anything else, time taken by a hypervisor included."""
     wall: float

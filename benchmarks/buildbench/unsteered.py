@@ -15,6 +15,7 @@ from buildbench.edit import edit_kernel
 from buildbench.measure import Usage, measure
 from buildbench.results import Measured
 from buildbench.setting import upstream_options
+from cpuwheels.config.installation import version_text
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.filesystem import remove_tree, write_atomic
 from cpuwheels.core.process import run
@@ -175,6 +176,7 @@ def measured_run(
     """Return a run of either side from what it took and memgate's records of its jobs."""
     return Measured(
         began=began.isoformat(timespec="seconds"),
+        project=version_text(),
         others_cpu=round(usage.others_cpu, 2),
         wall=round(usage.wall, 2),
         kernels=None if kernels is None else round(kernels, 2),

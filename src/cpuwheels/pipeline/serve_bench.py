@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cpuwheels.config.host import check_own_machine, markers
+from cpuwheels.config.installation import version_text
 from cpuwheels.config.options import BuildOptions
 from cpuwheels.core.errors import UsageError
 from cpuwheels.environment.torch_environment import torch_environment
@@ -134,6 +135,7 @@ def serve_bench(
             found = compare_servers(setting, sides, cases, reporter)
     own, other = (BenchedSide.of(side, found.loaded[side.option]) for side in sides)
     return ServeBench(
+        project=version_text(),
         wheel=own,
         against=other,
         machine=cpu.model,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from cpuwheels.config.installation import version_text
 from cpuwheels.core.tables import Column, Table
 from cpuwheels.verification.benchmark.ratio import geometric_mean
 
@@ -74,6 +75,7 @@ class SpeedResult:
     def _fields(self) -> dict[str, Any]:
         return {
             "format": FORMAT,
+            "project": version_text(),
             "wheel": {"name": self.wheel.wheel.path.name, "sha256": self.wheel.wheel.sha256},
             "against": {"name": self.other.wheel.path.name, "sha256": self.other.wheel.sha256},
             "library": self.request.library,

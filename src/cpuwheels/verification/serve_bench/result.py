@@ -130,6 +130,8 @@ class ServeBench(_Part):
     """Everything that one comparison found."""
 
     format: Literal[1] = FORMAT
+    project: str
+    """Version of the project that measured, with the commit of a checkout."""
     wheel: BenchedSide
     against: BenchedSide
     machine: str

@@ -31,6 +31,7 @@ def bench(wheel: list[float], against: list[float] = OTHER, speculation: str = "
     )
     plain = Side("wheel", KernelWheel(Path("dist/a.whl"), "0" * 64, "1.0", "2.13.0", {}), ENVIRONMENT)
     return ServeBench(
+        project="1.0",
         wheel=BenchedSide.of(plain, {"libgomp.so.1", "_C"}),
         against=BenchedSide.of(side, {"libiomp5.so", "_C"}),
         machine="A CPU",
