@@ -15,10 +15,14 @@ from buildbench.results import (
     NOOP,
     OPEN,
     OURS,
+    PARITY_EMULATED,
+    PARITY_FULL,
+    PARITY_SMOKE,
     PYTHON,
     PYTHON_OPEN,
     UNCAPPED,
     UNSTEERED,
+    UPSTREAM,
     Sizes,
 )
 from buildbench.unsteered import Unsteered
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
     from buildbench.results import Measured, Results
     from buildbench.setting import Setting
 
-Mode = Literal["cold", "edit", "python", "noop", "sandbox", "sandbox-small", "caps"]
+Mode = Literal["cold", "edit", "python", "noop", "parity", "sandbox", "sandbox-small", "upstream", "caps"]
 MODES: tuple[Mode, ...] = get_args(Mode)
 
 UNSTEERED_COST = 3.1
@@ -41,8 +45,11 @@ UNSTEERED_COST = 3.1
 TURNS = 3
 """How often both sides of a small change are built in turn, to see what the sandbox costs."""
 
+_PARITY = ((PARITY_SMOKE, "smoke", False), (PARITY_FULL, "full", False), (PARITY_EMULATED, "smoke", True))
+"""Steps of parity: their level, and whether the emulated CPU is part of it."""
+
 _TURNS = (EDIT, EDIT_OPEN, PYTHON, PYTHON_OPEN)
-_EDIT_COST = 0.1
+_EDIT_COST, _KERNELS_COST = 0.1, 1.5
 _SHORT_SECONDS = 15.0
 
 
@@ -53,13 +60,13 @@ class Step:
     Attributes:
         key: Where its results go.
         share: Its CPU time as a share of our cold build's; where that is not known, the run is short.
-        needs: The cold build that it needs before it.
+        needs: The cold builds that it needs before it.
         run: Runs it; given the log.
     """
 
     key: str
     share: float
-    needs: str | None
+    needs: tuple[str, ...]
     run: Callable[[Path], Measured]
 
 
@@ -98,8 +105,9 @@ class Bench:
         todo = self.plan(modes, caps, repeat)
         self._say_what_it_takes(todo)
         for step in todo:
-            if step.needs and not self._stands(step.needs):
-                self._take(self._cold(step.needs))
+            for key in step.needs:
+                if not self._stands(key):
+                    self._take(self._cold(key))
             self._take(step)
 
     def plan(self, modes: Sequence[Mode], caps: Sequence[str], repeat: int) -> list[Step]:
@@ -118,48 +126,58 @@ class Bench:
         return len(self.results.runs.get(key, []))
 
     def _steps(self, mode: Mode, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
-        match mode:
-            case "cold":
-                return [self._cold(UNSTEERED), self._cold(OURS)]
-            case "edit":
-                return [
-                    Step(EDIT_UNSTEERED, _EDIT_COST, UNSTEERED, lambda log: self._unsteered.edited(log, self._kernel)),
-                    self._edit,
-                ]
-            case "python":
-                return [self._python]
-            case "noop":
-                return [Step(NOOP, 0, OURS, self._ours.unchanged)]
-            case "sandbox" | "sandbox-small":
-                whole = mode == "sandbox"
-                return [*map(self._cold, (OURS, OPEN) if whole else ()), *self._small(OPEN if whole else OURS)]
-            case "caps":
-                return self._capped(modes, caps)
+        made: dict[Mode, Callable[[], list[Step]]] = {
+            "cold": lambda: [self._cold(UNSTEERED), self._cold(OURS)],
+            "edit": lambda: [Step(EDIT_UNSTEERED, _EDIT_COST, (UNSTEERED,), self._edit_unsteered), self._edit],
+            "python": lambda: [self._python],
+            "noop": lambda: [Step(NOOP, 0, (OURS,), self._ours.unchanged)],
+            "parity": self._parity,
+            "sandbox": lambda: [self._cold(OURS), self._cold(OPEN), *self._small(OPEN)],
+            "sandbox-small": lambda: self._small(OURS),
+            "upstream": lambda: [Step(UPSTREAM, _KERNELS_COST, (UNSTEERED, OURS), self._upstream)],
+            "caps": lambda: self._capped(modes, caps),
+        }
+        return made[mode]()
 
     def _small(self, needs: str) -> list[Step]:
         """Return small changes with the sandbox and without it; what they need without it is a build of either side."""
-        edit = Step(EDIT_OPEN, _EDIT_COST, needs, self._open.edited)
-        return [self._edit, self._python, edit, Step(PYTHON_OPEN, 0, needs, self._open.python_changed)]
+        edit = Step(EDIT_OPEN, _EDIT_COST, (needs,), self._open.edited)
+        return [self._edit, self._python, edit, Step(PYTHON_OPEN, 0, (needs,), self._open.python_changed)]
 
     @property
     def _edit(self) -> Step:
-        return Step(EDIT, _EDIT_COST, OURS, self._ours.edited)
+        return Step(EDIT, _EDIT_COST, (OURS,), self._ours.edited)
 
     @property
     def _python(self) -> Step:
-        return Step(PYTHON, 0, OURS, self._ours.python_changed)
+        return Step(PYTHON, 0, (OURS,), self._ours.python_changed)
 
     def _capped(self, modes: Sequence[Mode], caps: Sequence[str]) -> list[Step]:
         """Return the capped builds, and one without a cap unless there is the cold one."""
         same_as_cold = "cold" in modes or OURS in self.results.runs
         keys: dict[str, str | None] = {} if same_as_cold else {UNCAPPED: None}
         keys |= {f"{CAPS}{cap}": cap for cap in caps}
-        return [Step(key, 1, None, partial(self._ours.capped, cap=cap)) for key, cap in keys.items()]
+        return [Step(key, 1, (), partial(self._ours.capped, cap=cap)) for key, cap in keys.items()]
 
     def _cold(self, key: str) -> Step:
         if key == UNSTEERED:
-            return Step(key, UNSTEERED_COST, None, self._unsteered.cold)
-        return Step(key, 1, None, self._side(key).cold)
+            return Step(key, UNSTEERED_COST, (), self._unsteered.cold)
+        return Step(key, 1, (), self._side(key).cold)
+
+    def _parity(self) -> list[Step]:
+        return [
+            Step(key, 0, (OURS,), partial(self._ours.parity, level=level, emulated=emulated))
+            for key, level, emulated in _PARITY
+        ]
+
+    def _edit_unsteered(self, log: Path) -> Measured:
+        return self._unsteered.edited(log, self._kernel)
+
+    def _upstream(self, log: Path) -> Measured:
+        out = self._setting.paths.dist / "upstream"
+        measured = self._unsteered.wheel(log, self._ours.wheel(), out)
+        self._setting.reporter.info(f"a wheel with upstream's modules is in {out}")
+        return measured
 
     def _side(self, key: str) -> Ours:
         return self._open if key == OPEN else self._ours
@@ -195,7 +213,9 @@ class Bench:
 
     def _say_what_it_takes(self, todo: Sequence[Step]) -> None:
         missing = [
-            self._cold(key) for key in dict.fromkeys(step.needs for step in todo) if key and not self._stands(key)
+            self._cold(key)
+            for key in dict.fromkeys(key for step in todo for key in step.needs)
+            if not self._stands(key)
         ]
         planned = {step.key for step in todo}
         steps = [*todo, *(step for step in missing if step.key not in planned)]

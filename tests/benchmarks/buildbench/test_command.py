@@ -61,7 +61,7 @@ def test_the_latest_results_are_gone_on_with(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("require", "python", "code"), [(False, 10.0, 0), (True, 10.0, 0), (False, 11.0, 0), (True, 11.0, 1)]
+    ("require", "python", "code"), [(False, 4.0, 0), (True, 4.0, 0), (False, 4.1, 0), (True, 4.1, 1)]
 )
 def test_only_require_makes_a_missed_target_fail(
     require: bool, python: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,6 +18,7 @@ from buildbench.results import (
     PYTHON,
     PYTHON_OPEN,
     UNSTEERED,
+    UPSTREAM,
     Measured,
     Results,
 )
@@ -56,6 +57,12 @@ class Side:
     def unchanged(self, _log: Path) -> Measured:
         return self._take("noop")
 
+    def parity(self, _log: Path, level: str, *, emulated: bool) -> Measured:
+        return self._take(f"parity {level}{', emulated' if emulated else ''}")
+
+    def wheel(self, *given: Path) -> object:
+        return self._take(f"wheel {given[1:]}") if given else "ours.whl"
+
     def sizes(self, *_: Path) -> tuple[dict[str, int], object]:
         return {"_C": 2}, 3 if self.name == "ours" else {"_C": 1}
 
@@ -75,7 +82,9 @@ class Trial:
         monkeypatch.setattr(
             modes, "Ours", lambda *_, sandboxed=True: self.sides["ours" if sandboxed else "unsandboxed"]
         )
-        self.setting = SimpleNamespace(logs=tmp, reporter=reporter, cpus=2, expected_cpu=lambda: 2300.0)
+        self.setting = SimpleNamespace(
+            logs=tmp, reporter=reporter, cpus=2, expected_cpu=lambda: 2300.0, paths=SimpleNamespace(dist=tmp / "dist")
+        )
 
     def bench(self, before: Results | None = None) -> Bench:
         return Bench(self.setting, before or results(), kernel="a.cpp", python="a.py", save=self.saved.append)
@@ -94,13 +103,17 @@ def test_everything_in_order_and_saved_after_each_step(trial: Trial) -> None:
         "cold ours",
         "edit unsteered",
         "noop ours",
+        "parity smoke ours",
+        "parity full ours",
+        "parity smoke, emulated ours",
         "cold unsandboxed",
+        f"wheel ('ours.whl', {trial.setting.paths.dist / 'upstream'!r}) unsteered",
         *SMALL * TURNS,
         "cap 4G ours",
         "cap 8G ours",
     ]
     assert len(trial.saved) == len(trial.done)
-    assert len(trial.saved[-1].runs) == 11
+    assert len(trial.saved[-1].runs) == 15
     assert bench.results.sizes.model_dump() == {
         "unsteered": {"_C": 2},
         "stripped": {"_C": 1},
@@ -144,6 +157,14 @@ def test_a_mode_brings_the_cold_build_that_it_needs(trial: Trial) -> None:
     bench.run(["python"], [], 1)
     assert trial.done == ["cold ours", "python ours"]
     assert set(bench.results.runs) == {OURS, PYTHON}
+
+
+def test_a_wheel_of_upstreams_modules_needs_both_cold_builds(trial: Trial) -> None:
+    trial.sides["unsteered"].stands = True
+    bench = trial.bench(results(unsteered=run()))
+    bench.run(["upstream"], [], 1)
+    assert [done.partition(" (")[0] for done in trial.done] == ["cold ours", "wheel"]
+    assert list(bench.results.runs) == [UNSTEERED, OURS, UPSTREAM]
 
 
 def test_what_an_earlier_run_left_is_used(trial: Trial) -> None:

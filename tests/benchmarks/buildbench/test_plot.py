@@ -11,9 +11,9 @@ from bench_results import results, run, whole
 
 def test_bars_are_ratios_with_what_they_are_made_of() -> None:
     found = {name: (part, text, limit) for name, part, text, limit in bars(whole())}
-    assert found["cold: CPU seconds"] == (0.4, "2,400 s of 6,000 s", 0.4)
+    assert found["cold: CPU seconds"] == (0.25, "1,500 s of 6,000 s", 0.25)
     assert found["cold: peak memory"] == (1.0, "2 GiB of 2 GiB", None)
-    assert found["modules"][1] == "45.0 MB of 260.0 MB"
+    assert found["modules"][1] == "24.0 MB of 260.0 MB"
     assert len(found) == 7
 
 
@@ -30,7 +30,7 @@ def test_the_same_figures_make_the_same_bytes(tmp_path: Path) -> None:
         draw(whole(), paths)
         drawn.append([path.read_bytes() for path in paths])
     assert drawn[0] == drawn[1]
-    assert b"2,400 s of 6,000 s" in drawn[0][0]
+    assert b"1,500 s of 6,000 s" in drawn[0][0]
 
 
 def test_one_mode_alone_can_be_drawn(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from buildbench import ours
+from buildbench import ours, unsteered
 from buildbench.measure import Usage
 from buildbench.ours import KEPT, Ours, read_record
 from buildbench.setting import Setting
@@ -41,16 +41,17 @@ def setting(tmp_path: Path, reporter: Reporter) -> Setting:
     paths = Paths(request.root, tmp_path / "work/cache", tmp_path / "work/dist")
     paths.cache.mkdir(parents=True)
     return Setting(
-        paths,
-        tmp_path / "work",
-        request.source.folder,
-        request,
-        Path("/bin/memgate"),
-        None,
-        2,
-        made.machine,
-        made.subject,
-        reporter,
+        paths=paths,
+        work=tmp_path / "work",
+        source=request.source.folder,
+        plain=tmp_path / "plain",
+        request=request,
+        memgate=Path("/bin/memgate"),
+        ccache=None,
+        cpus=2,
+        machine=made.machine,
+        subject=made.subject,
+        reporter=reporter,
     )
 
 
@@ -104,6 +105,43 @@ def test_a_build_of_something_else_does_not_stand(setting: Setting) -> None:
     assert ready() == (True, True)
     assert ready(built="another") == (False, False)
     assert ready(beside_source="another") == (True, False)
+
+
+def test_upstreams_wheel_is_compiled_from_sources_without_our_patches(
+    setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    side, made = Unsteered(setting), {}
+    for folder, text in ((side.workspace.source, "patched"), (setting.plain, "plain")):
+        for name, content in (("csrc/same.cpp", "same"), ("csrc/cpu/a.cpp", text), ("vllm/a.py", text)):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_text(content)
+    same = side.workspace.source / "csrc/same.cpp"
+    os.utime(same, (1, 1))
+    side.workspace.modules_list.parent.mkdir(parents=True)
+    side.workspace.modules_list.write_text("_C\n")
+    (side.workspace.folder / "built-of.txt").write_text(setting.unsteered_fingerprint)
+
+    def ninja(argv: list[str | Path], *, log: Path, env: dict[str, str]) -> Usage:
+        assert log.name == "log"
+        assert Path(argv[0]).name == "ninja"
+        assert env["VLLM_TARGET_DEVICE"] == "cpu"
+        made["compiled"] = (side.workspace.source / "csrc/cpu/a.cpp").read_text()
+        return USAGE
+
+    def write(ours: Path, modules: dict[str, Path], out: Path, *, work: Path, strip: Path) -> None:
+        made["wheel"] = (ours, modules, out, work.parent, strip)
+
+    monkeypatch.setattr(unsteered, "measure", ninja)
+    monkeypatch.setattr(unsteered, "write_upstream_wheel", write)
+    measured = side.wheel(tmp_path / "log", tmp_path / "ours.whl", tmp_path / "out")
+    assert measured.cpu == USAGE.cpu
+    assert made["compiled"] == "plain"
+    modules = {"_C": side.workspace.module("_C")}
+    strip = setting.request.toolchain.strip
+    assert made["wheel"] == (tmp_path / "ours.whl", modules, tmp_path / "out", side.workspace.folder, strip)
+    assert same.stat().st_mtime == 1
+    assert (side.workspace.source / "vllm/a.py").read_text() == "patched"
+    assert not side.ready()
 
 
 def test_every_attempt_of_a_job_counts() -> None:
@@ -174,6 +212,19 @@ def test_a_capped_build_is_cold_and_leaves_nothing_to_build_upon(
     assert not side.ready()
 
 
+def test_parity_is_measured_with_its_environments_there(
+    side: Ours, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = built(side, monkeypatch, None)
+    measured = side.parity(tmp_path / "log", "full", emulated=False)
+    side.parity(tmp_path / "log", "smoke", emulated=True)
+    arguments = [argv[argv.index("parity") :] for argv, _ in build.calls]
+    alone = "--no-emulation"
+    assert arguments[:2] == [["parity", "x86", "--level", level, alone] for level in ("smoke", "full")]
+    assert arguments[2:] == [["parity", "x86", "--level", "smoke"]] * 2
+    assert (measured.wall, measured.cpu, measured.jobs) == (USAGE.wall, USAGE.cpu, 0)
+
+
 def test_what_was_not_compiled_in_this_run_is_not_counted(
     side: Ours, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -226,3 +277,4 @@ def test_sizes_are_those_in_the_wheel(side: Ours) -> None:
     record = {"wheel_key": "k", "wheel": described, "beside": [], "jobs": {"compiled_in_this_run": True}}
     (output / "record.json").write_text(json.dumps(record))
     assert side.sizes() == ({"_C": 4, "libcpuwheels_dnnl": 6}, size)
+    assert side.wheel() == wheel
