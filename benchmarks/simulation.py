@@ -1,6 +1,6 @@
 """memgate's admission policy on simulated machines: makespan against the lower bound.
 
-    nox -s simulation [-- --costs measured/x86.tsv] [--plot docs/images/simulation.svg]
+    nox -s simulation [-- --costs measured/x86.tsv] [--plot docs/images/simulation.svg] [--json machines.json]
 
 Every job takes what the table says. Files wait for the precompiled header of their target, and links for all files.
 Compared with a lower bound (work / CPUs, the longest chain of jobs, time multiplied by memory / cap), and with the best
@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cpuwheels.config.installation import version_text
+from cpuwheels.core.filesystem import write_atomic
+from cpuwheels.core.models import Strict
 from cpuwheels.core.store import Store, default_root
 from cpuwheels.kernels.memory.costs import Cost, job_class, read_costs
 from cpuwheels.toolchain.native_helpers import find_helper
@@ -73,6 +76,23 @@ class Job:
 
     cost: Cost
     after: tuple[int, ...] = ()
+
+
+class Machines(Strict):
+    """Everything of one simulation. Seconds of CPU time throughout."""
+
+    project: str
+    """Our own version, with the commit of a checkout."""
+    measured: tuple[str, ...]
+    """What was measured, when and where."""
+    work: float
+    """Of all jobs."""
+    longest: str
+    """The file that takes longest."""
+    longest_seconds: float
+    chain: float
+    """Of the longest chain of jobs that wait for one another: what remains with CPUs and memory without limit."""
+    cells: tuple[Cell, ...]
 
 
 def jobs_of(costs: Mapping[str, Cost]) -> list[Job]:
@@ -180,6 +200,28 @@ def table(found: list[Cell]) -> str:
     return "\n".join(lines)
 
 
+def machines(path: Path, costs: Mapping[str, Cost], found: list[Cell]) -> Machines:
+    """Return the simulation as it is written to JSON.
+
+    Args:
+        path: The table of costs; its first lines say what was measured, and where.
+        costs: Its content.
+        found: The simulated machines.
+    """
+    files = {name: cost for name, cost in costs.items() if job_class(name) != "link"}
+    longest = max(files, key=lambda name: files[name].seconds)
+    jobs = jobs_of(costs)
+    return Machines(
+        project=version_text(),
+        measured=tuple(line[2:] for line in path.read_text().splitlines() if line.startswith("# "))[:2],
+        work=round(sum(cost.seconds for cost in costs.values()), 1),
+        longest=longest,
+        longest_seconds=files[longest].seconds,
+        chain=round(lower_bound(jobs, len(jobs), sum(cost.bytes for cost in costs.values())), 1),
+        cells=tuple(found),
+    )
+
+
 def plot(found: list[Cell], path: Path) -> None:
     """Draw the makespan over the cap for each number of CPUs, with bound and fixed number of jobs."""
     from matplotlib import pyplot as plt  # noqa: PLC0415  (only the session has it)
@@ -214,14 +256,18 @@ def main() -> None:
     parser.add_argument("--memgate", type=Path, default=find_helper("memgate", Store(default_root())))
     parser.add_argument("--costs", type=Path, default=Path("measured/x86.tsv"))
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     if arguments.memgate is None:
         parser.error("memgate is not installed yet: install a C compiler and cpuwheels anew, or build a target first")
-    found = cells(arguments.memgate, read_costs(arguments.costs))
+    costs = read_costs(arguments.costs)
+    found = cells(arguments.memgate, costs)
     print(table(found))
     print(f"\nlargest ratio to the bound: {max(cell.ratio for cell in found):.3f}")
     if arguments.plot:
         plot(found, arguments.plot)
+    if arguments.json:
+        write_atomic(arguments.json, machines(arguments.costs, costs, found).model_dump_json(indent=1) + "\n")
 
 
 if __name__ == "__main__":

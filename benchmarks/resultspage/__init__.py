@@ -1,0 +1,1 @@
+"""docs/performance.md, made from results that lie in benchmarks/results; see ``docs/benchmark.md``."""
