@@ -53,8 +53,8 @@ def recorded(name: str) -> list[Made]:
 
 
 def costs_of(build: Sequence[Made]) -> dict[str, Cost]:
-    """Return what was expected of a build's jobs: the project's table, not what they took."""
-    known = read_costs(ROOT / "measured" / "x86.tsv")
+    """Return what was expected of a build's jobs: the project's table when it was recorded, not what they took."""
+    known = read_costs(ROOT / "tests" / "data" / "recorded-builds" / "costs.tsv")
     return expected_costs([made.output for made in build], known, Cost(15, 1 << 30))
 
 

@@ -1,4 +1,4 @@
-"""The estimates of real builds, each as memgate recorded it, with the costs that the project expects.
+"""The estimates of real builds, each as memgate recorded it, with the costs that the project expected then.
 
 There are three real records of cold builds. On the first machine nothing else ran, on the second one a program that
 computed all the time. Next to the third build a load grew until jobs took four times as long, which nobody can foresee:
