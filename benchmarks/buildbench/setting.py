@@ -31,7 +31,7 @@ from cpuwheels.source.request import request_source
 from cpuwheels.toolchain.native_helpers import probe
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from cpuwheels.config.matrix import Target
@@ -52,7 +52,7 @@ class Setting:
         paths: The project, the benchmark's own stores and its own output folder.
         work: Folder of everything that the benchmark writes except its results.
         source: Upstream's sources in the store; read only.
-        plain: The same with the patches alone without which nothing can be built; read only.
+        plain: Returns the same with the patches alone without which nothing can be built; read only.
         request: What both sides build.
         memgate: Measures each compilation and link, on both sides.
         ccache: The compiler cache; None where there is none for this machine.
@@ -65,7 +65,7 @@ class Setting:
     paths: Paths
     work: Path
     source: Path
-    plain: Path
+    plain: Callable[[], Path]
     request: KernelRequest
     memgate: Path
     ccache: Path | None
@@ -162,7 +162,7 @@ def _setting(paths: Paths, work: Path, target_id: str, source: str | None, repor
         paths=paths,
         work=work,
         source=inputs.source.folder,
-        plain=prepare_source(context, inputs.source, needed).folder,
+        plain=lambda: prepare_source(context, inputs.source, needed).folder,
         request=request,
         memgate=native.memgate,
         ccache=ccache,

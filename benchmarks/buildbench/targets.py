@@ -21,7 +21,7 @@ from buildbench.results import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from buildbench.results import Measured, Results
 
@@ -78,11 +78,13 @@ def verdicts(results: Results) -> list[Verdict]:
     """Return every target, in the order of the modes."""
     return [
         Verdict(
-            "cold: CPU seconds of all processes, of unsteered", _cpu_ratio(results, OURS, UNSTEERED), COLD, "ratio"
+            "cold: CPU seconds of all processes, of unsteered", _ratio_of(cpu, results, OURS, UNSTEERED), COLD, "ratio"
         ),
-        Verdict("cold: wall, of unsteered", _wall_ratio(results, OURS, UNSTEERED), COLD, "ratio"),
+        Verdict("cold: wall, of unsteered", _ratio_of(wall, results, OURS, UNSTEERED), COLD, "ratio"),
         Verdict("one C++ file edited: wall, to the wheel", results.value(EDIT, wall), EDIT_SECONDS, "seconds"),
-        Verdict("one C++ file edited: wall, of unsteered", _wall_ratio(results, EDIT, EDIT_UNSTEERED), EDITED, "ratio"),
+        Verdict(
+            "one C++ file edited: wall, of unsteered", _ratio_of(wall, results, EDIT, EDIT_UNSTEERED), EDITED, "ratio"
+        ),
         Verdict("Python-only change: wall, to the wheel", results.value(PYTHON, wall), PYTHON_SECONDS, "seconds"),
         Verdict("nothing changed: wall", results.value(NOOP, wall), NOOP_SECONDS, "seconds"),
         Verdict("install check: wall", results.value(PYTHON, _install_check), INSTALL_CHECK_SECONDS, "seconds"),
@@ -124,12 +126,8 @@ def ratio(first: float | None, second: float | None) -> float | None:
     return None if first is None or not second else first / second
 
 
-def _cpu_ratio(results: Results, first: str, second: str) -> float | None:
-    return ratio(results.value(first, cpu), results.value(second, cpu))
-
-
-def _wall_ratio(results: Results, first: str, second: str) -> float | None:
-    return ratio(results.value(first, wall), results.value(second, wall))
+def _ratio_of(pick: Callable[[Measured], float], results: Results, first: str, second: str) -> float | None:
+    return ratio(results.value(first, pick), results.value(second, pick))
 
 
 def _install_check(run: Measured) -> float | None:
@@ -151,7 +149,7 @@ def _parity(results: Results) -> Iterator[Verdict]:
 
 def _sandbox(results: Results) -> Iterator[Verdict]:
     what = "cold: CPU seconds, of the same without a sandbox"
-    yield Verdict(what, _cpu_ratio(results, OURS, OPEN), SANDBOXED, "ratio")
+    yield Verdict(what, _ratio_of(cpu, results, OURS, OPEN), SANDBOXED, "ratio")
     for name, key, without in SANDBOX_PAIRS[1:]:
         pair = results.value(key, wall), results.value(without, wall)
         more = None if pair[0] is None or pair[1] is None else pair[0] - pair[1]

@@ -93,7 +93,7 @@ class Unsteered:
             StoreError: A folder cannot be written.
         """
         self._mark.unlink(missing_ok=True)
-        _copy_changed(self.setting.plain, self.workspace.source)
+        _copy_changed(self.setting.plain(), self.workspace.source)
         measured = self._measured(log, configure=False)
         modules = {name: self.workspace.module(name) for name in self.workspace.modules()}
         work = self.workspace.folder / "wheel"

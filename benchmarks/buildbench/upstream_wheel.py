@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
 import zipfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cpuwheels.core.elf import read_elf
-from cpuwheels.core.filesystem import empty_folder, storage_errors
+from cpuwheels.core.filesystem import remove_tree, storage_errors
 from cpuwheels.core.process import run
 from cpuwheels.toolchain.debian_compiler import patchelf
 from cpuwheels.wheel.canonical import canonicalize
@@ -44,8 +43,8 @@ def write_upstream_wheel(ours: Path, modules: Mapping[str, Path], out: Path, *, 
     """
     log = work / "wheel.log"
     with storage_errors(work):
-        work.mkdir(parents=True, exist_ok=True)
-        empty_folder(work)
+        remove_tree(work)
+        work.mkdir(parents=True)
     raw, target = work / ours.name, out / ours.name
     with zipfile.ZipFile(ours) as archive, storage_errors(work):
         names = archive.namelist()
@@ -61,7 +60,7 @@ def write_upstream_wheel(ours: Path, modules: Mapping[str, Path], out: Path, *, 
     with storage_errors(out):
         out.mkdir(parents=True, exist_ok=True)
     canonicalize(raw, target, epoch=0)
-    shutil.rmtree(work, ignore_errors=True)
+    remove_tree(work)
     return target
 
 

@@ -32,11 +32,6 @@ class _Part(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore")
 
 
-class _Wheel(_Part):
-    name: str
-    sha256: str
-
-
 class OperatorSpeed(_Part):
     """One operator of ``speed.json``."""
 
@@ -51,9 +46,6 @@ class KernelSpeeds(_Part):
     """What the page shows of a ``speed.json``."""
 
     project: str
-    wheel: _Wheel
-    against: _Wheel
-    library: str
     threads: int
     rounds: int
     machine: str

@@ -66,14 +66,13 @@ def slow_operators(libraries: Mapping[str, KernelSpeeds]) -> str:
 
 def every_operator(libraries: Mapping[str, KernelSpeeds]) -> str:
     """Return a row for each operator, with the medians of all libraries."""
-    found = {name: {one.operator: one for one in result.operators} for name, result in libraries.items()}
+    found = {
+        name: {one.operator: _with_interval(one.value, one.low, one.high) for one in result.operators}
+        for name, result in libraries.items()
+    }
     names = sorted({operator for operators in found.values() for operator in operators})
-    rows = [[f"`{name}`", *(_with_interval(found[library].get(name)) for library in found)] for name in names]
+    rows = [[f"`{name}`", *(speeds.get(name, "") for speeds in found.values())] for name in names]
     return table(["operator", *(f"`{name}`" for name in found)], rows)
-
-
-def _with_interval(one: OperatorSpeed | None) -> str:
-    return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})" if one else ""
 
 
 def served(found: ServeBench) -> str:
@@ -85,7 +84,16 @@ def served(found: ServeBench) -> str:
             ("time to first token, ms", load.first_token_seconds, 1000.0, FIRST_TOKEN),
         )
         for name, one, scale, least in quantities:
-            rows.append([load.name, str(load.at_once), name, *_both(one, scale), _ratio(one), _met(one.ratio >= least)])
+            rows.append(
+                [
+                    load.name,
+                    str(load.at_once),
+                    name,
+                    *_both(one, scale),
+                    _with_interval(one.ratio, one.low, one.high),
+                    _met(one.ratio >= least),
+                ]
+            )
     head = ["model", "requests at once", "", "ours", "the other", "times as fast, 95 %", "target"]
     return table(head, rows)
 
@@ -95,8 +103,8 @@ def _both(one: Compared, scale: float) -> tuple[str, str]:
     return f"{own:.1f}", f"{other:.1f}"
 
 
-def _ratio(one: Compared) -> str:
-    return f"{one.ratio:.3f} ({one.low:.3f} to {one.high:.3f})"
+def _with_interval(value: float, low: float, high: float) -> str:
+    return f"{value:.3f} ({low:.3f} to {high:.3f})"
 
 
 def bisections(results: Bisections) -> str:

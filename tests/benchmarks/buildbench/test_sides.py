@@ -44,7 +44,7 @@ def setting(tmp_path: Path, reporter: Reporter) -> Setting:
         paths=paths,
         work=tmp_path / "work",
         source=request.source.folder,
-        plain=tmp_path / "plain",
+        plain=lambda: tmp_path / "plain",
         request=request,
         memgate=Path("/bin/memgate"),
         ccache=None,
@@ -111,7 +111,7 @@ def test_upstreams_wheel_is_compiled_from_sources_without_our_patches(
     setting: Setting, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side, made = Unsteered(setting), {}
-    for folder, text in ((side.workspace.source, "patched"), (setting.plain, "plain")):
+    for folder, text in ((side.workspace.source, "patched"), (setting.plain(), "plain")):
         for name, content in (("csrc/same.cpp", "same"), ("csrc/cpu/a.cpp", text), ("vllm/a.py", text)):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(content)
