@@ -1,4 +1,4 @@
-"""The benchmark on the tiny stand-in: every mode, an interruption, and going on after it."""
+"""The benchmark on the tiny stand-in: every mode but parity, an interruption, and going on after it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from buildbench.modes import MODES
 from buildbench.results import (
     EDIT,
     EDIT_OPEN,
@@ -22,6 +23,7 @@ from buildbench.results import (
     PYTHON,
     PYTHON_OPEN,
     UNSTEERED,
+    UPSTREAM,
     Results,
     read_results,
 )
@@ -35,6 +37,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 BENCH = ROOT / "benchmarks" / "bench.py"
 KERNEL = "csrc/cpu/ops.cpp"
 CAP = "1500M"
+TRIED = [mode for mode in MODES if mode != "parity"]
+"""The tiny project's operators have no oracle, so its parity tests would fail; test_sides.py has how they are run."""
 
 
 def command(tiny: Tiny, results: Path, *arguments: str) -> list[str]:
@@ -74,9 +78,9 @@ def interrupted(tiny: Tiny, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(tiny: Tiny, interrupted: Path) -> tuple[Results, Results, str, str]:
-    """The results before and after the interrupted run was gone on with, in every mode, and what was said."""
+    """The results before and after the interrupted run was gone on with, in each mode of `TRIED`, and what was said."""
     before = read_results(interrupted)
-    code, out, err = finished(start(tiny, interrupted, "--resume", "--memory", CAP))
+    code, out, err = finished(start(tiny, interrupted, *TRIED, "--resume", "--memory", CAP))
     assert code == 0, err
     return before, read_results(interrupted), out, err
 
@@ -85,7 +89,8 @@ def test_an_interrupted_run_keeps_what_is_done(whole: tuple[Results, Results, st
     before, after, _, _ = whole
     assert list(before.runs) == [UNSTEERED]
     assert after.runs[UNSTEERED] == before.runs[UNSTEERED]
-    assert set(after.runs) >= {OURS, EDIT_UNSTEERED, EDIT, PYTHON, NOOP, OPEN, EDIT_OPEN, PYTHON_OPEN, f"caps/{CAP}"}
+    small = {EDIT_UNSTEERED, EDIT, PYTHON, NOOP, EDIT_OPEN, PYTHON_OPEN}
+    assert set(after.runs) >= {OURS, OPEN, UPSTREAM, f"caps/{CAP}"} | small
 
 
 def test_one_side_is_confined_and_the_other_is_not(whole: tuple[Results, Results, str, str]) -> None:
@@ -146,11 +151,11 @@ def test_a_cap_is_measured_from_nothing(whole: tuple[Results, Results, str, str]
 
 def test_the_output_has_every_part(whole: tuple[Results, Results, str, str], interrupted: Path) -> None:
     _, results, out, err = whole
-    for part in ("Cold build:", "One C++ file edited:", "Size:", "Memory caps:", "| wheel | ", "≤ 0.40"):
+    for part in ("Cold build:", "One C++ file edited:", "Size:", "Memory caps:", "| wheel | ", "≤ 0.25"):
         assert part in out
     for verdict in verdicts(results):
         assert verdict.what in out
-    assert "17 runs" in err
+    assert "18 runs" in err
     assert interrupted.with_suffix(".svg").read_text().startswith("<?xml")
     assert interrupted.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
 
@@ -159,7 +164,7 @@ def test_nothing_is_run_twice_and_missed_targets_are_for_require(
     tiny: Tiny, whole: tuple[Results, Results, str, str], interrupted: Path
 ) -> None:
     _, results, _, _ = whole
-    arguments = ("--resume", "--require", "--memory", CAP)
+    arguments = (*TRIED, "--resume", "--require", "--memory", CAP)
     code, out, err = finished(start(tiny, interrupted, *arguments))
     assert "nothing to run" in err
     assert read_results(interrupted) == results
@@ -169,7 +174,7 @@ def test_nothing_is_run_twice_and_missed_targets_are_for_require(
     interrupted.write_text(json.dumps(met))
     code, out, _ = finished(start(tiny, interrupted, *arguments))
     assert code == 1
-    assert "| wheel | 40.00 MB | ≤ 33.0 MB | MISSED |" in out
+    assert "| wheel | 40.00 MB | ≤ 15.0 MB | MISSED |" in out
 
 
 def test_results_of_something_else_are_not_gone_on_with(
