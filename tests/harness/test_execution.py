@@ -82,6 +82,31 @@ def test_bits_may_differ_where_the_limits_say_so(
     assert (run_case(doubling(operator), library, 2).problems == []) is right
 
 
+@pytest.mark.parametrize(
+    ("deterministic", "threads", "twice", "runs"),
+    [
+        (True, 2, True, [2, 2, 1]),
+        (True, 2, False, [2, 1]),
+        ("threads", 2, False, [2, 2]),
+        (True, 1, False, [1, 1]),
+        (False, 2, True, [2]),
+    ],
+)
+def test_a_second_run_with_as_many_threads_may_be_left_out_where_one_with_one_thread_shows_the_same(
+    library: Library, limits: dict[str, Any], deterministic: object, threads: int, twice: bool, runs: list[int]
+) -> None:
+    limits["deterministic"] = deterministic
+    seen: list[int] = []
+    case = doubling("double")
+
+    def build(library: Any, draw: Draw, *, size: int) -> Call:
+        call = case.function(library, draw, size=size)
+        return Call(lambda: seen.append(torch.get_num_threads()) or call.run(), call.expected)
+
+    assert run_case(dataclasses.replace(case, function=build), library, threads, twice=twice).problems == []
+    assert seen == runs
+
+
 def made(dtype: torch.dtype, *, wide: bool, formats: Mapping[str, torch.dtype]) -> Case:
     """Return a case of an operator that makes one output, and fills another that it is given."""
 

@@ -6,6 +6,7 @@ register the same names.
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -71,6 +72,12 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     )
 
 
+def pytest_collection_finish() -> None:
+    """Let no collection look at what stays: it takes time, and in a rank it copies memory that both processes share."""
+    gc.collect()
+    gc.freeze()
+
+
 def _chosen(config: pytest.Config) -> list[str]:
     """Return the operators to try: those that the library registers, and that were asked for if any were."""
     only = config.getoption("operator")
@@ -116,6 +123,11 @@ def library(request: pytest.FixtureRequest) -> Library:
 @pytest.fixture(scope="session")
 def threads(request: pytest.FixtureRequest) -> int:
     return request.config.getoption("threads")
+
+
+@pytest.fixture(scope="session")
+def level(request: pytest.FixtureRequest) -> str:
+    return request.config.getoption("level")
 
 
 @pytest.fixture(scope="session")

@@ -229,6 +229,7 @@ def _own(context: BuildContext, wheel: KernelWheel, options: ParityOptions, work
         work=work,
         logs=context.logs,
         machine=here.model,
+        at_once=usable_cpus().count,
         onednn=limit,
         confine=confine_as(context, lambda _: parity(python, packages, tests, work)),
         sandbox=get_sandbox(context).mechanism.as_record(),

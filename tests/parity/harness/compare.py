@@ -92,6 +92,17 @@ def compare_within(got: torch.Tensor, wanted: torch.Tensor, bound: Bound) -> Agr
     )
 
 
+def is_within(got: torch.Tensor, wanted: torch.Tensor, limit: torch.Tensor) -> bool:
+    """Return whether no error is above a limit, all numbers being finite; `compare_within` says more, and takes longer.
+
+    Args:
+        got: Any shape and format.
+        wanted: The same shape; float64.
+        limit: The same shape, or one that expands to it; float64.
+    """
+    return bool(((got.double() - wanted).abs() <= limit).all())
+
+
 def compare_bits(got: torch.Tensor, wanted: torch.Tensor) -> Agreement:
     """Compare bit for bit; one not-a-number is like another."""
     if problem := _shape(got, wanted):

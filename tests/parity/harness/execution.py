@@ -41,14 +41,14 @@ class Outcome:
     seconds: float = 0.0
 
 
-def run_case(case: Case, library: Library, threads: int) -> Outcome:
+def run_case(case: Case, library: Library, threads: int, *, twice: bool = True) -> Outcome:
     """Run a case and judge it.
 
     Args:
         case: The case.
         library: Where its operators come from.
-        threads: How many threads to use; where the operator is deterministic it is run again with as many, and
-            with one.
+        threads: How many threads to use; where the operator is deterministic it is run again with one.
+        twice: Whether it is run again with as many threads, too, though it was with one; that shows more races.
     """
     limits = operator_limits(case.operators[0])
     outcome = Outcome()
@@ -59,7 +59,7 @@ def run_case(case: Case, library: Library, threads: int) -> Outcome:
     try:
         _judge(case, library, limits, outcome)
         if not outcome.problems:
-            _repeat(case, library, limits, outcome, threads)
+            _repeat(case, library, limits, outcome, threads, twice=twice)
     except Exception as error:  # noqa: BLE001 - whatever an operator or an oracle raises is a result, too
         outcome.problems.append(f"{type(error).__name__}: {error}")
     signal.alarm(0)
@@ -108,15 +108,18 @@ def _format(output: torch.Tensor, wanted: str) -> str:
     return "" if name_of(output.dtype) == wanted else f"the output is {name_of(output.dtype)} instead of {wanted}"
 
 
-def _repeat(case: Case, library: Library, limits: OperatorLimits, outcome: Outcome, threads: int) -> None:
+def _repeat(
+    case: Case, library: Library, limits: OperatorLimits, outcome: Outcome, threads: int, *, twice: bool
+) -> None:
     same = {name: limits.determinism(name) for name in outcome.outputs}
-    runs: list[tuple[int, str, tuple[object, ...]]] = [(threads, "a second run", (True, "threads"))]
+    again: tuple[object, ...] = (True, "threads") if twice or threads == 1 else ("threads",)
+    runs: list[tuple[int, str, tuple[object, ...]]] = [(threads, "a second run", again)]
     if threads > 1:
         runs.append((1, "one thread", (True,)))
     for count, what, kinds in runs:
         names = [name for name, kind in same.items() if kind in kinds]
         if not names:
-            return
+            continue
         torch.set_num_threads(count)
         call = case.build(library, Draw(case.seed))
         again = call.run()

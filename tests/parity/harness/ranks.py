@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import multiprocessing
 import secrets
 import signal
@@ -158,6 +159,8 @@ def _rank(library: Any, body: Callable[[], object], threads: int, seconds: int, 
 
     The signal ends it also where an operator waits for ever, and if the process that started it is gone.
     """
+    # A collection would touch, and so copy, what this process shares with the one that started it.
+    gc.disable()
     # What kills it is said by the process that started it.
     faulthandler.disable()
     signal.signal(signal.SIGALRM, signal.SIG_DFL)

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 MOST_CRASHES = 20
 """After so many crashes the rest of a library is not tested."""
 
+_MEMORY = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+"""Lets malloc ask Linux for huge pages: ranks are forks, and a fork takes longer the more pages there are."""
 _TESTS_FAILED = 1  # pytest.ExitCode
 _UNLOADABLE = 65  # tests/parity/conftest.py
 
@@ -95,7 +97,7 @@ class Suite:
 
         reports = self.work / f"{name}-reports.txt"
         for _ in range(MOST_CRASHES):
-            env = closed_environment({**WAITING, **self.env})
+            env = closed_environment({**WAITING, **_MEMORY, **self.env})
             command = self._command(library, results, killed)
             if self.sanitizers:
                 env |= self.sanitizers.environment
@@ -156,6 +158,9 @@ class Suite:
             "-q",
             "-p",
             "no:cacheprovider",
+            "-p",
+            "no:logging",
+            "--assert=plain",
             "-c",
             os.devnull,
             "--confcutdir",
